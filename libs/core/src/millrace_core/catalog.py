@@ -1,0 +1,117 @@
+"""The catalog: databases, tables, child tables, streams, users, as keyed records of the ``catalog`` topic.
+
+A pure state machine: :meth:`Catalog.apply` takes a record (key, value) and changes what is known. The gateway
+is the only writer; every other service is a reader that applies what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from millrace_core.model.schema import Child, Database, Table
+from millrace_core.model.stream import StreamSpec
+
+
+class User(msgspec.Struct, frozen=True):
+    """A user; ``password`` is what the REST login checks, salted and hashed by the gateway."""
+
+    name: str
+    password: str
+    salt: str = ""
+    superuser: bool = False
+
+
+class StreamEntry(msgspec.Struct, frozen=True):
+    """A stream and its life: ``wanted`` is what the user asked for last, ``control`` the number of the control
+    record that asks for it: the stream is there once trigger-svc has applied that number."""
+
+    spec: StreamSpec
+    wanted: str  # 'Running' | 'Stopped'
+    epoch: int
+    control: int
+
+
+KINDS: dict[str, type[msgspec.Struct]] = {
+    "database": Database,
+    "table": Table,
+    "child": Child,
+    "stream": StreamEntry,
+    "user": User,
+}
+_DECODERS = {kind: msgspec.json.Decoder(type_) for kind, type_ in KINDS.items()}
+_SEP = "\x1f"
+
+
+def record_key(kind: str, *names: str) -> bytes:
+    """The key of a record: its kind and its (qualified) name."""
+    return _SEP.join((kind, *names)).encode()
+
+
+def key_of(record: Database | Table | Child | StreamEntry | User) -> bytes:
+    match record:
+        case Database(name=name):
+            return record_key("database", name)
+        case Table(db=db, name=name):
+            return record_key("table", db, name)
+        case Child(db=db, name=name):
+            return record_key("child", db, name)
+        case StreamEntry(spec=spec):
+            return record_key("stream", spec.db, spec.name)
+        case User(name=name):
+            return record_key("user", name)
+
+
+class Catalog:
+    """What exists, by name. Names of tables and children share one name space per database."""
+
+    def __init__(self) -> None:
+        self.databases: dict[str, Database] = {}
+        self.tables: dict[tuple[str, str], Table] = {}
+        self.children: dict[tuple[str, str], Child] = {}
+        self.streams: dict[tuple[str, str], StreamEntry] = {}
+        self.users: dict[str, User] = {}
+        self.family: dict[tuple[str, str], dict[str, Child]] = {}
+        """(db, super table) -> its children by name."""
+
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Take in one record; a None value removes. Records of an unknown kind are passed over (a newer
+        writer)."""
+        kind, *names = key.decode().split(_SEP)
+        if kind not in KINDS:
+            return
+        record = None if value is None else _DECODERS[kind].decode(value)
+        name = names[0] if len(names) == 1 else (names[0], names[1])
+        if kind == "child":
+            self._apply_child((names[0], names[1]), record)
+            return
+        home: dict[object, object] = getattr(self, f"{kind}s")
+        if record is None:
+            home.pop(name, None)
+        else:
+            home[name] = record
+
+    def _apply_child(self, name: tuple[str, str], record: object) -> None:
+        old = self.children.pop(name, None)
+        if old is not None:
+            self.family.get((old.db, old.table), {}).pop(old.name, None)
+        if isinstance(record, Child):
+            self.children[name] = record
+            self.family.setdefault((record.db, record.table), {})[record.name] = record
+
+    def find(self, db: str, name: str) -> tuple[Table, Child | None] | None:
+        """The table of that name; for a child table its super table and the child itself."""
+        if table := self.tables.get((db, name)):
+            return table, None
+        child = self.children.get((db, name))
+        if child and (table := self.tables.get((db, child.table))):
+            return table, child
+        return None
+
+    def children_of(self, table: Table) -> Iterator[Child]:
+        yield from self.family.get((table.db, table.name), {}).values()
+
+
+def encode(record: Database | Table | Child | StreamEntry | User) -> bytes:
+    return msgspec.json.encode(record)

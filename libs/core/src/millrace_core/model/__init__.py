@@ -1,0 +1,1 @@
+"""What Millrace is told: types, tables, streams. Frozen, serialisable, without behaviour of their own."""

@@ -1,0 +1,175 @@
+"""What a stream is: when it triggers, what it computes, where the results go (seed 000).
+
+A :class:`StreamSpec` is the lowered form that every dialect's front end gives and every service reads.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from millrace_core.model.schema import Column, Table
+from millrace_core.model.types import DataType
+
+Unit = Literal["b", "u", "a", "s", "m", "h", "d", "w", "n", "y"]
+EventType = Literal["WINDOW_OPEN", "WINDOW_CLOSE", "ON_TIME", "WINDOW_INVALIDATION"]
+
+
+class Duration(msgspec.Struct, frozen=True):
+    """A duration literal such as ``10s``; units b (ns) u (us) a (ms) s m h d w n (month) y."""
+
+    value: int
+    unit: Unit
+
+    def __str__(self) -> str:
+        return f"{self.value}{self.unit}"
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """A condition over a trigger table's row, as SQL text of Millrace's dialect and the columns it reads."""
+
+    sql: str
+    columns: tuple[str, ...]
+
+
+class Trigger(msgspec.Struct, frozen=True, tag_field="type"):
+    """When a stream triggers: the root of the seven trigger types."""
+
+
+class Period(Trigger, frozen=True, tag="Period"):
+    every: Duration
+    offset: Duration | None = None
+
+
+class Sliding(Trigger, frozen=True, tag="Sliding"):
+    sliding: Duration
+    offset: Duration | None = None
+
+
+class Interval(Trigger, frozen=True, tag="Interval"):
+    interval: Duration
+    sliding: Duration
+    offset: Duration | None = None
+
+
+class Session(Trigger, frozen=True, tag="Session"):
+    gap: Duration
+
+
+class State(Trigger, frozen=True, tag="State"):
+    column: str
+    extend: int = 0
+    true_for: Duration | None = None
+
+
+class Event(Trigger, frozen=True, tag="Event"):
+    start: Condition
+    end: Condition
+    true_for: Duration | None = None
+
+
+class Count(Trigger, frozen=True, tag="Count"):
+    count: int
+    sliding: int
+    columns: tuple[str, ...] = ()
+
+
+AnyTrigger = Period | Sliding | Interval | Session | State | Event | Count
+
+
+class Source(msgspec.Struct, frozen=True):
+    """The trigger table: its definition, and the child's name where a single child table triggers."""
+
+    table: Table
+    child: str | None = None
+
+
+class Options(msgspec.Struct, frozen=True):
+    """STREAM_OPTIONS, with the seed's defaults."""
+
+    watermark: Duration | None = None
+    expired_time: Duration | None = None
+    ignore_disorder: bool = False
+    delete_recalc: bool = False
+    delete_output_table: bool = False
+    fill_history: int | None = None
+    """Event time in ticks from which history is filled; the lowest int64 means all."""
+    fill_history_first: int | None = None
+    calc_notify_only: bool = False
+    low_latency_calc: bool = False
+    pre_filter: Condition | None = None
+    force_output: bool = False
+    max_delay: Duration | None = None
+    event_types: tuple[EventType, ...] = ("WINDOW_CLOSE",)
+    ignore_nodata_trigger: bool = False
+
+
+class Notify(msgspec.Struct, frozen=True):
+    """NOTIFY: addresses, event types to tell, a condition over the result's columns, options."""
+
+    urls: tuple[str, ...]
+    events: tuple[EventType, ...] = ()
+    where: str | None = None
+    history: bool = False
+    pause_on_failure: bool = False
+
+
+class OutputTag(msgspec.Struct, frozen=True):
+    """A tag of the output super table and the SQL expression over the grouping columns that gives its value."""
+
+    column: Column
+    expression: str
+
+
+class Output(msgspec.Struct, frozen=True):
+    """INTO: the output table and how a group's sub-table is named and tagged.
+
+    ``subtable`` is None where names are made up (``t_`` and a hash of stream and group). ``columns`` are the
+    output columns in the order of the query's result columns.
+    """
+
+    db: str
+    table: str
+    columns: tuple[Column, ...] = ()
+    tags: tuple[OutputTag, ...] = ()
+    subtable: str | None = None
+
+    @property
+    def grouped(self) -> bool:
+        return bool(self.tags)
+
+
+class ResultColumn(msgspec.Struct, frozen=True):
+    """A column of a query's result: its name (alias or text) and type."""
+
+    name: str
+    type: DataType
+
+
+class StreamSpec(msgspec.Struct, frozen=True):
+    """A stream, complete: everything that trigger-svc and calc-svc need, names resolved.
+
+    ``partition``: the grouping columns in order, ``tbname`` or tag names; empty when ungrouped.
+    ``query``: the text after AS. ``database``: the database that unqualified names of the query mean.
+    ``uid`` is new for every CREATE STREAM.
+    """
+
+    uid: int
+    db: str
+    name: str
+    sql: str
+    trigger: AnyTrigger
+    source: Source | None = None
+    partition: tuple[str, ...] = ()
+    options: Options = Options()
+    notify: Notify | None = None
+    output: Output | None = None
+    query: str | None = None
+    result: tuple[ResultColumn, ...] = ()
+    timezone: str = "UTC"
+    created: int = 0
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.db}.{self.name}"

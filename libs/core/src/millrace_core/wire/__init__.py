@@ -1,0 +1,1 @@
+"""What travels between services: topic names, and the messages on each topic."""

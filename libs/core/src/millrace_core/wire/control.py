@@ -1,0 +1,96 @@
+"""Control records: definitions as data. They reach the slots through the same query as the rows.
+
+Their order is the order of the ``control`` topic; a record's offset there is its number, and an
+acknowledgement (``wire.status``) names that number.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from millrace_core.model.schema import Child, Table
+from millrace_core.model.stream import StreamSpec
+
+Offsets = dict[int, int]
+"""WAL offsets: partition -> the first offset that is *not* included (an end) or that is (a start)."""
+
+
+class ControlRecord(msgspec.Struct, frozen=True, tag_field="op"):
+    """The root of the control records. ``slot`` None: for every slot; else for that one only."""
+
+
+class DefineStream(ControlRecord, frozen=True, tag="define"):
+    """A stream is live for WAL messages of its trigger table from ``live_from`` on (partition -> offset).
+
+    ``epoch`` grows with every START, so that events of different runs are told apart.
+    """
+
+    spec: StreamSpec
+    live_from: Offsets
+    epoch: int = 0
+
+
+class StopStream(ControlRecord, frozen=True, tag="stop"):
+    """The stream judges nothing any more; its open windows stay."""
+
+    uid: int
+
+
+class StartStream(ControlRecord, frozen=True, tag="start"):
+    """The stream judges again, from ``live_from`` on."""
+
+    uid: int
+    live_from: Offsets
+    epoch: int
+
+
+class DropStream(ControlRecord, frozen=True, tag="drop"):
+    """The stream and its state are gone."""
+
+    uid: int
+
+
+class ChangeTable(ControlRecord, frozen=True, tag="table"):
+    """A trigger table's definition changed: messages are decoded by it from here on."""
+
+    table: Table
+
+
+class DropTable(ControlRecord, frozen=True, tag="drop_table"):
+    """A table is gone; its topic may be deleted and made again."""
+
+    uid: int
+    topic: str
+
+
+class KnowChildren(ControlRecord, frozen=True, tag="children"):
+    """Child tables (with tags) that existed when a stream was defined, for the one slot that judges them."""
+
+    slot: int
+    children: tuple[Child, ...]
+
+
+AnyControl = DefineStream | StopStream | StartStream | DropStream | ChangeTable | DropTable | KnowChildren
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Processing time as data: nanoseconds since the epoch."""
+
+    now: int
+
+
+_encoder = msgspec.json.Encoder()
+_control = msgspec.json.Decoder(AnyControl)
+_tick = msgspec.json.Decoder(Tick)
+
+
+def encode(record: AnyControl | Tick) -> bytes:
+    return _encoder.encode(record)
+
+
+def decode_control(value: bytes) -> AnyControl:
+    return _control.decode(value)
+
+
+def decode_tick(value: bytes) -> Tick:
+    return _tick.decode(value)

@@ -1,0 +1,77 @@
+"""Trigger events: that, for a group of a stream, the moment to compute has come, and what that moment is."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from millrace_core.model.schema import stable_hash
+
+Kind = Literal["OPEN", "CLOSE", "ON_TIME", "INVALID"]
+Cause = Literal["LIVE", "DELAY", "RECALC", "HISTORY"]
+ROWNUM_FROM_STORE = -1
+
+
+class Group(msgspec.Struct, frozen=True, array_like=True):
+    """A group of a stream. ``key``: values of the grouping columns in order (empty when ungrouped);
+    ``table``: the child or normal table's name where the group is one table, else None;
+    ``id``: 0 when ungrouped, the table's uid when grouped by tbname, else a hash of stream and key."""
+
+    id: int
+    key: tuple[object, ...]
+    table: str | None
+
+
+class TriggerEvent(msgspec.Struct, frozen=True, array_like=True):
+    """One event. Times are ticks of the trigger table's database, ``localtime`` is nanoseconds.
+
+    Window triggers: ``start``/``end`` are ``_twstart``/``_twend``. SLIDING: ``_tprev_ts``/``_tcurrent_ts``,
+    PERIOD: previous and this instant in ns; ``next`` is the following one of both. ``rownum`` is
+    ``_twrownum``, or -1 where disorder makes it unsure: the calculation counts the stored rows then.
+    ``detail``: fields of the notification that only the trigger knows (prevState, triggerCondition, …).
+    """
+
+    id: str
+    kind: Kind
+    cause: Cause
+    group: Group
+    start: int
+    end: int
+    rownum: int
+    localtime: int
+    next: int = 0
+    detail: dict[str, object] | None = None
+
+
+class TriggerBatch(msgspec.Struct, frozen=True):
+    """The events of one stream from one slot, in order; the order within a group is binding.
+
+    ``seen``: WAL offsets (partition -> first offset not seen) of the trigger table behind these events: a
+    calculation must see at least these. ``number`` grows by one per batch of (stream, epoch, slot): a batch
+    that comes again after a restart has its old number.
+    """
+
+    stream: int
+    epoch: int
+    slot: int
+    number: int
+    seen: dict[int, int]
+    events: list[TriggerEvent]
+
+
+def trigger_id(stream: int, group: int, start: int) -> str:
+    """The id of a window (or instant) of a group: the same after any replay, restart or recalculation."""
+    return f"{stable_hash('trigger', stream, group, start):016x}"
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(TriggerBatch)
+
+
+def encode(batch: TriggerBatch) -> bytes:
+    return _encoder.encode(batch)
+
+
+def decode(value: bytes) -> TriggerBatch:
+    return _decoder.decode(value)

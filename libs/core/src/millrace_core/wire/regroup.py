@@ -1,0 +1,44 @@
+"""Rows on their way from the slot of their table to the slot of their group (tag groups, ungrouped super tables).
+
+A slot that judges a child table cannot judge a group of several tables: it sends their rows on, through the
+``regroup`` topic, under the group's key. ``number`` counts a sending slot's messages per stream, so that
+a receiver knows a message that comes again after a restart.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from millrace_core.wire.events import Group
+
+
+class Regrouped(msgspec.Struct, frozen=True, array_like=True):
+    """Rows of one table for one group of one stream.
+
+    ``ts``: int64 little endian, ticks, in order of arrival; ``columns``: the other columns that the stream's
+    trigger reads, as an Arrow IPC stream (empty where it reads none); ``seen``: as in TriggerBatch;
+    ``written``: Kafka's timestamp of the newest message behind it, ms.
+    """
+
+    stream: int
+    epoch: int
+    slot: int
+    number: int
+    group: Group
+    table: str
+    seen: dict[int, int]
+    written: int
+    ts: bytes
+    columns: bytes = b""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Regrouped)
+
+
+def encode(message: Regrouped) -> bytes:
+    return _encoder.encode(message)
+
+
+def decode(value: bytes) -> Regrouped:
+    return _decoder.decode(value)

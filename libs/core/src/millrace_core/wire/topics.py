@@ -1,0 +1,69 @@
+"""The topics: one table says what each carries, its key, how it is kept; and how WAL topics are named."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+
+WAL_PREFIX = "wal."
+WAL_PATTERN = r"^wal\..*"
+_PLAIN = re.compile(r"[a-z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of fixed name. ``compacted``: the last value of a key is kept for ever; else ``retention_ms``
+    (-1: for ever)."""
+
+    name: str
+    key: str
+    value: str
+    partitions: int = 1
+    compacted: bool = False
+    retention_ms: int = -1
+
+
+_DAY = 86_400_000
+
+CATALOG = Topic("catalog", "kind/db/name", "wire.records: the definition, or null once dropped", compacted=True)
+CONTROL = Topic("control", "stream or table name", "wire.control.ControlRecord, in force for all slots from there on")
+CLOCK = Topic("clock", "none", "wire.control.Tick: processing time as data", retention_ms=_DAY)
+REGROUP = Topic("regroup", "stream uid/group", "wire.regroup: rows on their way to their group's slot", 4, retention_ms=_DAY)
+TRIGGERS = Topic("triggers", "stream uid/slot", "wire.events.TriggerBatch", 4, retention_ms=7 * _DAY)
+NOTIFICATIONS = Topic("notifications", "stream uid/group", "wire.notices.NoticeBatch", 4, retention_ms=7 * _DAY)
+STATUS = Topic("status", "what it is about", "wire.status: acknowledgements and counters", compacted=True)
+REGISTRATIONS = Topic("registrations", "db.child", "model.schema.Child that a producer made", retention_ms=7 * _DAY)
+DEAD_LETTERS = Topic("dead-letters", "source topic", "wire.dead.DeadLetter", retention_ms=30 * _DAY)
+
+TOPICS: tuple[Topic, ...] = (
+    CATALOG, CONTROL, CLOCK, REGROUP, TRIGGERS, NOTIFICATIONS, STATUS, REGISTRATIONS, DEAD_LETTERS,
+)  # fmt: skip
+
+
+def _escape(name: str) -> str:
+    """A name made of the characters that a topic may have: anything but ``[a-z0-9_]`` becomes ``-xx`` per
+    byte."""
+    return "".join(c if _PLAIN.match(c) else "".join(f"-{b:02x}" for b in c.encode()) for c in name)
+
+
+def _unescape(name: str) -> str:
+    return re.sub(
+        rb"-([0-9a-f]{2})", lambda match: bytes([int(match[1], 16)]), name.encode()
+    ).decode()
+
+
+def wal_topic(db: str, table: str) -> str:
+    """The WAL topic of a super or normal table: ``wal.<db>.<table>``."""
+    return f"{WAL_PREFIX}{_escape(db)}.{_escape(table)}"
+
+
+def table_of(topic: str) -> tuple[str, str]:
+    """The inverse of :func:`wal_topic`: (db, table)."""
+    db, table = topic.removeprefix(WAL_PREFIX).split(".", 1)
+    return _unescape(db), _unescape(table)
+
+
+def slot_of(topic: str, key: bytes, slots: int) -> int:
+    """The slot that judges the messages of a key: crc32 over topic and key, as the plan computes it in the JVM."""
+    return zlib.crc32(topic.encode() + b"/" + key) % slots
