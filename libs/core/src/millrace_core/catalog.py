@@ -24,8 +24,11 @@ class User(msgspec.Struct, frozen=True):
 
 
 class StreamEntry(msgspec.Struct, frozen=True):
-    """A stream and its life: ``wanted`` is what the user asked for last, ``control`` the number of the control
-    record that asks for it: the stream is there once trigger-svc has applied that number."""
+    """A stream and its life.
+
+    ``wanted`` is what the user asked for last; ``control`` is the number of the control record that asks for
+    it: it is so once trigger-svc has applied that number.
+    """
 
     spec: StreamSpec
     wanted: str  # 'Running' | 'Stopped'

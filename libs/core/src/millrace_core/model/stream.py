@@ -116,7 +116,7 @@ class Notify(msgspec.Struct, frozen=True):
 
 
 class OutputTag(msgspec.Struct, frozen=True):
-    """A tag of the output super table and the SQL expression over the grouping columns that gives its value."""
+    """A tag of the output super table, and the SQL expression over the grouping columns for its value."""
 
     column: Column
     expression: str

@@ -87,7 +87,7 @@ class DataType(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(name: str, length: int | None = None) -> DataType:
-        """The type with this SQL name (any case, aliases included); :raises MillraceError: if there is none."""
+        """The type with this SQL name (any case, aliases too); :raises MillraceError: if there is none."""
         upper = " ".join(name.upper().split())
         upper = ALIASES.get(upper, upper)
         if upper not in TYPES:

@@ -80,7 +80,7 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 _encoder = msgspec.json.Encoder()
-_control = msgspec.json.Decoder(AnyControl)
+_control: msgspec.json.Decoder[AnyControl] = msgspec.json.Decoder(AnyControl)
 _tick = msgspec.json.Decoder(Tick)
 
 

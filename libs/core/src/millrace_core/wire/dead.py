@@ -6,7 +6,7 @@ import msgspec
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """``cause`` is an ErrorCode name, ``detail`` the sentence, ``value`` the message itself (base64 in JSON)."""
+    """``cause``: an ErrorCode name; ``detail``: the sentence; ``value``: the message (base64 in JSON)."""
 
     topic: str
     partition: int

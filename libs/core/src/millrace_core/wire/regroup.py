@@ -1,4 +1,6 @@
-"""Rows on their way from the slot of their table to the slot of their group (tag groups, ungrouped super tables).
+"""Rows on their way from the slot of their table to the slot of their group.
+
+Groups of several tables are those by tags, and the single group of an ungrouped super table.
 
 A slot that judges a child table cannot judge a group of several tables: it sends their rows on, through the
 ``regroup`` topic, under the group's key. ``number`` counts a sending slot's messages per stream, so that

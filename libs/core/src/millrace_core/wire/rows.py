@@ -109,7 +109,7 @@ class RowDecoder:
         self.table = table
         names = [f"c{i}" for i in range(len(table.columns))]
         rename = {n: c.name for n, c in zip(names, table.columns, strict=True)}
-        key, *others = table.columns
+        others = table.columns[1:]
         types = [_python_type(c.type) for c in others]
         row_fields: list[Any] = [("c0", int)]
         row_fields += [(n, t | None | UnsetType, UNSET) for n, t in zip(names[1:], types, strict=True)]
@@ -119,14 +119,14 @@ class RowDecoder:
             for n, t in zip(names[1:], types, strict=True)
         ]
         options: dict[str, Any] = {"rename": rename, "forbid_unknown_fields": True, "gc": False}
-        row = msgspec.defstruct("Row", row_fields, **options)
+        row: Any = msgspec.defstruct("Row", row_fields, **options)
         columns = msgspec.defstruct("Columns", column_fields, **options)
         tagged = msgspec.defstruct(
             "Tagged", [("tags", dict[str, Any]), ("rows", list[row])], forbid_unknown_fields=True
         )
         self._row, self._columns, self._tagged = row, columns, tagged
         self._names = names
-        self._list = list[row]  # type: ignore[valid-type]
+        self._list: Any = list[row]
         self._one: dict[Any, msgspec.json.Decoder[Any]] = {
             shape: msgspec.json.Decoder(shape) for shape in (row, columns, tagged, self._list)
         }
@@ -150,15 +150,13 @@ class RowDecoder:
                 bad.append(Bad(index, _undecodable("the value is neither a JSON object nor an array")))
         self._shapes(values, objects, (self._row, self._columns, self._tagged), parts, bad)
         self._shapes(values, arrays, (self._list,), parts, bad)
-        if objects and arrays or bad:
+        if (objects and arrays) or bad:
             parts.sort(key=lambda part: part[0])
         decoded = self._assemble(parts, operations, bad)
         return self._check_lengths(values, decoded)
 
     @staticmethod
-    def _operation(
-        index: int, value: bytes, operations: list[tuple[int, Operation]], bad: list[Bad]
-    ) -> None:
+    def _operation(index: int, value: bytes, operations: list[tuple[int, Operation]], bad: list[Bad]) -> None:
         try:
             operations.append((index, _operation.decode(value[1:])))
         except msgspec.DecodeError as error:
@@ -249,7 +247,9 @@ class RowDecoder:
                 continue
             over = np.unique(decoded.message[(size > limit).fill_null(False).to_numpy()])
             errors = [
-                Bad(int(i), _undecodable(f"{column.name}: longer than {limit} bytes", ErrorCode.INVALID_VALUE))
+                Bad(
+                    int(i), _undecodable(f"{column.name}: longer than {limit} bytes", ErrorCode.INVALID_VALUE)
+                )
                 for i in over
             ]
             return self._without(decoded, over, errors)
@@ -285,7 +285,9 @@ def _typed(name: str, cells: list[Any], dtype: Any) -> pl.Series:
     return pl.Series(name, cells, dtype=dtype, strict=True)
 
 
-def _undecodable(detail: str, code: Literal[ErrorCode.UNDECODABLE, ErrorCode.INVALID_VALUE] = ErrorCode.UNDECODABLE) -> WireError:
+def _undecodable(
+    detail: str, code: Literal[ErrorCode.UNDECODABLE, ErrorCode.INVALID_VALUE] = ErrorCode.UNDECODABLE
+) -> WireError:
     return WireError(code, detail)
 
 

@@ -12,14 +12,20 @@ class Applied(msgspec.Struct, frozen=True, tag="applied", tag_field="about"):
 
 
 class StreamFailure(msgspec.Struct, frozen=True, tag="failure", tag_field="about"):
-    """A calculation of a stream failed for good. Key: ``failure/<stream uid>``; message empty once well again."""
+    """A calculation of a stream failed for good. Key: ``failure/<stream uid>``.
+
+    ``message`` is empty once the stream is well again.
+    """
 
     stream: int
     message: str
 
 
 class Counters(msgspec.Struct, frozen=True, tag="counters", tag_field="about"):
-    """Totals by cause (rows, late, expired, undecodable, events, …). Key: ``counters/<service>/<stream>/<slot>``."""
+    """Totals by cause (rows, late, expired, undecodable, …).
+
+    Key: ``counters/<service>/<stream>/<slot>``.
+    """
 
     service: str
     stream: int
@@ -30,7 +36,7 @@ class Counters(msgspec.Struct, frozen=True, tag="counters", tag_field="about"):
 AnyStatus = Applied | StreamFailure | Counters
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(AnyStatus)
+_decoder: msgspec.json.Decoder[AnyStatus] = msgspec.json.Decoder(AnyStatus)
 
 
 def key(status: AnyStatus) -> bytes:

@@ -26,14 +26,28 @@ class Topic:
 
 _DAY = 86_400_000
 
-CATALOG = Topic("catalog", "kind/db/name", "wire.records: the definition, or null once dropped", compacted=True)
-CONTROL = Topic("control", "stream or table name", "wire.control.ControlRecord, in force for all slots from there on")
+CATALOG = Topic(
+    "catalog", "kind/db/name", "wire.records: the definition, or null once dropped", compacted=True
+)
+CONTROL = Topic(
+    "control", "stream or table name", "wire.control.ControlRecord, in force for all slots from there on"
+)
 CLOCK = Topic("clock", "none", "wire.control.Tick: processing time as data", retention_ms=_DAY)
-REGROUP = Topic("regroup", "stream uid/group", "wire.regroup: rows on their way to their group's slot", 4, retention_ms=_DAY)
+REGROUP = Topic(
+    "regroup",
+    "stream uid/group",
+    "wire.regroup: rows on their way to their group's slot",
+    4,
+    retention_ms=_DAY,
+)
 TRIGGERS = Topic("triggers", "stream uid/slot", "wire.events.TriggerBatch", 4, retention_ms=7 * _DAY)
-NOTIFICATIONS = Topic("notifications", "stream uid/group", "wire.notices.NoticeBatch", 4, retention_ms=7 * _DAY)
+NOTIFICATIONS = Topic(
+    "notifications", "stream uid/group", "wire.notices.NoticeBatch", 4, retention_ms=7 * _DAY
+)
 STATUS = Topic("status", "what it is about", "wire.status: acknowledgements and counters", compacted=True)
-REGISTRATIONS = Topic("registrations", "db.child", "model.schema.Child that a producer made", retention_ms=7 * _DAY)
+REGISTRATIONS = Topic(
+    "registrations", "db.child", "model.schema.Child that a producer made", retention_ms=7 * _DAY
+)
 DEAD_LETTERS = Topic("dead-letters", "source topic", "wire.dead.DeadLetter", retention_ms=30 * _DAY)
 
 TOPICS: tuple[Topic, ...] = (
@@ -48,9 +62,7 @@ def _escape(name: str) -> str:
 
 
 def _unescape(name: str) -> str:
-    return re.sub(
-        rb"-([0-9a-f]{2})", lambda match: bytes([int(match[1], 16)]), name.encode()
-    ).decode()
+    return re.sub(rb"-([0-9a-f]{2})", lambda match: bytes([int(match[1], 16)]), name.encode()).decode()
 
 
 def wal_topic(db: str, table: str) -> str:
@@ -65,5 +77,5 @@ def table_of(topic: str) -> tuple[str, str]:
 
 
 def slot_of(topic: str, key: bytes, slots: int) -> int:
-    """The slot that judges the messages of a key: crc32 over topic and key, as the plan computes it in the JVM."""
+    """The slot of a key's messages: crc32 over topic and key, as the plan computes it in the JVM."""
     return zlib.crc32(topic.encode() + b"/" + key) % slots
