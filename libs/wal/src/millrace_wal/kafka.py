@@ -1,0 +1,258 @@
+"""The log on Kafka."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.wire.topics import Topic
+from millrace_wal.kafka_errors import MISSING, MOVING, kafka_error
+from millrace_wal.kafka_reader import KafkaGroupReader, KafkaReader
+from millrace_wal.record import BEGIN, END, MAX_MESSAGE_BYTES, Closing, Message
+
+_ASK = 10.0
+"""Seconds that a question to the broker (metadata, offsets) may take."""
+_CREATE = 30.0
+
+_PRODUCER = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "linger.ms": 0.5,
+    "compression.type": "lz4",
+    # the hash of Java's clients: Spark and every other producer then choose the same partition of a key
+    "partitioner": "murmur2_random",
+    "message.max.bytes": MAX_MESSAGE_BYTES + 65536,
+    "delivery.timeout.ms": 30_000,
+    "topic.metadata.propagation.max.ms": 3000,
+    "queue.buffering.max.messages": 1_000_000,
+    "queue.buffering.max.kbytes": 262_144,
+}
+
+
+class _Pending:
+    """One append that is under way: counts down as deliveries are reported."""
+
+    def __init__(self, count: int) -> None:
+        self.places: list[tuple[int, int]] = [(-1, -1)] * count
+        self.failed: KafkaError | None = None
+        self.failed_topic = ""
+        self._left = count
+        self._lock = threading.Lock()
+        self.done = threading.Event()
+        if not count:
+            self.done.set()
+
+    def report(self, index: int, error: KafkaError | None, message: Any) -> None:
+        if error is None:
+            self.places[index] = (message.partition(), message.offset())
+        elif self.failed is None:
+            self.failed, self.failed_topic = error, message.topic()
+        self.finish(1)
+
+    def finish(self, count: int) -> None:
+        with self._lock:
+            self._left -= count
+            if self._left <= 0:
+                self.done.set()
+
+
+class KafkaLog(Closing):
+    """See :class:`millrace_wal.record.Log`. One producer and its thread, one consumer for questions.
+
+    ``bootstrap``: ``host:port[,host:port…]``; ``client``: the name in the broker's logs. Connects when first
+    used, so making one never fails.
+    """
+
+    def __init__(self, bootstrap: str, client: str) -> None:
+        self._bootstrap = bootstrap
+        self._logger = logging.getLogger("millrace_wal.kafka")
+        self._common: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "client.id": client,
+            "socket.nagle.disable": True,
+            "reconnect.backoff.max.ms": 1000,
+            "broker.address.family": "any",
+        }
+        self._producer = Producer(self._common | _PRODUCER, logger=self._logger)
+        self._asking = Consumer(
+            self._common | {"group.id": "none", "allow.auto.create.topics": False}, logger=self._logger
+        )
+        self._admin = AdminClient(self._common, logger=self._logger)
+        self._closed = False
+        self._deliveries = threading.Thread(target=self._serve, name="wal-deliveries", daemon=True)
+        self._deliveries.start()
+
+    def _serve(self) -> None:
+        while not self._closed:
+            self._producer.poll(0.2)
+
+    def append(self, messages: Sequence[Message], timeout: float = 30) -> list[tuple[int, int]]:
+        for message in messages:
+            if len(message.key or b"") + len(message.value or b"") > MAX_MESSAGE_BYTES:
+                raise MillraceError(
+                    ErrorCode.TOO_LARGE,
+                    f"append to topic {message.topic}: a message of more than {MAX_MESSAGE_BYTES} bytes",
+                )
+        pending = _Pending(len(messages))
+        until = time.monotonic() + timeout
+        for index, message in enumerate(messages):
+            self._produce(message, pending, index, until)
+        if not pending.done.wait(max(until - time.monotonic(), 0)):
+            raise MillraceError(
+                ErrorCode.TIMEOUT,
+                f"append: the broker at {self._bootstrap} did not confirm within {timeout:g} s",
+            )
+        if pending.failed is not None:
+            raise kafka_error(pending.failed, f"append to topic {pending.failed_topic}")
+        return pending.places
+
+    def _produce(self, message: Message, pending: _Pending, index: int, until: float) -> None:
+        def on_delivery(error: KafkaError | None, delivered: Any) -> None:
+            pending.report(index, error, delivered)
+
+        while True:
+            try:
+                self._producer.produce(message.topic, message.value, message.key, on_delivery=on_delivery)
+                return
+            except BufferError as error:
+                # the queue is full; the thread of deliveries empties it
+                if time.monotonic() > until:
+                    raise MillraceError(
+                        ErrorCode.TIMEOUT, f"append: the broker at {self._bootstrap} takes no more messages"
+                    ) from error
+                time.sleep(0.005)
+            except KafkaException as error:
+                raise kafka_error(error, f"append to topic {message.topic}") from error
+
+    def ensure_topics(self, topics: Sequence[Topic | tuple[str, int]]) -> None:
+        wanted = [t if isinstance(t, Topic) else Topic(t[0], "", "", t[1]) for t in topics]
+        there = set(self.topics())
+        missing = [_new_topic(topic) for topic in wanted if topic.name not in there]
+        if missing:
+            self._settle(self._admin.create_topics(missing), "create", {KafkaError.TOPIC_ALREADY_EXISTS})
+        self._await({topic.name: True for topic in wanted}, "create")
+        for topic in missing:
+            self.end_offsets(topic.topic)  # answers once the leaders know that they lead
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        there = set(self.topics())
+        known = [name for name in names if name in there]
+        if known:
+            self._settle(self._admin.delete_topics(known), "delete", MISSING)
+        self._await(dict.fromkeys(names, False), "delete")
+
+    def _settle(self, futures: Mapping[str, Any], verb: str, fine: set[int] | frozenset[int]) -> None:
+        for name, future in futures.items():
+            try:
+                future.result(_CREATE)
+            except KafkaException as error:
+                if error.args[0].code() not in fine:
+                    raise kafka_error(error, f"{verb} topic {name}") from error
+            except TimeoutError as error:
+                raise MillraceError(
+                    ErrorCode.TIMEOUT, f"{verb} topic {name}: the broker did not answer"
+                ) from error
+
+    def _await(self, exist: Mapping[str, bool], verb: str) -> None:
+        """Wait until each topic has leaders for all its partitions, or is gone."""
+        until = time.monotonic() + _CREATE
+        while True:
+            metadata = self._metadata(None).topics
+            odd = [name for name, wanted in exist.items() if _usable(metadata.get(name)) != wanted]
+            if not odd:
+                return
+            if time.monotonic() > until:
+                raise MillraceError(ErrorCode.TIMEOUT, f"{verb} topic {odd[0]}: not done after {_CREATE:g} s")
+            time.sleep(0.01)
+
+    def topics(self, prefix: str = "") -> list[str]:
+        found = self._metadata(None).topics
+        return sorted(name for name in found if name.startswith(prefix) and not name.startswith("__"))
+
+    def _metadata(self, topic: str | None) -> Any:
+        try:
+            if topic is None:
+                return self._asking.list_topics(timeout=_ASK)
+            return self._asking.list_topics(topic, timeout=_ASK)
+        except KafkaException as error:
+            # whatever the cause, what it means is that no broker answers
+            raise MillraceError(
+                ErrorCode.UNAVAILABLE,
+                f"the broker at {self._bootstrap} does not answer: {error.args[0].str()}",
+            ) from error
+
+    def begin_offsets(self, topic: str) -> dict[int, int]:
+        return self._offsets(topic, OffsetSpec.earliest())
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        return self._offsets(topic, OffsetSpec.latest())
+
+    def _offsets(self, topic: str, which: Any) -> dict[int, int]:
+        doing = f"ask for the offsets of topic {topic}"
+        until = time.monotonic() + _ASK
+        while True:
+            found = self._metadata(topic).topics[topic]
+            if found.error is not None and found.error.code() not in MOVING:
+                raise kafka_error(found.error, doing)
+            asked = {TopicPartition(topic, partition): which for partition in found.partitions}
+            # readers see committed records only, so their end is the last stable offset
+            futures = self._admin.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ASK
+            )
+            try:
+                return {where.partition: future.result(_ASK).offset for where, future in futures.items()}
+            except KafkaException as error:
+                # a broker that has just become the leader of a partition may not know it yet
+                if time.monotonic() > until or error.args[0].code() not in MOVING:
+                    raise kafka_error(error, doing) from error
+                time.sleep(0.02)
+            except TimeoutError as error:
+                raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker did not answer") from error
+
+    def reader(self, positions: Mapping[str, Mapping[int, int]]) -> KafkaReader:
+        return KafkaReader(self._common, positions, self._logger, self._resolve)
+
+    def _resolve(self, topic: str, positions: Mapping[int, int]) -> dict[int, int]:
+        """Positions as offsets: librdkafka would look BEGIN and END up only some time later."""
+        wanted = set(positions.values())
+        begins = self.begin_offsets(topic) if BEGIN in wanted else {}
+        ends = self.end_offsets(topic) if END in wanted else {}
+        marks = {BEGIN: begins, END: ends}
+        return {p: marks[o].get(p, 0) if o in marks else o for p, o in positions.items()}
+
+    def subscribe(self, group: str, topics: Sequence[str], client: str = "") -> KafkaGroupReader:
+        return KafkaGroupReader(self._common, group, topics, client, self._logger)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._producer.flush(5)
+        self._closed = True
+        self._deliveries.join()
+        self._asking.close()
+
+
+def _usable(topic: Any) -> bool:
+    return (
+        topic is not None
+        and topic.error is None
+        and bool(topic.partitions)
+        and all(p.error is None and p.leader >= 0 for p in topic.partitions.values())
+    )
+
+
+def _new_topic(topic: Topic) -> NewTopic:
+    config = {"max.message.bytes": str(MAX_MESSAGE_BYTES + 65536), "retention.bytes": "-1"}
+    if topic.compacted:
+        config["cleanup.policy"] = "compact"
+    else:
+        config |= {"cleanup.policy": "delete", "retention.ms": str(topic.retention_ms)}
+    # -1: the broker's own replication factor
+    return NewTopic(topic.name, num_partitions=topic.partitions, replication_factor=-1, config=config)

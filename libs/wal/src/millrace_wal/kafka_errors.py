@@ -1,0 +1,40 @@
+"""What librdkafka reports, as Millrace's errors."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+from millrace_core.errors import ErrorCode, MillraceError
+
+_TIMEOUTS = frozenset({
+    KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE,
+    KafkaError.REQUEST_TIMED_OUT,
+})  # fmt: skip
+MISSING = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+)
+MOVING = frozenset({
+    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.OFFSET_NOT_AVAILABLE,
+})  # fmt: skip
+"""A partition's leader or a group's coordinator is being chosen: ask again. (``retriable()`` of KafkaError
+speaks of transactions only.)"""
+TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+REBALANCED = frozenset({
+    KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError._NO_OFFSET, KafkaError._ASSIGNMENT_LOST,
+})  # fmt: skip
+
+
+def kafka_error(error: KafkaError | KafkaException, doing: str) -> MillraceError:
+    """``doing`` says what was tried, e.g. ``append to topic x``; becomes the sentence's beginning."""
+    cause: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
+    code = cause.code()
+    if code in _TIMEOUTS:
+        return MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker did not answer in time")
+    if code in MISSING:
+        return MillraceError(ErrorCode.UNAVAILABLE, f"{doing}: the topic does not exist")
+    if code in TOO_LARGE:
+        return MillraceError(ErrorCode.TOO_LARGE, f"{doing}: the message is larger than the broker takes")
+    return MillraceError(ErrorCode.UNAVAILABLE, f"{doing}: {cause.str()}")

@@ -1,0 +1,128 @@
+"""What every log gives and takes, and what one can do. ``kafka`` and ``memory`` implement it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import NamedTuple, Protocol, Self
+
+from millrace_core.wire.topics import Topic
+
+BEGIN = -2
+"""As a position: the partition's first record that is still kept."""
+END = -1
+"""As a position: behind the partition's last record as of now."""
+
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+"""Key and value of a message together; a larger one is refused with TOO_LARGE."""
+
+Positions = dict[str, dict[int, int]]
+"""Topic -> partition -> the offset of the next record (BEGIN and END where a reader is placed)."""
+
+
+class Record(NamedTuple):
+    """A message as it lies in the log. ``timestamp``: milliseconds since the epoch."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Message(NamedTuple):
+    """A message to send. Messages of one topic and key lie in one partition, in the order of sending;
+    a null value deletes the key from a compacted topic."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+
+
+class Closing:
+    """Makes what has a ``close`` usable in a ``with`` statement."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Reader(Protocol):
+    """Reads partitions from given offsets on; no consumer group, nothing is committed. Used by one thread."""
+
+    def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
+        """The next records, up to ``limit``: at once when some are there, else those that come first within
+        ``timeout`` seconds. Ordered within a partition. While the broker is away: empty."""
+
+    def add(self, topic: str, positions: Mapping[int, int]) -> None:
+        """Read these partitions too, from these offsets; one that is read already moves there."""
+
+    def remove(self, topic: str) -> None:
+        """Read no more of the topic; one that is not read is no error."""
+
+    def positions(self) -> Positions:
+        """Where reading stands: everything before has come out of :meth:`poll`. Passes over offsets that hold
+        no record (compaction, transaction markers), so compare with ``end_offsets`` by this."""
+
+    def close(self) -> None: ...
+
+
+class GroupReader(Protocol):
+    """A member of a consumer group: the group's members share the topics' partitions, each starts where the
+    group committed last, or at the first record. Used by one thread."""
+
+    def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
+        """As :meth:`Reader.poll`. Keeps the membership alive: a member that does not poll for ten minutes
+        loses its partitions. With ``limit`` 0 it does only that and gives nothing."""
+
+    def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """The group is done with all before these offsets; durable when it returns. Partitions that this
+        member has no more are passed over: their new owner reads on from the last commit."""
+
+    def close(self) -> None: ...
+
+
+class Log(Protocol):
+    """Topics of partitions of records. Safe to use from several threads.
+
+    All methods raise MillraceError: UNAVAILABLE when the broker cannot be reached or refuses, or a topic does
+    not exist; TIMEOUT when it does not answer in time (whether an append happened is then unknown).
+    """
+
+    def append(self, messages: Sequence[Message], timeout: float = 30) -> list[tuple[int, int]]:
+        """Append messages, durably (all replicas have them) when it returns: (partition, offset) of each.
+        When it raises, some of the messages may be in the log."""
+
+    def ensure_topics(self, topics: Sequence[Topic | tuple[str, int]]) -> None:
+        """Create the topics that do not exist ((name, partitions): kept for ever) and wait until they can be
+        used. An existing topic stays as it is."""
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics with their records and wait until they are gone; a missing one is no error."""
+
+    def topics(self, prefix: str = "") -> list[str]:
+        """The topics whose name begins so, sorted."""
+
+    def begin_offsets(self, topic: str) -> dict[int, int]:
+        """Partition -> offset of the first record still kept."""
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """Partition -> offset behind the last record that a reader can have."""
+
+    def reader(self, positions: Mapping[str, Mapping[int, int]]) -> Reader:
+        """A reader of these topics and partitions from these offsets."""
+
+    def subscribe(self, group: str, topics: Sequence[str], client: str = "") -> GroupReader:
+        """A new member of the group, over these topics. ``client``: a name that no other member of the group
+        has at the same time; a member that died and comes back under it gets its partitions back at once,
+        while without a name they come free only after the session's ten seconds."""
+
+    def close(self) -> None: ...

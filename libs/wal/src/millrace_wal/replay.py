@@ -1,0 +1,35 @@
+"""Reading a topic from its beginning, as the catalog does at start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_wal.record import Log, Record
+
+
+def replay(log: Log, topic: str, stall: float = 30) -> Iterator[Record]:
+    """All records of a topic up to its end as of the call, ordered within a partition.
+
+    Raises MillraceError: TIMEOUT when nothing comes for ``stall`` seconds, UNAVAILABLE as :class:`Log` does.
+    """
+    ends = log.end_offsets(topic)
+    reached = log.begin_offsets(topic)
+    reader = log.reader({topic: reached})
+    try:
+        last = time.monotonic()
+        while any(reached.get(partition, 0) < end for partition, end in ends.items()):
+            records = reader.poll(0.5)
+            positions = reader.positions()[topic]
+            if positions != reached:
+                reached, last = positions, time.monotonic()
+            elif time.monotonic() - last > stall:
+                raise MillraceError(
+                    ErrorCode.TIMEOUT,
+                    f"topic {topic}: nothing came for {stall:g} s before its end was reached",
+                )
+            # the end may move on meanwhile; what came later is for the reader that follows
+            yield from (record for record in records if record.offset < ends.get(record.partition, 0))
+    finally:
+        reader.close()

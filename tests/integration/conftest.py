@@ -1,0 +1,62 @@
+"""The real parts that integration tests share: Java jars, one broker, one whole stack."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millrace.broker import Broker
+from millrace.jars import resolve
+from millrace.java import Java, find_java
+from millrace.processes import free_port
+
+ROOT = Path(__file__).parents[2]
+
+
+def _docker_answers() -> bool:
+    """Whether a Docker engine (not just the client program) answers."""
+    import docker
+    from docker.errors import DockerException
+
+    try:
+        return bool(docker.from_env(timeout=2).ping())
+    except DockerException:
+        return False
+
+
+@pytest.fixture(scope="session")
+def java() -> Java:
+    """The Java that the broker and Spark run on."""
+    return find_java()
+
+
+@pytest.fixture(scope="session")
+def jars(java: Java) -> Path:
+    """The folder with ``spark/*.jar`` and ``broker/*.jar``."""
+    folder = Path(os.environ.get("MILLRACE_JARS_DIR", ROOT / ".jars"))
+    resolve(java, ROOT / "ivy.xml", folder, print)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def broker(
+    java: Java, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """``host:port`` of a fresh broker: a container where Docker answers, else an embedded one."""
+    if _docker_answers():
+        from testcontainers.kafka import KafkaContainer
+
+        container = KafkaContainer().with_kraft().with_env("KAFKA_AUTO_CREATE_TOPICS_ENABLE", "false")
+        with container as kafka:
+            yield kafka.get_bootstrap_server()
+        return
+    folder: Path = request.getfixturevalue("jars")
+    embedded = Broker(java, folder, tmp_path_factory.mktemp("broker"), free_port())
+    embedded.start()
+    try:
+        yield embedded.address
+    finally:
+        embedded.stop()

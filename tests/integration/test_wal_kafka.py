@@ -1,0 +1,100 @@
+"""The log on Kafka keeps the contract of every log; and what only a real broker can do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from millrace.processes import free_port
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.wire.topics import Topic
+from millrace_wal import KafkaLog, Message, replay
+from millrace_wal.contract import LogContract, fresh, read, until
+
+pytestmark = pytest.mark.java
+
+
+@pytest.fixture
+def log(broker: str) -> Iterator[KafkaLog]:
+    with KafkaLog(broker, "test") as log:
+        yield log
+
+
+class TestKafkaLog(LogContract):
+    pass
+
+
+def _config(broker: str, topic: str) -> dict[str, str]:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": broker})
+    found = admin.describe_configs([resource])[resource].result(15)
+    return {name: entry.value for name, entry in found.items()}
+
+
+def test_topics_are_kept_as_their_table_says(broker: str, log: KafkaLog) -> None:
+    compacted, days, ever = fresh("compacted"), fresh("days"), fresh("ever")
+    a_day = Topic(days, "k", "v", retention_ms=86_400_000)
+    log.ensure_topics([Topic(compacted, "k", "v", 2, compacted=True), a_day, (ever, 1)])
+    assert _config(broker, compacted)["cleanup.policy"] == "compact"
+    assert _config(broker, days)["cleanup.policy"] == "delete"
+    assert _config(broker, days)["retention.ms"] == "86400000"
+    assert _config(broker, ever)["retention.ms"] == "-1"
+    assert int(_config(broker, ever)["max.message.bytes"]) > 8 * 1024 * 1024
+
+
+def test_many_messages_are_appended_fast(log: KafkaLog) -> None:
+    name = fresh("fast")
+    log.ensure_topics([(name, 4)])
+    messages = [Message(name, b"d%d" % (i % 100), b'{"ts":%d,"v":1.5}' % i) for i in range(20_000)]
+    log.append(messages[:10])
+    start = time.monotonic()
+    places = log.append(messages)
+    took = time.monotonic() - start
+    assert len(set(places)) == 20_000
+    # a guard against sending one by one, not a benchmark: that would take about a minute
+    assert took < 10
+
+
+def test_no_broker_is_an_error_in_time() -> None:
+    with KafkaLog(f"127.0.0.1:{free_port()}", "test") as log:
+        start = time.monotonic()
+        with pytest.raises(MillraceError) as caught:
+            log.append([Message("t", b"k", b"v")], timeout=0.5)
+        assert caught.value.code is ErrorCode.TIMEOUT
+        assert time.monotonic() - start < 5
+        reader = log.reader({"t": {0: 0}})
+        assert reader.poll(0.2) == []
+        reader.close()
+
+
+def test_no_broker_makes_questions_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millrace_wal.kafka._ASK", 0.5)
+    with KafkaLog(f"127.0.0.1:{free_port()}", "test") as log:
+        for ask in (log.topics, lambda: log.end_offsets("t"), lambda: log.ensure_topics([("t", 1)])):
+            with pytest.raises(MillraceError, match="does not answer") as caught:
+                ask()
+            assert caught.value.code is ErrorCode.UNAVAILABLE
+
+
+def test_transactions_of_other_producers_do_not_hide_the_end(broker: str, log: KafkaLog) -> None:
+    name = fresh("transactions")
+    log.ensure_topics([(name, 1)])
+    producer = Producer({"bootstrap.servers": broker, "transactional.id": name})
+    producer.init_transactions(30)
+    for number, finish in enumerate((producer.commit_transaction, producer.abort_transaction)):
+        producer.begin_transaction()
+        producer.produce(name, value=b"%d" % number)
+        producer.flush(30)
+        finish(30)
+    # two records and two markers (written behind the answer); the aborted record is never seen
+    assert until(lambda: log.end_offsets(name) == {0: 4})
+    reader = log.reader({name: {0: 0}})
+    assert [r.value for r in read(reader, 1)] == [b"0"]
+    reader.poll(1)
+    assert reader.positions() == {name: {0: 4}}
+    reader.close()
+    assert [r.value for r in replay(log, name)] == [b"0"]
