@@ -1,0 +1,140 @@
+"""``millrace``: up, down, status, logs, sql, demo, jars."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from millrace import console, jars
+from millrace.java import find_java
+from millrace.processes import tail
+from millrace.rest import Rest
+from millrace.settings import StackSettings, project_root
+from millrace.stack import NAMES, Stack
+from millrace_core.errors import MillraceError
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def _stack() -> Stack:
+    return Stack(StackSettings.from_environment(), console.Progress())
+
+
+def up(_: argparse.Namespace) -> int:
+    """Starts the stack; what was started stays if a later part fails, for its logs."""
+    stack = _stack()
+    if not stack.up():
+        console.err.print("the stack is up already")
+    return 0
+
+
+def down(_: argparse.Namespace) -> int:
+    """Stops the stack."""
+    if not _stack().down():
+        console.err.print("nothing was running")
+    return 0
+
+
+def status(_: argparse.Namespace) -> int:
+    """Prints one row a part; 1 unless all are ready."""
+    rows = _stack().status()
+    console.out.print(console.status_table(rows))
+    return 0 if all(row.ready for row in rows) else 1
+
+
+def logs(arguments: argparse.Namespace) -> int:
+    """Prints the end of the parts' logs, or follows them."""
+    place = _stack().place
+    files = [place.log_file(name) for name in arguments.parts or NAMES]
+    if arguments.follow:
+        return _follow([file for file in files if file.exists()])
+    for file in files:
+        console.out.print(Text(f"==> {file} <=="), style="bold", soft_wrap=True)
+        console.out.print(Text(tail(file, arguments.lines)), soft_wrap=True)
+    return 0
+
+
+def _follow(files: Sequence[Path]) -> int:
+    if not files:
+        console.err.print("there are no logs yet")
+        return 1
+    try:
+        return subprocess.run(["tail", "-n", "20", "-F", *map(str, files)], check=False).returncode
+    except KeyboardInterrupt:
+        return 0
+
+
+def sql(arguments: argparse.Namespace) -> int:
+    """Runs one statement, or a prompt without one."""
+    url = arguments.url or StackSettings.from_environment().url("api-gateway")
+    with Rest(url, arguments.user, arguments.password) as rest:
+        if arguments.statement:
+            return console.run_one(rest, arguments.statement, arguments.db)
+        return console.prompt(rest, arguments.db)
+
+
+def demo(arguments: argparse.Namespace) -> int:
+    """Runs the demo, on the running stack or on one started for it."""
+    from millrace.demo.run import run  # DuckDB and the data are needed here alone
+
+    return run(_stack(), keep=arguments.keep)
+
+
+def fetch_jars(_: argparse.Namespace) -> int:
+    """Resolves the Java jars."""
+    folder = StackSettings.from_environment().jars_dir
+    if not jars.resolve(find_java(), project_root() / "ivy.xml", folder, console.Progress()):
+        console.err.print(Text(f"the jars in {folder} are those of ivy.xml"), soft_wrap=True)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    root = argparse.ArgumentParser(prog="millrace", description="Millrace on one machine")
+    commands = root.add_subparsers(dest="command", required=True, metavar="command")
+
+    def add(name: str, run: Command, about: str) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=about, description=about)
+        one.set_defaults(run=run)
+        return one
+
+    add("up", up, "start the broker and the four services, return once all are ready")
+    add("down", down, "stop them")
+    add("status", status, "show what runs; exit status 1 unless all are ready")
+    log = add("logs", logs, "show the end of the logs")
+    log.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(NAMES)} (default: all)")
+    log.add_argument("-f", "--follow", action="store_true", help="go on as they grow")
+    log.add_argument("-n", "--lines", type=int, default=20, help="lines of each (default: 20)")
+    query = add("sql", sql, "run one SQL statement, or a prompt without one")
+    query.add_argument("statement", nargs="?")
+    query.add_argument("-d", "--db", help="the database that plain table names mean")
+    query.add_argument("-u", "--user", default="root")
+    query.add_argument("-p", "--password", default="taosdata")
+    query.add_argument("--url", help="the gateway (default: the stack of this folder)")
+    show = add("demo", demo, "daily temperatures of two cities, by streams, checked against DuckDB")
+    show.add_argument("--keep", action="store_true", help="leave a stack that the demo started running")
+    add("jars", fetch_jars, "resolve the Java jars of ivy.xml")
+    return root
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; an expected error is one line on stderr and status 1."""
+    given = parser().parse_args(arguments)
+    run: Command = given.run
+    try:
+        return run(given)
+    except MillraceError as error:
+        console.err.print(Text(f"error: {error}"), style="red", soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        console.err.print("interrupted")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""A real Apache Kafka in a process of its own: one KRaft node on loopback, with settings for one machine."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from millrace import processes
+from millrace.java import Java
+from millrace.processes import Place, Program
+from millrace_core.errors import ErrorCode, MillraceError
+
+NAME = "broker"
+HEAP_MB = 384
+READY_SECONDS = 90.0
+_MB = 1 << 20
+
+# Everything but addresses and folders. One node: one replica, small internal topics. Many small topics: small
+# index files (each segment maps two). A small heap: a small cleaner buffer.
+SETTINGS: dict[str, object] = {
+    "process.roles": "broker,controller",
+    "node.id": 1,
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "default.replication.factor": 1,
+    "min.insync.replicas": 1,
+    "num.partitions": 1,
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 4,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.num.partitions": 1,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "share.coordinator.state.topic.num.partitions": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 1_000,
+    "broker.session.timeout.ms": 3_000,  # how long a restart after a crash waits for the old self to expire
+    "broker.heartbeat.interval.ms": 1_000,
+    "message.max.bytes": 16 * _MB,
+    "log.segment.bytes": 256 * _MB,
+    "log.index.size.max.bytes": _MB,
+    "log.segment.delete.delay.ms": 1_000,
+    "log.retention.ms": -1,
+    "log.cleaner.threads": 1,
+    "log.cleaner.dedupe.buffer.size": 16 * _MB,
+    "num.network.threads": 2,
+    "num.io.threads": 4,
+}
+
+
+@dataclass(frozen=True)
+class Broker:
+    """The embedded broker of one stack: data below ``data_dir/broker``, clients at ``127.0.0.1:port``."""
+
+    java: Java
+    jars_dir: Path
+    data_dir: Path
+    port: int
+
+    @property
+    def address(self) -> str:
+        """What clients name as bootstrap server."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def _config(self) -> Path:
+        return self.data_dir / "broker" / "server.properties"
+
+    @property
+    def _logs(self) -> Path:
+        return self.data_dir / "broker" / "topics"
+
+    def _command(self, *arguments: str, heap_mb: int = HEAP_MB) -> list[str]:
+        flags = [f"-Xmx{heap_mb}m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true"]
+        return [str(self.java.program), *flags, "-cp", f"{self.jars_dir.resolve()}/broker/*", *arguments]
+
+    def _write_config(self) -> None:
+        """Writes the settings. The controller's port is nobody else's business: any free one."""
+        controller = processes.free_port()
+        self._logs.mkdir(parents=True, exist_ok=True)
+        self._config.write_text(properties(self.port, controller, self._logs))
+
+    def _format(self) -> None:
+        """Prepares the log folder, once."""
+        if (self._logs / "meta.properties").exists():
+            return
+        arguments = ("kafka.tools.StorageTool", "format", "-t", cluster_id(), "-c", str(self._config))
+        done = subprocess.run(
+            self._command(*arguments, heap_mb=128), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip().splitlines()[-1:]
+            raise MillraceError(ErrorCode.UNAVAILABLE, f"the broker's folder could not be prepared: {said}")
+
+    def start(self) -> None:
+        """Starts the broker unless it runs, and returns once it answers.
+
+        ``MillraceError`` UNAVAILABLE if the port is taken or it ends at once, TIMEOUT if it does not answer.
+        """
+        place = Place(self.data_dir.resolve())
+        if processes.running(place, NAME) is None:
+            if not any(self.jars_dir.glob("broker/*.jar")):
+                raise MillraceError(
+                    ErrorCode.UNAVAILABLE, f"there are no broker jars in {self.jars_dir}: run `make jars`"
+                )
+            if processes.port_taken("127.0.0.1", self.port):
+                raise MillraceError(
+                    ErrorCode.UNAVAILABLE,
+                    f"port {self.port} of the broker is in use: free it or set MILLRACE_BROKER",
+                )
+            self._write_config()
+            self._format()
+            processes.start(place, Program(NAME, self._command("kafka.Kafka", str(self._config))))
+        processes.wait_ready(place, NAME, self.answers, READY_SECONDS)
+
+    def stop(self) -> None:
+        """Stops the broker; topics stay on disk."""
+        processes.stop(Place(self.data_dir.resolve()), NAME)
+
+    def answers(self) -> bool:
+        """Whether the broker answers a metadata request."""
+        if not processes.port_taken("127.0.0.1", self.port):
+            return False  # librdkafka would wait a second before it tries again
+        client = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+        try:
+            return bool(client.list_topics(timeout=2).brokers)
+        except KafkaException:
+            return False
+
+
+def cluster_id() -> str:
+    """A new cluster id: 22 characters of base64 of a random UUID, none of which looks like an option."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def properties(port: int, controller_port: int, logs: Path) -> str:
+    """The broker's ``server.properties``: both listeners on loopback only."""
+    addresses = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "log.dirs": logs,
+    }
+    return "".join(f"{name}={value}\n" for name, value in (SETTINGS | addresses).items())

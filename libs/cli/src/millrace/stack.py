@@ -1,0 +1,185 @@
+"""The whole of Millrace on one machine: the broker, then the four services, each a process of its own."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+import httpx
+import psutil
+
+from millrace import broker, jars, processes
+from millrace.broker import Broker
+from millrace.jars import Report
+from millrace.java import Java, find_java
+from millrace.processes import Place, Program
+from millrace.settings import HOST, SERVICES, Service, StackSettings, project_root, service
+from millrace_core.errors import ErrorCode, MillraceError
+
+NAMES = (broker.NAME, *(one.name for one in SERVICES))
+
+
+@dataclass(frozen=True)
+class Status:
+    """One row of ``millrace status``. ``memory`` is the resident set with all child processes, in bytes."""
+
+    name: str
+    port: int
+    pid: int | None
+    ready: bool
+    seconds: float
+    memory: int
+
+
+def _silent(_: str) -> None:
+    """For callers that want no progress."""
+
+
+class Stack:
+    """One stack. Every method may be called from any process: what runs is known by its pid files."""
+
+    def __init__(self, settings: StackSettings, report: Report = _silent) -> None:
+        self.settings = settings
+        self.place = Place(settings.data_dir)
+        self._report = report
+
+    @cached_property
+    def _java(self) -> Java:
+        return find_java()
+
+    @cached_property
+    def _broker(self) -> Broker:
+        one = self.settings
+        return Broker(self._java, one.jars_dir, one.data_dir, one.broker_port)
+
+    # -- the whole ---------------------------------------------------------------------------------------
+
+    def up(self) -> bool:
+        """Starts what does not run and returns once all are ready; False if all ran already.
+
+        ``MillraceError`` says in one sentence what is missing, which port is taken, or which service ended
+        or was not ready in time (with the end of its log).
+        """
+        if self.is_up():
+            return False
+        began = time.monotonic()
+        java = self._java
+        jars.resolve(java, project_root() / "ivy.xml", self.settings.jars_dir, self._report)
+        self._refuse_taken_ports()
+        self.start(broker.NAME)
+        with ThreadPoolExecutor(len(SERVICES)) as side_by_side:
+            starts = [side_by_side.submit(self.start, one.name) for one in SERVICES]
+        for one in starts:
+            one.result()
+        self._report(
+            f"all ready after {time.monotonic() - began:.1f} s; SQL at {self.settings.url('api-gateway')}"
+        )
+        return True
+
+    def down(self) -> bool:
+        """Stops everything: the services side by side, then the broker. False if nothing ran."""
+        with ThreadPoolExecutor(len(SERVICES)) as side_by_side:
+            stopped = list(side_by_side.map(self.stop, [one.name for one in SERVICES]))
+        return self.stop(broker.NAME) or any(stopped)
+
+    def status(self) -> list[Status]:
+        """One row for the broker and each service."""
+        return [self._status(name) for name in NAMES]
+
+    def is_up(self) -> bool:
+        """Whether every part runs and is ready."""
+        return all(one.ready for one in self.status())
+
+    def is_running(self) -> bool:
+        """Whether any part runs, ready or not."""
+        return any(processes.running(self.place, name) for name in NAMES)
+
+    # -- one part ----------------------------------------------------------------------------------------
+
+    def start(self, name: str) -> None:
+        """Starts the broker or one service unless it runs, and returns once it is ready."""
+        began = time.monotonic()
+        if name == broker.NAME:
+            self._broker.start()
+        else:
+            self._start_service(service(name))
+        self._report(f"{name} ready after {time.monotonic() - began:.1f} s")
+
+    def stop(self, name: str) -> bool:
+        """SIGTERM and wait; False if it did not run."""
+        began = time.monotonic()
+        stopped = processes.stop(self.place, _known(name))
+        if stopped:
+            self._report(f"{name} stopped after {time.monotonic() - began:.1f} s")
+        return stopped
+
+    def restart(self, name: str) -> None:
+        """A clean stop and a start."""
+        self.stop(name)
+        self.start(name)
+
+    def kill(self, name: str) -> bool:
+        """kill -9 of one part with all its child processes: a crash, as tests need it."""
+        return processes.kill(self.place, _known(name))
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _start_service(self, one: Service) -> None:
+        if processes.running(self.place, one.name) is None:
+            self._refuse_taken(one.name, self.settings.ports[one.name], one.variable)
+        command = (sys.executable, "-m", one.module)
+        program = Program(one.name, command, self.settings.environment(self._java.home))
+        processes.start(self.place, program)
+        processes.wait_ready(self.place, one.name, lambda: self._healthy(one.name), one.ready_seconds)
+
+    def _healthy(self, name: str) -> bool:
+        try:
+            return httpx.get(f"{self.settings.url(name)}/healthz", timeout=2).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def _refuse_taken_ports(self) -> None:
+        """Before anything starts: every port of a part that does not run must be free."""
+        places = [(broker.NAME, self.settings.broker_port, "MILLRACE_BROKER")]
+        places += [(one.name, self.settings.ports[one.name], one.variable) for one in SERVICES]
+        for name, port, variable in places:
+            if processes.running(self.place, name) is None:
+                self._refuse_taken(name, port, variable)
+
+    def _refuse_taken(self, name: str, port: int, variable: str) -> None:
+        if processes.port_taken(HOST, port):
+            raise MillraceError(
+                ErrorCode.UNAVAILABLE, f"port {port} of {name} is in use: free it or set {variable}"
+            )
+
+    def _status(self, name: str) -> Status:
+        port = self.settings.broker_port if name == broker.NAME else self.settings.ports[name]
+        process = processes.running(self.place, name)
+        if process is None:
+            return Status(name, port, None, False, 0.0, 0)
+        ready = self._broker.answers() if name == broker.NAME else self._healthy(name)
+        return Status(name, port, process.pid, ready, time.time() - process.create_time(), _memory(process))
+
+
+def _known(name: str) -> str:
+    return name if name == broker.NAME else service(name).name
+
+
+def _memory(process: psutil.Process) -> int:
+    """Resident bytes of the process and all below it."""
+    family: Sequence[psutil.Process] = ()
+    total = 0
+    try:
+        family = [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0
+    for one in family:
+        try:
+            total += one.memory_info().rss
+        except psutil.NoSuchProcess:
+            continue
+    return total
