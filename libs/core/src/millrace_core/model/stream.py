@@ -169,6 +169,7 @@ class StreamSpec(msgspec.Struct, frozen=True):
     result: tuple[ResultColumn, ...] = ()
     timezone: str = "UTC"
     created: int = 0
+    database: str = ""
 
     @property
     def full_name(self) -> str:

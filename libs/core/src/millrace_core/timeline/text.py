@@ -18,7 +18,8 @@ _LOWEST_SECOND = -(EPOCH_DAY - 1) * 86_400 + 86_400  # a day of room for the zon
 _HIGHEST_SECOND = 253_402_300_800 - 86_400 - 1
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d{1,2}-\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?"
-    r" ?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?"
+    r" ?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?",
+    re.ASCII,
 )
 
 

@@ -1,0 +1,86 @@
+"""Arguments as written to values of the model, judged by the rules of ``model/rules.py``."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from millrace_core.dialect.lexer import Kind, Token, tokens
+from millrace_core.dialect.statements import Argument
+from millrace_core.errors import ErrorCode, MillraceError, Position, SqlError
+from millrace_core.model.rules import DurationRule, IntegerRule
+from millrace_core.model.schema import Precision
+from millrace_core.model.stream import Duration, Unit
+from millrace_core.timeline.precision import CALENDAR_MONTHS, UNIT_NS, ticks
+
+_MONTH_NS = 28 * UNIT_NS["d"]  # the shortest
+
+
+def bad(message: str, position: Position, code: ErrorCode = ErrorCode.BAD_STREAM) -> SqlError:
+    """What is wrong with a stream's definition, and where."""
+    return SqlError(code, message, position)
+
+
+def one_token(argument: Argument) -> Token | None:
+    """The argument's only token; None if it has several."""
+    found = tokens(argument.text, argument.position)
+    return found[0] if len(found) == 1 else None
+
+
+def shortest_ns(duration: Duration) -> int:
+    """Nanoseconds that a duration has at least: a month counts 28 days."""
+    if duration.unit in CALENDAR_MONTHS:
+        return duration.value * CALENDAR_MONTHS[duration.unit] * _MONTH_NS
+    return duration.value * UNIT_NS[duration.unit]
+
+
+def duration(argument: Argument, what: str, rule: DurationRule, precision: Precision | None) -> Duration:
+    """The duration that an argument is.
+
+    ``what``: the clause and the argument's name, for errors. ``precision``: of the trigger table; None where
+    the duration is one of processing time.
+
+    :raises SqlError: if it is no duration, in a unit or of a length that the rule does not allow, or no whole
+        number of ticks.
+    """
+    token = one_token(argument)
+    if token is None or token.kind is not Kind.DURATION or not token.value[:-1].isdigit():
+        raise bad(f"{what}: {argument.text} is not allowed; {rule} is", argument.position)
+    found = Duration(int(token.value[:-1]), cast(Unit, token.value[-1]))
+    if found.unit not in rule.units or not _in_range(found, rule):
+        raise bad(f"{what}: {argument.text} is not allowed; {rule} is", argument.position)
+    if precision is not None and found.unit in UNIT_NS:
+        try:
+            ticks(found, precision)
+        except MillraceError as error:
+            raise bad(f"{what}: {error.message}", argument.position) from None
+    return found
+
+
+def _in_range(found: Duration, rule: DurationRule) -> bool:
+    length = shortest_ns(found)
+    if rule.low and length < shortest_ns(rule.low):
+        return False
+    if rule.high and length > shortest_ns(rule.high):
+        return False
+    if rule.below and length >= shortest_ns(rule.below):
+        return False
+    return length > 0 or rule.zero
+
+
+def integer(argument: Argument, what: str, rule: IntegerRule) -> int:
+    """The whole number that an argument is; :raises SqlError: if it is none, or out of range."""
+    token = one_token(argument)
+    if token is None or token.kind is not Kind.INTEGER or not token.value.isdigit():
+        raise bad(f"{what}: {argument.text} is not allowed; {rule} is", argument.position)
+    value = int(token.value)
+    if not rule.low <= value <= rule.high:
+        raise bad(f"{what}: {argument.text} is not allowed; {rule} is", argument.position)
+    return value
+
+
+def name(argument: Argument, what: str) -> str:
+    """The name that an argument is; :raises SqlError: if it is none."""
+    token = one_token(argument)
+    if token is None or token.kind not in (Kind.WORD, Kind.QUOTED):
+        raise bad(f"{what}: {argument.text} is no name of a column", argument.position)
+    return token.value

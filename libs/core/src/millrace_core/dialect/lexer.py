@@ -1,0 +1,170 @@
+"""Tokens of Millrace's SQL with their places; one regular expression, driven on demand.
+
+Identifiers are lower-cased unless back-quoted. Strings stand in single or double quotes, with backslash
+escapes or a doubled quote. Comments are ``-- …`` to the end of the line and ``/* … */``.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from enum import Enum
+from typing import NamedTuple
+
+from millrace_core.errors import ErrorCode, Position, SqlError
+
+START = Position(1, 1)
+
+
+class Kind(Enum):
+    WORD = "word"  # an identifier or keyword; value: lower case
+    QUOTED = "quoted"  # a back-quoted identifier; value: without the quotes
+    STRING = "string"  # value: without quotes and escapes
+    INTEGER = "integer"
+    FLOAT = "float"
+    DURATION = "duration"  # 10s, 1n; also 0.5s, which whoever reads it refuses
+    PLACEHOLDER = "placeholder"  # %%tbname, %%trows, %%1
+    OPERATOR = "operator"
+    END = "end"
+
+
+class Token(NamedTuple):
+    """``text``: as written; ``value``: what it means (see :class:`Kind`); ``start``, ``end``: offsets."""
+
+    kind: Kind
+    text: str
+    value: str
+    start: int
+    end: int
+
+
+# possessive quantifiers: an unterminated string or comment must not be tried again from every place
+SINGLE_QUOTED = r"'(?:[^'\\]++|\\.|'')*+'"
+DOUBLE_QUOTED = r'"(?:[^"\\]++|\\.|"")*+"'
+COMMENT = r"--[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
+
+_TOKEN = re.compile(
+    rf"""(?P<blank>(?:\s++|{COMMENT})++)
+    |(?P<string>{SINGLE_QUOTED}|{DOUBLE_QUOTED})
+    |(?P<number>(?:0[xX][0-9a-fA-F]++|0[bB][01]++|\d++(?:\.\d*+)?(?:[eE][+-]?\d++)?|\.\d++(?:[eE][+-]?\d++)?)\w*+)
+    |(?P<placeholder>%%\w++)
+    |(?P<word>[^\W\d]\w*+)
+    |(?P<quoted>`(?:[^`]++|``)++`)
+    |(?P<operator><=>|<>|!=|<=|>=|==|\|\||&&|->|<<|>>|::|/(?!\*)|[-+*%=<>(),.;|&^~!?:\[\]{{}}@\#$])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_DURATION = re.compile(r"\d+(?:\.\d*)?[buasmhdwnyBUASMHDWNY]")
+_INTEGER = re.compile(r"\d+|0[xX][0-9a-fA-F]+|0[bB][01]+")
+_FLOAT = re.compile(r"(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "%": r"\%", "_": r"\_", "x": r"\x"}
+
+
+def unquote(text: str) -> str:
+    r"""The value of a quoted string. ``\%``, ``\_`` (LIKE) and ``\x`` (VARBINARY) keep their backslash."""
+    quote, body = text[0], text[1:-1]
+    if quote in body:
+        body = re.sub(rf"\\.|{quote}{quote}", lambda m: quote if m[0][0] == quote else m[0], body, flags=re.S)
+    if "\\" not in body:
+        return body
+    return _ESCAPE.sub(lambda m: _ESCAPED.get(m[1], m[1]), body)
+
+
+def quote(value: str) -> str:
+    """The string as a literal: the inverse of :func:`unquote` for values without LIKE or hex escapes."""
+    body = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{body}'"
+
+
+def quote_name(name: str) -> str:
+    """The name, back-quoted."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+class Lexer:
+    """Tokens of one text from a movable place on: a parser may look ahead, and scan parts by itself."""
+
+    def __init__(self, text: str, origin: Position = START) -> None:
+        self.text = text
+        self.place = 0
+        self._origin = origin
+        self._lines: list[int] = []
+
+    def position(self, offset: int) -> Position:
+        """Line and column of an offset of the text."""
+        if not self._lines:
+            self._lines = [0, *(match.end() for match in re.finditer("\n", self.text))]
+        line = bisect_right(self._lines, offset)
+        column = offset - self._lines[line - 1] + 1
+        if line == 1:
+            column += self._origin.column - 1
+        return Position(line + self._origin.line - 1, column)
+
+    def peek(self) -> Token:
+        """The next token, without moving."""
+        place = self.place
+        token = self.next()
+        self.place = place
+        return token
+
+    def next(self) -> Token:
+        """The next token; at the end of the text END, again and again.
+
+        :raises SqlError: for text that is no token.
+        """
+        while match := _TOKEN.match(self.text, self.place):
+            start, end = match.span()
+            if match.lastgroup == "blank":
+                self.place = end
+                continue
+            token = self._token(str(match.lastgroup), match[0], start, end)
+            self.place = end
+            return token
+        if self.place >= len(self.text):
+            return Token(Kind.END, "", "", len(self.text), len(self.text))
+        raise self._no_token()
+
+    def _token(self, group: str, text: str, start: int, end: int) -> Token:
+        match group:
+            case "word":
+                return Token(Kind.WORD, text, text.lower(), start, end)
+            case "quoted":
+                return Token(Kind.QUOTED, text, text[1:-1].replace("``", "`"), start, end)
+            case "string":
+                return Token(Kind.STRING, text, unquote(text), start, end)
+            case "number":
+                return self._number(text, start, end)
+            case "placeholder":
+                return Token(Kind.PLACEHOLDER, text, text.lower(), start, end)
+        return Token(Kind.OPERATOR, text, text, start, end)
+
+    def _number(self, text: str, start: int, end: int) -> Token:
+        for kind, pattern in ((Kind.INTEGER, _INTEGER), (Kind.FLOAT, _FLOAT), (Kind.DURATION, _DURATION)):
+            if pattern.fullmatch(text):
+                return Token(kind, text, text.lower(), start, end)
+        raise SqlError(
+            ErrorCode.SYNTAX,
+            f"{text!r} is neither a number nor a duration (units b u a s m h d w n y)",
+            self.position(start),
+        )
+
+    def _no_token(self) -> SqlError:
+        char = self.text[self.place]
+        where = self.position(self.place)
+        if char in "'\"":
+            return SqlError(ErrorCode.SYNTAX, f"the string that begins with {char} has no end", where)
+        if char == "`":
+            return SqlError(ErrorCode.SYNTAX, "the name in back quotes is empty or has no end", where)
+        if self.text.startswith("/*", self.place):
+            return SqlError(ErrorCode.SYNTAX, "the comment has no end", where)
+        return SqlError(ErrorCode.SYNTAX, f"unexpected character {char!r}", where)
+
+
+def tokens(text: str, origin: Position = START) -> list[Token]:
+    """All tokens of a text, without END."""
+    lexer = Lexer(text, origin)
+    found = []
+    while (token := lexer.next()).kind is not Kind.END:
+        found.append(token)
+    return found

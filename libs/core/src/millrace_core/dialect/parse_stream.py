@@ -1,0 +1,206 @@
+"""Statements on streams (seed 000). CREATE STREAM is taken apart into its clauses; ``lower`` judges them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millrace_core.dialect.cursor import Cursor, check_length
+from millrace_core.dialect.lexer import Kind
+from millrace_core.dialect.parse_tables import data_type
+from millrace_core.dialect.statements import (
+    Argument,
+    CreateStream,
+    DropStream,
+    Literal,
+    Name,
+    NotifyClause,
+    OptionClause,
+    OutputColumn,
+    RecalculateStream,
+    SqlText,
+    StartStream,
+    StopStream,
+    TagDefinition,
+    TriggerClause,
+)  # fmt: skip
+
+KEYWORDS = ("period", "sliding", "interval", "session", "state_window", "event_window", "count_window")
+CLAUSES = ("stream_options", "notify", "notify_options", "into", "output_subtable", "tags", "as")
+
+ORDER = {
+    "table": "FROM", "partition": "PARTITION BY", "options": "STREAM_OPTIONS", "notify": "NOTIFY",
+    "into": "INTO", "subtable": "OUTPUT_SUBTABLE", "columns": "(columns)", "tags": "TAGS", "query": "AS",
+}  # fmt: skip
+"""The clauses behind the trigger in their order: field of CreateStream, words."""
+
+
+def create_stream(c: Cursor) -> CreateStream:
+    if_not_exists = c.exists(negated=True)
+    name = c.qualified("a stream name")
+    check_length(name, "stream")
+    trigger = _trigger(c)
+    clauses: dict[str, Any] = {}
+    if c.take("from"):
+        clauses["table"] = c.qualified("the name of the trigger table")
+    if c.take("partition", "by"):
+        clauses["partition"] = _partition(c)
+    while c.at("stream_options") or c.at("notify"):
+        clause = "options" if c.at("stream_options") else "notify"
+        if clause in clauses:
+            raise c.unexpected("INTO or AS: the clause is given twice")
+        clauses[clause] = _options(c) if clause == "options" else _notify(c)
+    if c.take("into"):
+        clauses["into"] = c.qualified("the name of the output table")
+        check_length(clauses["into"], "table")
+    if c.take("output_subtable"):
+        clauses["subtable"] = _in_parentheses(c, "an expression for the sub-table's name")
+    if c.at("("):
+        clauses["columns"] = c.listed(lambda: _output_column(c))
+    if c.take("tags"):
+        clauses["tags"] = c.listed(lambda: _tag(c))
+    if c.take("as"):
+        clauses["query"] = c.until("a query", lambda: False)
+    if c.peek().kind is not Kind.END and not c.at(";"):
+        raise c.unexpected(_expected(clauses))
+    return CreateStream(name, c.text.strip(), trigger, if_not_exists, **clauses)
+
+
+def _expected(clauses: dict[str, Any]) -> str:
+    """The clauses that may still come, for the error's text."""
+    last = max((list(ORDER).index(clause) for clause in clauses), default=-1)
+    left = list(ORDER.values())[last + 1 :]
+    return ", ".join(left) or "the end of the statement"
+
+
+def _trigger(c: Cursor) -> TriggerClause:
+    where = c.here()
+    for keyword in KEYWORDS:
+        if c.take(keyword):
+            break
+    else:
+        raise c.unexpected("a trigger: " + ", ".join(k.upper() for k in KEYWORDS))
+    arguments = _conditions(c) if keyword == "event_window" else _arguments(c)
+    sliding: tuple[Argument, ...] = ()
+    if keyword == "interval":
+        c.expect("sliding")
+        sliding = _arguments(c)
+    true_for, at = None, c.here()
+    if c.take("true_for"):
+        true_for = c.listed(lambda: c.argument("a duration"))[0]
+    return TriggerClause(keyword.upper(), arguments, where, sliding, true_for, at if true_for else None)  # type: ignore[arg-type]
+
+
+def _arguments(c: Cursor) -> tuple[Argument, ...]:
+    return c.listed(lambda: c.argument("an argument"))
+
+
+def _conditions(c: Cursor) -> tuple[Argument, Argument]:
+    """``(START WITH condition END WITH condition)``."""
+    c.expect("(")
+    c.expect("start", "with")
+    start = c.until("a condition", lambda: c.at("end", "with"))
+    c.expect("end", "with")
+    end = c.until("a condition", lambda: False)
+    c.expect(")")
+    return Argument(start.text, start.position), Argument(end.text, end.position)
+
+
+def _partition(c: Cursor) -> tuple[Name, ...]:
+    names = [c.name("tbname or a tag")]
+    while c.take(","):
+        names.append(c.name("tbname or a tag"))
+    return tuple(names)
+
+
+def _options(c: Cursor) -> tuple[OptionClause, ...]:
+    c.expect("stream_options")
+    return c.listed(lambda: _option(c), ("|",))
+
+
+def _option(c: Cursor) -> OptionClause:
+    name = c.name("an option")
+    arguments: tuple[Argument, ...] | None = None
+    if name.text in ("event_type", "pre_filter") and c.at("("):
+        # the bar of EVENT_TYPE separates its values; an expression may hold one
+        separators = ("|", ",") if name.text == "event_type" else ()
+        c.expect("(")
+        found = [c.until("an argument", lambda: any(c.at(s) for s in separators))]
+        while any(c.take(s) for s in separators):
+            found.append(c.until("an argument", lambda: any(c.at(s) for s in separators)))
+        c.expect(")")
+        arguments = tuple(Argument(text.text, text.position) for text in found)
+    elif c.at("("):
+        arguments = _arguments(c)
+    return OptionClause(name.text.upper(), name.position, arguments)
+
+
+def _event(c: Cursor) -> Name:
+    """An event type, bare or quoted."""
+    return c.string("an event type") if c.peek().kind is Kind.STRING else c.name("an event type")
+
+
+def _notify(c: Cursor) -> NotifyClause:
+    where_ = c.expect("notify")
+    urls = c.listed(lambda: c.string("an address in quotes"))
+    events = c.listed(lambda: _event(c), ("|", ",")) if c.take("on") else None
+    where: SqlText | None = None
+    if c.take("where"):
+        where = c.until("a condition", lambda: any(c.at(clause) for clause in CLAUSES))
+    options = c.listed(lambda: c.name("an option"), ("|",)) if c.take("notify_options") else ()
+    return NotifyClause(urls, where_, events, where, options)
+
+
+def _in_parentheses(c: Cursor, what: str) -> SqlText:
+    c.expect("(")
+    text = c.until(what, lambda: False)
+    c.expect(")")
+    return text
+
+
+def _output_column(c: Cursor) -> OutputColumn:
+    name = c.name("a column name")
+    check_length(name, "column")
+    return OutputColumn(name, c.take("composite", "key") or c.take("primary", "key"))
+
+
+def _tag(c: Cursor) -> TagDefinition:
+    name = c.name("a tag name")
+    check_length(name, "tag")
+    type_ = data_type(c)
+    comment = c.string("a comment").text if c.take("comment") else ""
+    c.expect("as")
+    return TagDefinition(name, type_, c.until("an expression", lambda: c.at(",")), comment)
+
+
+def drop_stream(c: Cursor) -> DropStream:
+    if_exists = c.exists(negated=False)
+    return DropStream(c.qualified("a stream name"), if_exists)
+
+
+def start_stream(c: Cursor) -> StartStream:
+    if_exists, ignore = False, False
+    while True:
+        if c.at("if", "exists"):
+            if_exists = c.exists(negated=False)
+        elif c.take("ignore", "untreated"):
+            ignore = True
+        else:
+            return StartStream(c.qualified("a stream name"), if_exists, ignore)
+
+
+def stop_stream(c: Cursor) -> StopStream:
+    if_exists = c.exists(negated=False)
+    return StopStream(c.qualified("a stream name"), if_exists)
+
+
+def recalculate_stream(c: Cursor) -> RecalculateStream:
+    name = c.qualified("a stream name")
+    c.expect("from")
+    start = _time(c)
+    end = _time(c) if c.take("to") else None
+    return RecalculateStream(name, start, end)
+
+
+def _time(c: Cursor) -> Literal:
+    text = c.until("a time", lambda: c.at("to"))
+    return Literal(text.text, text.position)

@@ -1,0 +1,156 @@
+"""SQL text in, one statement out. A table says which word begins what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import get_args
+
+from millrace_core.dialect import parse_data, parse_stream, parse_tables
+from millrace_core.dialect.cursor import Cursor
+from millrace_core.dialect.statements import (
+    AlterUser,
+    CreateSnode,
+    CreateUser,
+    Describe,
+    DropSnode,
+    DropUser,
+    Grant,
+    Query,
+    Show,
+    ShowCreate,
+    Shown,
+    ShowTags,
+    Statement,
+)  # fmt: skip
+from millrace_core.errors import ErrorCode, SqlError
+
+SHOWN = get_args(Shown)
+MAX_SQL = 1 << 24  # characters
+QUERY_WORDS = ("select", "(")
+
+
+def parse(sql: str) -> Statement:
+    """The one statement that ``sql`` holds; semicolons may follow it.
+
+    :raises SqlError: if it is no statement of the dialect: what was expected, and where.
+    """
+    if len(sql) > MAX_SQL:
+        raise SqlError(ErrorCode.TOO_LARGE, f"the statement has {len(sql)} characters, {MAX_SQL} are allowed")
+    cursor = Cursor(sql)
+    if any(cursor.at(word) for word in QUERY_WORDS):
+        return _query(cursor)
+    for words, read in STATEMENTS.items():
+        if cursor.take(*words):
+            statement = read(cursor)
+            cursor.finish()
+            return statement
+    first = {words[0] for words in STATEMENTS}
+    taken = next((word for word in sorted(first) if cursor.take(word)), None)
+    if taken is None:
+        raise cursor.unexpected("a statement: SELECT, " + ", ".join(sorted(word.upper() for word in first)))
+    following = sorted({" ".join(words[1:]).upper() for words in STATEMENTS if words[0] == taken})
+    raise cursor.unexpected(" or ".join(following))
+
+
+def _query(c: Cursor, *, explain: bool = False) -> Query:
+    text = c.until("a query", lambda: False)
+    c.finish()
+    return Query(text.text, text.position, explain)
+
+
+def _explain(c: Cursor) -> Query:
+    c.take("analyze")
+    if c.take("verbose"):
+        c.one_of("true", "false")
+    if not any(c.at(word) for word in QUERY_WORDS):
+        raise c.unexpected("SELECT")
+    return _query(c, explain=True)
+
+
+def _show(c: Cursor) -> Show | ShowCreate | ShowTags:
+    where = c.here()
+    if c.take("create"):
+        what = c.one_of("stream", "table", "stable", "database").lower()
+        return ShowCreate(what, c.qualified("a name"))  # type: ignore[arg-type]
+    if c.take("tags", "from"):
+        return ShowTags(c.qualified("a table name"))
+    name = c.qualified("what to show")
+    if name.name not in SHOWN:
+        raise SqlError(
+            ErrorCode.SYNTAX,
+            f"expected one of {', '.join(s.upper() for s in SHOWN)}, found {name.name!r}",
+            where,
+        )
+    like = c.string("a pattern").text if c.take("like") else None
+    return Show(name.name, name.db, like, where)  # type: ignore[arg-type]
+
+
+def _describe(c: Cursor) -> Describe:
+    return Describe(c.qualified("a table name"))
+
+
+def _dnode(c: Cursor) -> int:
+    c.expect("on", "dnode")
+    return c.integer("the number of a dnode")
+
+
+def _create_user(c: Cursor) -> CreateUser:
+    name = c.name("a user name")
+    c.expect("pass")
+    password = c.string("a password").text
+    for word in ("sysinfo", "createdb"):
+        if c.take(word):
+            c.integer("0 or 1")
+    return CreateUser(name, password)
+
+
+def _alter_user(c: Cursor) -> AlterUser:
+    name = c.name("a user name")
+    c.expect("pass")
+    return AlterUser(name, c.string("a password").text)
+
+
+def _grant(c: Cursor, *, revoke: bool = False) -> Grant:
+    privileges = [c.one_of("read", "write", "all").lower()]
+    while c.take(","):
+        privileges.append(c.one_of("read", "write", "all").lower())
+    c.expect("on")
+    db = None if c.take("*") else c.name("a database").text
+    c.expect(".")
+    table = None if c.take("*") else c.name("a table").text
+    c.expect("from" if revoke else "to")
+    return Grant(tuple(privileges), c.name("a user name"), db, table, revoke)  # type: ignore[arg-type]
+
+
+STATEMENTS: dict[tuple[str, ...], Callable[[Cursor], Statement]] = {
+    ("insert",): parse_data.insert,
+    ("delete",): parse_data.delete,
+    ("create", "database"): parse_tables.create_database,
+    ("create", "stable"): parse_tables.create_stable,
+    ("create", "table"): parse_tables.create_table,
+    ("create", "vtable"): parse_tables.create_vtable,
+    ("create", "stream"): parse_stream.create_stream,
+    ("create", "snode"): lambda c: CreateSnode(_dnode(c)),
+    ("create", "user"): _create_user,
+    ("drop", "database"): parse_tables.drop_database,
+    ("drop", "stable"): parse_tables.drop_stable,
+    ("drop", "table"): parse_tables.drop_tables,
+    ("drop", "vtable"): parse_tables.drop_tables,
+    ("drop", "stream"): parse_stream.drop_stream,
+    ("drop", "snode"): lambda c: DropSnode(_dnode(c)),
+    ("drop", "user"): lambda c: DropUser(c.name("a user name")),
+    ("alter", "table"): parse_tables.alter_table,
+    ("alter", "vtable"): parse_tables.alter_table,
+    ("alter", "stable"): lambda c: parse_tables.alter_table(c, super_only=True),
+    ("alter", "user"): _alter_user,
+    ("use",): parse_tables.use_database,
+    ("start", "stream"): parse_stream.start_stream,
+    ("stop", "stream"): parse_stream.stop_stream,
+    ("recalculate", "stream"): parse_stream.recalculate_stream,
+    ("show",): _show,
+    ("describe",): _describe,
+    ("desc",): _describe,
+    ("explain",): _explain,
+    ("grant",): _grant,
+    ("revoke",): lambda c: _grant(c, revoke=True),
+}

@@ -1,0 +1,399 @@
+"""Millrace's query language (TDengine's SELECT) as a sqlglot dialect, made of a subclass and tables.
+
+The tables are closed: what is not in them is not part of the language, so nothing foreign that sqlglot knows
+slips through. Every function call becomes ``exp.Anonymous`` (the planner has the table of functions), every
+placeholder ``exp.Placeholder``, every name carries its position.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar, cast
+
+from sqlglot import exp, parser, tokens
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from millrace_core.dialect import query_nodes as nodes
+from millrace_core.dialect.query_nodes import START, position_at
+from millrace_core.errors import ErrorCode, Position, SqlError
+
+UNITS = frozenset("buasmhdwny")
+PLACEHOLDERS = frozenset({
+    "_tprev_ts", "_tcurrent_ts", "_tnext_ts", "_twstart", "_twend", "_twduration", "_twrownum",
+    "_tprev_localtime", "_tnext_localtime", "_tlocaltime", "_tgrpid",
+})  # fmt: skip
+"""Placeholders that are written as names; the others begin with ``%%``."""
+
+# sqlglot has no token types for these clauses; this one has no other use in the language
+_CLAUSE = TokenType.QUALIFY
+# likewise for CONTAINS and NMATCH
+_CONTAINS, _NMATCH = TokenType.AT_GT, TokenType.GLOB
+
+
+class Millrace(Dialect):
+    """TDengine's SELECT with the placeholders of streams."""
+
+    NULL_ORDERING = "nulls_are_small"
+
+    class Tokenizer(tokens.Tokenizer):
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`"]
+        QUOTES: ClassVar[list[tuple[str, str] | str]] = ["'", '"']
+        STRING_ESCAPES: ClassVar[list[str]] = ["'", '"', "\\"]
+        COMMANDS: ClassVar[set[TokenType]] = set()
+        SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {
+            **tokens.Tokenizer.SINGLE_TOKENS,
+            **dict.fromkeys("[]{}:?@#\\", TokenType.UNKNOWN),
+        }
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            "%%": TokenType.PARAMETER, "->": TokenType.ARROW, ">=": TokenType.GTE, "<=": TokenType.LTE,
+            "<>": TokenType.NEQ, "!=": TokenType.NEQ,
+            "ALL": TokenType.ALL, "AND": TokenType.AND, "AS": TokenType.ALIAS, "ASC": TokenType.ASC,
+            "BETWEEN": TokenType.BETWEEN, "CASE": TokenType.CASE, "CONTAINS": _CONTAINS,
+            "DESC": TokenType.DESC, "DISTINCT": TokenType.DISTINCT, "ELSE": TokenType.ELSE,
+            "END": TokenType.END, "FALSE": TokenType.FALSE, "FROM": TokenType.FROM, "FULL": TokenType.FULL,
+            "GROUP BY": TokenType.GROUP_BY, "HAVING": TokenType.HAVING, "IN": TokenType.IN,
+            "INNER": TokenType.INNER, "IS": TokenType.IS, "JOIN": TokenType.JOIN, "LEFT": TokenType.LEFT,
+            "LIKE": TokenType.LIKE, "LIMIT": TokenType.LIMIT, "MATCH": TokenType.RLIKE, "NMATCH": _NMATCH,
+            "NOT": TokenType.NOT, "NULL": TokenType.NULL, "OFFSET": TokenType.OFFSET, "ON": TokenType.ON,
+            "OR": TokenType.OR, "ORDER BY": TokenType.ORDER_BY, "OUTER": TokenType.OUTER,
+            "PARTITION BY": TokenType.PARTITION_BY, "REGEXP": TokenType.RLIKE, "RIGHT": TokenType.RIGHT,
+            "SELECT": TokenType.SELECT, "THEN": TokenType.THEN, "TRUE": TokenType.TRUE,
+            "UNION": TokenType.UNION, "WHEN": TokenType.WHEN, "WHERE": TokenType.WHERE,
+            **dict.fromkeys(
+                ("INTERVAL", "SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW", "ANOMALY_WINDOW",
+                 "FILL", "RANGE", "EVERY", "SLIMIT", "SOFFSET", "SLIDING", "TRUE_FOR"), _CLAUSE),
+        }  # fmt: skip
+
+    class Parser(parser.Parser):
+        FUNCTIONS: ClassVar[Any] = {}
+        FUNCTION_PARSERS: ClassVar[Any] = {"CAST": lambda self: self._parse_cast_call()}
+        NO_PAREN_FUNCTIONS: ClassVar[Any] = {}
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[Any] = {"CASE": lambda self: self._parse_case()}
+        STATEMENT_PARSERS: ClassVar[Any] = {}
+        LAMBDAS: ClassVar[Any] = {}
+        TYPE_TOKENS: ClassVar[Any] = set()
+        SUBQUERY_PREDICATES: ClassVar[Any] = {}
+        ID_VAR_TOKENS: ClassVar[Any] = {TokenType.VAR}
+        ALIAS_TOKENS: ClassVar[Any] = {TokenType.VAR}
+        TABLE_ALIAS_TOKENS: ClassVar[Any] = {TokenType.VAR}
+        FUNC_TOKENS: ClassVar[Any] = {TokenType.VAR, TokenType.LEFT, TokenType.RIGHT, _CLAUSE}
+        OPERATION_MODIFIERS: ClassVar[Any] = {"TAGS"}
+        PRIMARY_PARSERS: ClassVar[Any] = {
+            **{
+                key: parser.Parser.PRIMARY_PARSERS[key]
+                for key in (
+                    TokenType.STRING,
+                    TokenType.NUMBER,
+                    TokenType.NULL,
+                    TokenType.TRUE,
+                    TokenType.FALSE,
+                )
+            },
+            TokenType.STAR: lambda self, token: self.expression(exp.Star(), token),
+        }
+        PLACEHOLDER_PARSERS: ClassVar[Any] = {TokenType.PARAMETER: lambda self: self._parse_percent()}
+        COLUMN_OPERATORS: ClassVar[Any] = {
+            TokenType.DOT: None,
+            TokenType.ARROW: lambda self, this, key: self.expression(
+                nodes.JsonGet(this=this, expression=key)
+            ),
+        }
+        RANGE_PARSERS: ClassVar[Any] = {
+            **{
+                key: parser.Parser.RANGE_PARSERS[key]
+                for key in (TokenType.BETWEEN, TokenType.IN, TokenType.IS, TokenType.LIKE, TokenType.RLIKE)
+            },
+            _NMATCH: lambda self, this: exp.Not(
+                this=self.expression(exp.RegexpLike(this=this, expression=self._parse_bitwise()))
+            ),
+            _CONTAINS: lambda self, this: self.expression(
+                nodes.JsonContains(this=this, expression=self._parse_bitwise())
+            ),
+        }
+        QUERY_MODIFIER_PARSERS: ClassVar[Any] = {
+            **{
+                key: parser.Parser.QUERY_MODIFIER_PARSERS[key]
+                for key in (
+                    TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY,
+                    TokenType.LIMIT, TokenType.OFFSET,
+                )
+            },
+            TokenType.PARTITION_BY: lambda self: self._parse_partition_clause(),
+            _CLAUSE: lambda self: self._parse_clause(),
+        }  # fmt: skip
+        QUERY_MODIFIER_TOKENS: ClassVar[Any] = set(QUERY_MODIFIER_PARSERS)
+        EXPRESSION_PARSERS: ClassVar[Any] = {
+            exp.Query: lambda self: self._parse_query(),
+            exp.Condition: lambda self: self._parse_disjunction(),
+        }
+        CLAUSE_PARSERS: ClassVar[dict[str, Callable[[Any], tuple[str, exp.Expr]]]] = {
+            "INTERVAL": lambda self: self._parse_interval_window(),
+            "SESSION": lambda self: self._parse_session_window(),
+            "STATE_WINDOW": lambda self: self._parse_state_window(),
+            "EVENT_WINDOW": lambda self: self._parse_event_window(),
+            "COUNT_WINDOW": lambda self: (
+                "window_clause", nodes.CountWindow(expressions=self._parse_arguments()),
+            ),
+            "ANOMALY_WINDOW": lambda self: (
+                "window_clause", nodes.AnomalyWindow(expressions=self._parse_arguments()),
+            ),
+            "FILL": lambda self: self._parse_fill(),
+            "RANGE": lambda self: ("range_clause", nodes.Range(expressions=self._parse_arguments())),
+            "EVERY": lambda self: ("every", self._parse_arguments()[0]),
+            "SLIMIT": lambda self: ("slimit", self._parse_count()),
+            "SOFFSET": lambda self: ("soffset", self._parse_count()),
+        }  # fmt: skip
+
+        def raise_error(self, message: str, token: Token = parser.SENTINEL_NONE) -> None:
+            at = token or self._curr
+            near = f" near {at.text!r}" if at else " at the end"
+            start = at.start if at else len(self.sql.rstrip())
+            # the offset travels as the line; the caller knows the text and makes a place of it
+            raise ParseError.new(message, description=f"syntax error{near}: {message}", line=start)
+
+        def _parse_query(self) -> exp.Expr | None:
+            query = self._parse_select()
+            if not isinstance(query, exp.Query):
+                self.raise_error("a SELECT is expected")
+            return self._parse_query_modifiers(query)
+
+        def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+            found = self._parse_csv(self._parse_projection)
+            if not found:
+                self.raise_error("a result column is expected")
+            return found, None
+
+        def _parse_projection(self) -> exp.Expr | None:
+            first = self._curr
+            this = self._parse_expression()
+            if this is not None:
+                this.meta["text"] = self._find_sql(first, self._prev)
+            return this
+
+        def _parse_type(
+            self, parse_interval: bool = True, fallback_to_identifier: bool = False
+        ) -> exp.Expr | None:
+            number, unit = self._curr, self._next
+            if (
+                number.token_type == TokenType.NUMBER
+                and unit
+                and unit.token_type == TokenType.VAR
+                and unit.start == number.end + 1
+            ):
+                return self._parse_duration()
+            return self._parse_atom() or self._parse_column()
+
+        def _parse_duration(self) -> exp.Expr:
+            number, unit = self._curr, self._next
+            if unit.text.lower() not in UNITS or not number.text.isdigit():
+                text = number.text + unit.text
+                self.raise_error(
+                    f"{text} is not a duration (a whole number and one of {'bausmhdwny'})", number
+                )
+            self._advance(2)
+            literal = nodes.DurationLiteral(this=int(number.text), unit=unit.text.lower())
+            return self.expression(literal, number)
+
+        def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
+            return this  # no OVER clause in this language
+
+        def _parse_function_args(self, alias: bool = False) -> list[exp.Expr]:
+            return self._parse_csv(self._parse_disjunction)
+
+        def _parse_table_part(self, schema: bool = False) -> exp.Expr | None:
+            return self._parse_id_var(any_token=False)
+
+        def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
+            any_token = self._match(TokenType.ALIAS)
+            name = self._parse_id_var(any_token=any_token, tokens=self.TABLE_ALIAS_TOKENS)
+            return self.expression(exp.TableAlias(this=name)) if name else None
+
+        def _parse_percent(self) -> exp.Expr:
+            percent = self._prev
+            name = self._curr
+            if not self._is_connected() or name.token_type not in (TokenType.VAR, TokenType.NUMBER):
+                self.raise_error("a placeholder is %%tbname, %%trows or %% and a number", percent)
+            self._advance()
+            text = f"%%{name.text.lower()}"
+            if not re.fullmatch(r"%%(\d+|tbname|trows)", text):
+                self.raise_error(f"unknown placeholder {text}", percent)
+            return self.expression(exp.Placeholder(this=text), percent)
+
+        def _parse_cast_call(self) -> exp.Expr:
+            this = self._parse_disjunction()
+            if not self._match(TokenType.ALIAS):
+                self.raise_error("AS is expected in CAST")
+            words: list[str] = []
+            while self._match(TokenType.VAR):
+                words.append(self._prev.text.upper())
+            if not words:
+                self.raise_error("a type is expected in CAST")
+            length = None
+            if self._match(TokenType.L_PAREN):
+                length = self._parse_count()
+                self._match_r_paren()
+            kind = exp.Literal.string(" ".join(words))
+            return self.expression(
+                exp.Anonymous(this="cast", expressions=[this, kind, *([length] if length else [])])
+            )
+
+        def _parse_arguments(self) -> list[exp.Expr]:
+            return self._parse_wrapped_csv(self._parse_disjunction)
+
+        def _parse_count(self) -> exp.Expr:
+            number = self._parse_number()
+            if not isinstance(number, exp.Literal) or not number.this.isdigit():
+                self.raise_error("a whole number is expected", self._prev)
+            return cast(exp.Expr, number)
+
+        def _parse_partition_clause(self) -> tuple[str, list[exp.Expr]]:
+            self._advance()
+            return "partition_by", self._parse_csv(self._parse_expression)
+
+        def _parse_clause(self) -> tuple[str, exp.Expr]:
+            token = self._curr
+            parse = self.CLAUSE_PARSERS.get(token.text.upper())
+            if parse is None:
+                self.raise_error("this clause does not stand alone")
+                raise AssertionError
+            self._advance()
+            key, node = parse(self)
+            node.update_positions(token)
+            return key, node
+
+        def _parse_option(self, name: str) -> exp.Expr | None:
+            """``NAME(argument)`` if it comes next."""
+            if not self._match_text_seq(name):
+                return None
+            return self._parse_arguments()[0]
+
+        def _parse_interval_window(self) -> tuple[str, exp.Expr]:
+            this, *rest = self._parse_arguments()
+            if len(rest) > 1:
+                self.raise_error("INTERVAL takes an interval and an offset", self._prev)
+            offset = rest[0] if rest else None
+            sliding = self._parse_option("SLIDING")
+            return "window_clause", nodes.IntervalWindow(this=this, offset=offset, sliding=sliding)
+
+        def _parse_session_window(self) -> tuple[str, exp.Expr]:
+            arguments = self._parse_arguments()
+            if len(arguments) != 2:
+                self.raise_error("SESSION takes the time column and a gap", self._prev)
+            return "window_clause", nodes.SessionWindow(this=arguments[0], gap=arguments[1])
+
+        def _parse_state_window(self) -> tuple[str, exp.Expr]:
+            this, *rest = self._parse_arguments()
+            true_for = self._parse_option("TRUE_FOR")
+            extend = rest[0] if rest else None
+            return "window_clause", nodes.StateWindow(this=this, extend=extend, true_for=true_for)
+
+        def _parse_event_window(self) -> tuple[str, exp.Expr]:
+            wrapped = self._match(TokenType.L_PAREN)
+            if not self._match_text_seq("START", "WITH"):
+                self.raise_error("START WITH is expected")
+            start = self._parse_disjunction()
+            if not self._match_text_seq("END", "WITH"):
+                self.raise_error("END WITH is expected")
+            end = self._parse_disjunction()
+            if wrapped:
+                self._match_r_paren()
+            true_for = self._parse_option("TRUE_FOR")
+            return "window_clause", nodes.EventWindow(start=start, end=end, true_for=true_for)
+
+        def _parse_fill(self) -> tuple[str, exp.Expr]:
+            self._match_l_paren()
+            mode = self._curr.text.upper()
+            if mode not in ("NONE", "NULL", "NULL_F", "VALUE", "VALUE_F", "PREV", "NEXT", "LINEAR", "NEAR"):
+                self.raise_error("unknown mode of FILL")
+            self._advance()
+            values = self._parse_csv(self._parse_disjunction) if self._match(TokenType.COMMA) else []
+            self._match_r_paren()
+            return "fill", nodes.Fill(this=mode, expressions=values)
+
+
+_DIALECT = Millrace()
+
+
+def parse_query(sql: str, origin: Position = START) -> exp.Expression:
+    """Parse one SELECT (or UNION of them). ``origin``: where the text stands in the user's statement.
+
+    Unquoted names come out in lower case, quoted ones as they are; every name, literal and call has ``line``
+    and ``col`` in its ``meta`` (see :func:`position_of`), every result column its ``text``.
+
+    :raises SqlError: SYNTAX, with the position in the user's statement.
+    """
+    return _parse(sql, exp.Query, origin)
+
+
+def parse_expression(sql: str, origin: Position = START) -> exp.Expression:
+    """Parse one expression or condition, likewise."""
+    return _parse(sql, exp.Condition, origin)
+
+
+def placeholders(expression: exp.Expr) -> list[tuple[str, Position]]:
+    """All placeholders in the expression with their places, in the order of the text."""
+    found = [(n.name, nodes.position_of(n)) for n in expression.find_all(exp.Placeholder)]
+    return sorted(found, key=lambda item: (item[1].line, item[1].column))
+
+
+def _parse(sql: str, kind: type[exp.Expr], origin: Position) -> exp.Expression:
+    try:
+        trees = [tree for tree in _DIALECT.parse_into(kind, sql) if tree is not None]
+    except ParseError as error:
+        raise _syntax(sql, error, origin) from None
+    except TokenError as error:
+        raise _token_error(sql, error, origin) from None
+    if len(trees) != 1:
+        what = "nothing to parse" if not trees else "more than one statement"
+        raise SqlError(ErrorCode.SYNTAX, f"syntax error: {what}", origin)
+    root = exp.Block(expressions=[trees[0]])  # a parent, so that the root itself can be replaced
+    for node in list(root.walk()):
+        _finish(node, sql, origin)
+    result = root.expressions[0]
+    result.pop()
+    return cast(exp.Expression, result)
+
+
+def _finish(node: exp.Expr, sql: str, origin: Position) -> None:
+    """Give a node its place, its name in the right case, and make named placeholders placeholders."""
+    if "start" in node.meta:
+        place = position_at(sql, node.meta["start"], origin)
+        node.meta.update(line=place.line, col=place.column)
+    if isinstance(node, exp.Concat) or (
+        isinstance(node, exp.Alias) and not isinstance(node.args["alias"], exp.Identifier)
+    ):
+        message = (
+            "syntax error: two strings in a row"
+            if isinstance(node, exp.Concat)
+            else "syntax error: bad alias"
+        )
+        raise SqlError(ErrorCode.SYNTAX, message, nodes.position_of(node))
+    if isinstance(node, exp.Identifier) and not node.args.get("quoted"):
+        node.set("this", node.this.lower())
+    elif isinstance(node, exp.Anonymous):
+        node.set("this", str(node.this).lower())
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
+        name = node.this
+        if not name.args.get("quoted") and not node.args.get("table") and name.name.lower() in PLACEHOLDERS:
+            placeholder = exp.Placeholder(this=name.name.lower())
+            placeholder.meta.update(name.meta)
+            place = position_at(sql, name.meta["start"], origin)
+            placeholder.meta.update(node.meta, line=place.line, col=place.column)
+            node.replace(placeholder)
+
+
+def _syntax(sql: str, error: ParseError, origin: Position) -> SqlError:
+    first = error.errors[0]
+    message = first.get("description") or "syntax error: nothing to parse"
+    return SqlError(ErrorCode.SYNTAX, message, position_at(sql, first.get("line") or 0, origin))
+
+
+def _token_error(sql: str, error: TokenError, origin: Position) -> SqlError:
+    cause = str(error.__cause__ or error)
+    match = re.search(r"Missing (\S+) from \d+:(\d+)", cause)
+    message = f"the closing {match[1]} is missing" if match else cause
+    place = position_at(sql, int(match[2]) if match else 0, origin)
+    return SqlError(ErrorCode.SYNTAX, f"syntax error: {message}", place)

@@ -1,0 +1,123 @@
+"""CREATE STREAM to a StreamSpec: names resolved against the catalog, every rule of seed 000 checked that
+needs no more than it."""
+
+from __future__ import annotations
+
+from millrace_core.catalog import Catalog
+from millrace_core.dialect.arguments import bad
+from millrace_core.dialect.statements import CreateStream, QualifiedName
+from millrace_core.dialect.stream_options import Setting, notify, options
+from millrace_core.dialect.stream_output import check_not_source, output
+from millrace_core.dialect.stream_query import Offer, check_query
+from millrace_core.dialect.stream_trigger import trigger
+from millrace_core.errors import ErrorCode
+from millrace_core.model.stream import Source, StreamSpec
+from millrace_core.model.triggers import TRIGGERS, TriggerRule
+
+SYSTEM_DATABASES = frozenset({"information_schema", "performance_schema"})
+
+
+def lower(statement: CreateStream, catalog: Catalog, database: str | None, timezone: str) -> StreamSpec:
+    """The stream that a statement defines; ``database``: the session's, ``timezone``: its time zone.
+
+    Names without a database mean the session's; without one, the stream's.
+
+    ``uid``, ``created`` and ``result`` are left empty, and the output has no columns yet:
+    :func:`stream_output.complete` adds them once the query's result columns are known.
+
+    :raises SqlError: at the first thing that is wrong, with its place.
+    """
+    rule = TRIGGERS[statement.trigger.keyword]
+    database = database or statement.name.db
+    db = _database(statement.name, database, catalog)
+    source = _source(statement, rule, catalog, database)
+    table = source.table if source else None
+    partition = _partition(statement, rule, source)
+    lowered = trigger(statement.trigger, table)
+    found = options(statement.options, Setting(rule, table, partition, timezone))
+    _check_actions(statement, calc_notify_only=found.calc_notify_only)
+    told = (
+        notify(statement.notify, rule, calculates=statement.query is not None) if statement.notify else None
+    )
+    offer = Offer(rule, table is not None, partition, found.event_types)
+    out = output(statement, catalog, database, source, offer)
+    if statement.query is not None:
+        tree = check_query(statement.query, offer)
+        if out is not None:
+            check_not_source(statement, tree, out, catalog, database)
+    return StreamSpec(
+        uid=0, db=db, name=statement.name.name, sql=statement.text, trigger=lowered, source=source,
+        partition=partition, options=found, notify=told, output=out,
+        query=statement.query.text if statement.query else None, timezone=timezone,
+        database=database or db,
+    )  # fmt: skip
+
+
+def _database(name: QualifiedName, database: str | None, catalog: Catalog) -> str:
+    db = name.db or database
+    if db is None:
+        raise bad(f"the stream {name}: no database is chosen", name.position, ErrorCode.NO_DATABASE)
+    if db not in catalog.databases:
+        raise bad(f"the database {db} does not exist", name.position, ErrorCode.UNKNOWN_DATABASE)
+    return db
+
+
+def _source(
+    statement: CreateStream, rule: TriggerRule, catalog: Catalog, database: str | None
+) -> Source | None:
+    name = statement.table
+    if name is None:
+        if rule.needs_table:
+            raise bad(f"{rule.keyword} needs a trigger table (FROM)", statement.trigger.position)
+        return None
+    db = name.db or database
+    if db is None:
+        raise bad(f"FROM {name}: no database is chosen", name.position, ErrorCode.NO_DATABASE)
+    if db in SYSTEM_DATABASES:
+        raise bad(f"FROM {name}: a system table cannot trigger a stream", name.position)
+    found = catalog.find(db, name.name)
+    if found is None:
+        missing = f"database {db}" if db not in catalog.databases else f"table {db}.{name.name}"
+        code = ErrorCode.UNKNOWN_DATABASE if db not in catalog.databases else ErrorCode.UNKNOWN_TABLE
+        raise bad(f"the trigger table {name}: the {missing} does not exist", name.position, code)
+    table, child = found
+    return Source(table, child.name if child else None)
+
+
+def _partition(statement: CreateStream, rule: TriggerRule, source: Source | None) -> tuple[str, ...]:
+    """The grouping columns; :raises SqlError: for one that is no tag, or a grouping the trigger has not."""
+    names: list[str] = []
+    for name in statement.partition:
+        if source is None:
+            raise bad("PARTITION BY needs a trigger table (FROM)", name.position)
+        table = source.table
+        if name.text != "tbname" and table.tag(name.text) is None:
+            if table.column(name.text) is None:
+                raise bad(
+                    f"PARTITION BY {name.text}: {table.name} has no such tag", name.position,
+                    ErrorCode.UNKNOWN_COLUMN,
+                )  # fmt: skip
+            raise bad(f"PARTITION BY {name.text}: it is a column; tbname and tags are allowed", name.position)
+        if name.text in names and not statement.tags:
+            raise bad(
+                f"PARTITION BY {name.text}: it is given twice, so TAGS must name the tags", name.position
+            )
+        names.append(name.text)
+    on_super = source is not None and source.table.kind == "super" and source.child is None
+    if rule.by_child and on_super and "tbname" not in names:
+        where = statement.partition[0].position if statement.partition else statement.trigger.position
+        raise bad(f"{rule.keyword} on a super table needs PARTITION BY tbname", where)
+    return tuple(names)
+
+
+def _check_actions(statement: CreateStream, *, calc_notify_only: bool) -> None:
+    """A stream calculates into a table, or notifies, or both; :raises SqlError: if it does neither."""
+    name, query, into = statement.name, statement.query, statement.into
+    if query is None and into is not None:
+        raise bad(f"INTO {into} needs AS: there is no query to store the result of", into.position)
+    if query is None and statement.notify is None:
+        raise bad(f"the stream {name} has nothing to do: NOTIFY or AS is needed", name.position)
+    if query is not None and into is None and not calc_notify_only:
+        raise bad("AS needs INTO, or the option CALC_NOTIFY_ONLY with NOTIFY", query.position)
+    if calc_notify_only and statement.notify is None:
+        raise bad(f"the stream {name}: CALC_NOTIFY_ONLY needs NOTIFY", name.position)

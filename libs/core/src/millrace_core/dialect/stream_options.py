@@ -1,0 +1,178 @@
+"""STREAM_OPTIONS and NOTIFY, judged by the tables of ``model/options.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from millrace_core.dialect.arguments import bad, duration, one_token, shortest_ns
+from millrace_core.dialect.lexer import Kind
+from millrace_core.dialect.query import parse_expression
+from millrace_core.dialect.statements import Argument, Literal, Name, NotifyClause, OptionClause
+from millrace_core.dialect.stream_trigger import condition
+from millrace_core.dialect.values import Session, time_value
+from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, WINDOW_EVENTS, Needs, OptionRule, Takes
+from millrace_core.model.schema import Table
+from millrace_core.model.stream import EventType, Notify, Options
+from millrace_core.model.triggers import TriggerRule
+from millrace_core.timeline.precision import LOWEST
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What options are judged against."""
+
+    trigger: TriggerRule
+    table: Table | None
+    partition: tuple[str, ...]
+    timezone: str
+
+
+def options(clauses: tuple[OptionClause, ...], setting: Setting) -> Options:
+    """The options that take effect: those that this trigger ignores are checked and left out.
+
+    :raises SqlError: for an unknown option, one given twice, a wrong argument or combination.
+    """
+    seen: dict[str, OptionClause] = {}
+    values: dict[str, Any] = {}
+    for clause in clauses:
+        rule = OPTIONS.get(clause.name)
+        if rule is None:
+            raise bad(f"unknown option {clause.name}; {', '.join(OPTIONS)} are known", clause.position)
+        if clause.name in seen:
+            raise bad(f"the option {clause.name} is given twice", clause.position)
+        for other in rule.excludes & seen.keys():
+            raise bad(f"{clause.name} and {other} exclude each other", clause.position)
+        seen[clause.name] = clause
+        _check_place(clause, rule, setting)
+        value = _value(clause, rule, setting)
+        if setting.trigger.keyword not in rule.ignored:
+            values[rule.field] = value
+    found = Options(**values)
+    watermark, expired = found.watermark, found.expired_time
+    if watermark and expired and shortest_ns(watermark) > shortest_ns(expired):
+        raise bad(
+            f"WATERMARK({watermark}) is longer than EXPIRED_TIME({expired})", seen["WATERMARK"].position
+        )
+    return found
+
+
+def _check_place(clause: OptionClause, rule: OptionRule, setting: Setting) -> None:
+    keyword = setting.trigger.keyword
+    if keyword in rule.refused:
+        raise bad(f"{keyword} does not take the option {clause.name}", clause.position)
+    if rule.needs is Needs.TABLE and setting.table is None:
+        raise bad(f"{clause.name} needs a trigger table (FROM)", clause.position)
+    if rule.needs is Needs.BY_CHILD and "tbname" not in setting.partition:
+        raise bad(f"{clause.name} needs {Needs.BY_CHILD.value}", clause.position)
+
+
+def _value(clause: OptionClause, rule: OptionRule, setting: Setting) -> object:
+    arguments = clause.arguments
+    if rule.takes is Takes.NOTHING or (rule.takes is Takes.TIME and arguments is None):
+        if arguments is not None:
+            raise bad(f"{clause.name} takes no argument", arguments[0].position)
+        return True if rule.takes is Takes.NOTHING else LOWEST
+    if arguments is None or (len(arguments) > 1 and rule.takes is not Takes.EVENTS):
+        raise bad(f"{clause.name} takes {rule.takes.value} in parentheses", clause.position)
+    argument = arguments[0]
+    if rule.takes is Takes.DURATION:
+        assert rule.rule is not None
+        # MAX_DELAY is the one duration of processing time
+        precision = setting.table.precision if setting.table and clause.name != "MAX_DELAY" else None
+        return duration(argument, clause.name, rule.rule, precision)
+    if rule.takes is Takes.TIME:
+        return _start_time(clause, argument, setting)
+    if rule.takes is Takes.CONDITION:
+        assert setting.table is not None, "PRE_FILTER needs a table, checked before"
+        return condition(argument, clause.name, setting.table)
+    return _event_types(clause.name, [_event(a) for a in arguments])
+
+
+def _start_time(clause: OptionClause, argument: Argument, setting: Setting) -> int:
+    token = one_token(argument)
+    if token is None or token.kind not in (Kind.STRING, Kind.INTEGER):
+        raise bad(
+            f"{clause.name}: start_time {argument.text} is not allowed; a timestamp in quotes or a number of "
+            "ticks is",
+            argument.position,
+        )
+    assert setting.table is not None, "only PERIOD does without a table, and it takes no history"
+    session = Session(setting.table.precision, 0, setting.timezone)
+    return time_value(Literal(argument.text, argument.position), session)
+
+
+def _event(argument: Argument) -> Name:
+    token = one_token(argument)
+    return Name(token.value if token else argument.text, argument.position)
+
+
+def _event_types(what: str, names: list[Name]) -> tuple[EventType, ...]:
+    found: list[EventType] = []
+    for name in names:
+        event = name.text.upper()
+        if event not in WINDOW_EVENTS:
+            raise bad(
+                f"{what}: unknown event type {name.text}; {' or '.join(WINDOW_EVENTS)} is", name.position
+            )
+        if event not in found:
+            found.append(cast(EventType, event))
+    return tuple(sorted(found, key=WINDOW_EVENTS.index))
+
+
+def notify(clause: NotifyClause, trigger: TriggerRule, *, calculates: bool) -> Notify:
+    """NOTIFY; ``calculates``: the stream has a query, whose columns WHERE may use.
+
+    Which columns those are is checked when they are known, by ``stream_output.complete``.
+
+    :raises SqlError: for an address that is none, a missing or unknown event type, an unknown option.
+    """
+    for url in clause.urls:
+        _check_address(url)
+    events: tuple[EventType, ...]
+    if not trigger.window:
+        known = (*WINDOW_EVENTS, "ON_TIME")
+        for name in clause.events or ():
+            if name.text.upper() not in known:
+                raise bad(f"NOTIFY: unknown event type {name.text}; {' or '.join(known)} is", name.position)
+        events = ("ON_TIME",)
+    elif clause.events is None:
+        raise bad(
+            f"NOTIFY of {trigger.keyword} needs ON ({' | '.join(WINDOW_EVENTS)}): which events it tells",
+            clause.position,
+        )
+    else:
+        events = _event_types("NOTIFY", list(clause.events))
+    if clause.where is not None:
+        parse_expression(clause.where.text, clause.where.position)
+        if not calculates:
+            raise bad("NOTIFY: WHERE is a condition on the result, which needs AS", clause.where.position)
+    flags: dict[str, bool] = {}
+    for option in clause.options:
+        field = NOTIFY_OPTIONS.get(option.text.upper())
+        if field is None:
+            known_options = ", ".join(NOTIFY_OPTIONS)
+            raise bad(
+                f"unknown NOTIFY option {option.text.upper()}; {known_options} are known", option.position
+            )
+        if field in flags:
+            raise bad(f"the NOTIFY option {option.text.upper()} is given twice", option.position)
+        flags[field] = True
+    where = clause.where.text if clause.where else None
+    return Notify(tuple(url.text for url in clause.urls), events, where, **flags)
+
+
+def _check_address(url: Name) -> None:
+    """:raises SqlError: unless it is ws://host:port or wss://host:port, with what may follow them."""
+    try:
+        parts = urlsplit(url.text)
+        good = parts.scheme in ("ws", "wss") and parts.hostname and parts.port
+    except ValueError:
+        good = False
+    if not good or any(char.isspace() for char in url.text):
+        raise bad(
+            f"NOTIFY: {url.text!r} is no address; ws://host:port or wss://host:port is, with a path and a "
+            "query if need be",
+            url.position,
+        )

@@ -1,0 +1,130 @@
+"""A stream's query, as far as the catalog tells: placeholders, and the tables it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from millrace_core.catalog import Catalog
+from millrace_core.dialect.arguments import bad
+from millrace_core.dialect.query import parse_expression, parse_query
+from millrace_core.dialect.query_nodes import position_of
+from millrace_core.dialect.statements import SqlText
+from millrace_core.model.placeholders import PLACEHOLDERS, PlaceholderRule
+from millrace_core.model.stream import EventType
+from millrace_core.model.triggers import TriggerRule
+
+VALUE_CLAUSES = frozenset({"expressions", "where"})
+"""Clauses of a SELECT in which a placeholder may stand for a value (seed 000)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a stream has to offer to placeholders."""
+
+    trigger: TriggerRule
+    has_table: bool
+    partition: tuple[str, ...]
+    events: tuple[EventType, ...]
+
+
+def check_query(query: SqlText, offer: Offer) -> exp.Expression:
+    """The query, parsed; its placeholders are ones that the stream offers, where they may stand.
+
+    :raises SqlError: for one that is not; SYNTAX if the query does not parse.
+    """
+    tree = parse_query(query.text, query.position)
+    for node in tree.find_all(exp.Placeholder):
+        rule = _offered(node, offer)
+        if isinstance(node.parent, exp.Table):
+            _check_as_table(node, rule)
+        else:
+            _check_as_value(node, rule)
+    for table in tree.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier) and not table.db and table.name in PLACEHOLDERS:
+            raise bad(
+                f"{table.name} is no table: it can be used in SELECT and WHERE only", position_of(table)
+            )
+    return tree
+
+
+def check_group_expression(text: SqlText, what: str, offer: Offer) -> None:
+    """An expression for a tag or a sub-table's name: over the grouping columns only.
+
+    :raises SqlError: for a column or placeholder that is not the same for all of a group.
+    """
+    tree = parse_expression(text.text, text.position)
+    for query in tree.find_all(exp.Query):
+        raise bad(f"{what}: a query is not allowed", position_of(query))
+    for node in tree.find_all(exp.Placeholder):
+        if not _offered(node, offer).group:
+            raise bad(f"{what}: {node.name} differs within a group", position_of(node))
+    for column in tree.find_all(exp.Column):
+        if column.table or column.name not in offer.partition:
+            raise bad(
+                f"{what}: {column.sql()} is no grouping column; {', '.join(offer.partition)} can be used",
+                position_of(column),
+            )
+
+
+def _offered(node: exp.Placeholder, offer: Offer) -> PlaceholderRule:
+    """The rule of a placeholder that this stream offers; :raises SqlError: if it does not."""
+    name, where = node.name, position_of(node)
+    number = name[2:] if name.startswith("%%") else ""
+    rule = PLACEHOLDERS["%%n" if number.isdigit() else name]
+    keyword = offer.trigger.keyword
+    if keyword not in rule.triggers:
+        allowed = ", ".join(sorted(rule.triggers))
+        raise bad(f"the placeholder {name} is not offered by {keyword}, but by {allowed}", where)
+    if rule.close_only and offer.trigger.window and "WINDOW_OPEN" in offer.events:
+        raise bad(f"{name} is known when a window closes: not with EVENT_TYPE(WINDOW_OPEN)", where)
+    if number.isdigit() and not 1 <= int(number) <= len(offer.partition):
+        count = len(offer.partition)
+        raise bad(f"{name}: the stream has {count} grouping columns (%%1 is the first)", where)
+    if name == "%%tbname" and "tbname" not in offer.partition:
+        raise bad("%%tbname needs PARTITION BY tbname", where)
+    if name == "%%trows" and not offer.has_table:
+        raise bad("%%trows needs a trigger table (FROM)", where)
+    return rule
+
+
+def _check_as_table(node: exp.Placeholder, rule: PlaceholderRule) -> None:
+    if not rule.table:
+        raise bad(f"{node.name} is no table: it can be used in SELECT and WHERE only", position_of(node))
+    if rule.value:
+        return
+    select = node.find_ancestor(exp.Select)
+    if select is None:
+        return
+    if select.args.get("where"):
+        raise bad(
+            f"FROM {node.name} takes no WHERE; the option PRE_FILTER selects its rows",
+            position_of(select.args["where"]),
+        )
+    if select.args.get("joins") or node.find_ancestor(exp.Join):
+        raise bad(f"{node.name} cannot be joined", position_of(node))
+
+
+def _check_as_value(node: exp.Placeholder, rule: PlaceholderRule) -> None:
+    if not rule.value:
+        raise bad(f"{node.name} stands for a table: it can be used in FROM only", position_of(node))
+    top: exp.Expr = node
+    while top.parent is not None and not isinstance(top.parent, exp.Select):
+        top = top.parent
+    if isinstance(top.parent, exp.Select) and top.arg_key not in VALUE_CLAUSES:
+        raise bad(f"{node.name} can be used in SELECT and WHERE only", position_of(node))
+
+
+def sources(tree: exp.Expression, catalog: Catalog, database: str | None) -> list[tuple[str, str, exp.Table]]:
+    """Tables that a query reads by name: (database, table, the node); for a child also its super table."""
+    found = []
+    for node in tree.find_all(exp.Table):
+        db = node.db or database
+        if not isinstance(node.this, exp.Identifier) or db is None:
+            continue
+        found.append((db, node.name, node))
+        known = catalog.find(db, node.name)
+        if known and known[1]:
+            found.append((db, known[0].name, node))
+    return found

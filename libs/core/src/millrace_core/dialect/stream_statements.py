@@ -1,0 +1,112 @@
+"""Statements on streams, as the parser gives them; ``stream.lower`` judges them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from millrace_core.dialect.names import Literal, Name, QualifiedName, SqlText
+from millrace_core.errors import Position
+from millrace_core.model.types import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a trigger or an option as written; what it must be, ``lower`` says."""
+
+    text: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerClause:
+    """``keyword(arguments)``; for EVENT_WINDOW the arguments are the two conditions.
+
+    ``sliding``: the arguments of SLIDING after INTERVAL.
+    """
+
+    keyword: OneOf["PERIOD", "SLIDING", "INTERVAL", "SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"]
+    arguments: tuple[Argument, ...]
+    position: Position
+    sliding: tuple[Argument, ...] = ()
+    true_for: Argument | None = None
+    true_for_position: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OptionClause:
+    """One of STREAM_OPTIONS; ``arguments`` None: written without parentheses."""
+
+    name: str
+    position: Position
+    arguments: tuple[Argument, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyClause:
+    urls: tuple[Name, ...]
+    position: Position
+    events: tuple[Name, ...] | None = None
+    where: SqlText | None = None
+    options: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    name: Name
+    composite_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TagDefinition:
+    name: Name
+    type: DataType
+    value: SqlText
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    """CREATE STREAM, clause by clause; ``text`` is the whole statement."""
+
+    name: QualifiedName
+    text: str
+    trigger: TriggerClause
+    if_not_exists: bool = False
+    table: QualifiedName | None = None
+    partition: tuple[Name, ...] = ()
+    options: tuple[OptionClause, ...] = ()
+    notify: NotifyClause | None = None
+    into: QualifiedName | None = None
+    subtable: SqlText | None = None
+    columns: tuple[OutputColumn, ...] = ()
+    tags: tuple[TagDefinition, ...] = ()
+    query: SqlText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropStream:
+    name: QualifiedName
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StartStream:
+    name: QualifiedName
+    if_exists: bool = False
+    ignore_untreated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StopStream:
+    name: QualifiedName
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecalculateStream:
+    """``end`` None: up to where the stream is now."""
+
+    name: QualifiedName
+    start: Literal
+    end: Literal | None = None

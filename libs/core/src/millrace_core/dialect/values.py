@@ -1,0 +1,404 @@
+"""Literals to column values: what INSERT, TAGS and DELETE mean, by the column's type.
+
+As in TDengine: a quoted number fits a numeric column, a number or TRUE/FALSE fits BOOL and text columns, a
+fraction in an integer column is rounded half away from zero, and quoted NULL is NULL in a column without
+text. Unlike there an empty string is no number.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from functools import partial
+
+import numpy as np
+
+from millrace_core.dialect.lexer import DOUBLE_QUOTED, SINGLE_QUOTED, Kind, Lexer, unquote
+from millrace_core.dialect.statements import Delete, InsertTable, Literal
+from millrace_core.errors import ErrorCode, MillraceError, Position, SqlError
+from millrace_core.model.schema import Column, Precision, Table
+from millrace_core.model.stream import Duration
+from millrace_core.model.types import DataType
+from millrace_core.timeline.calendar import add, local_midnight, zone
+from millrace_core.timeline.precision import HIGHEST, LOWEST, check_range, from_ns
+from millrace_core.timeline.text import parse_timestamp
+
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_BASED = re.compile(r"[+-]?0(?:[xX][0-9a-fA-F]+|[bB][01]+)")
+_STRING = re.compile(rf"{SINGLE_QUOTED}|{DOUBLE_QUOTED}", re.DOTALL)
+_BOOLS = {"true": True, "false": False}
+_KEY_NAMES = frozenset({"_c0", "_rowts"})
+_FLOAT_MAX = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What the meaning of a literal depends on.
+
+    ``now``: nanoseconds since the epoch; ``where``: the session's time zone (its name, or the zone).
+    """
+
+    precision: Precision
+    now: int
+    where: tzinfo | str = "UTC"
+
+    @property
+    def zone(self) -> tzinfo:
+        return zone(self.where) if isinstance(self.where, str) else self.where
+
+
+def insert_columns(part: InsertTable, columns: Sequence[Column], session: Session) -> dict[str, list[object]]:
+    """The rows of one table of INSERT, column by column, in the order written.
+
+    ``columns``: what the cells are values of, in their order (``target_columns`` tells). Values are int
+    (also TIMESTAMP: ticks), float, bool, str or None.
+
+    :raises SqlError: INVALID_VALUE or TYPE_MISMATCH, at the first bad cell of the first column that has one.
+    """
+    if part.rows.width != len(columns):
+        raise SqlError(
+            ErrorCode.SYNTAX,
+            f"{part.name}: the rows have {part.rows.width} values where {len(columns)} are needed",
+            part.rows.position(0, 0),
+        )
+    found: dict[str, list[object]] = {}
+    for index, (column, cells) in enumerate(zip(columns, part.rows.columns(), strict=True)):
+        try:
+            found[column.name] = column_values(cells, column.type, session)
+        except MillraceError:
+            row, error = _first_bad(cells, column.type, session)
+            raise _at(error, column.name, part.rows.position(row, index)) from None
+    return found
+
+
+def target_columns(part: InsertTable, table: Table) -> tuple[Column, ...]:
+    """The columns that the cells of INSERT are for: those named, or all.
+
+    :raises SqlError: UNKNOWN_COLUMN for a name that is no column; INVALID_VALUE if a key is not named.
+    """
+    if not part.columns:
+        return table.columns
+    found = []
+    for name in part.columns:
+        column = table.column(name.text)
+        if column is None:
+            raise SqlError(ErrorCode.UNKNOWN_COLUMN, f"{part.name} has no column {name.text}", name.position)
+        found.append(column)
+    for column in (table.key, *(c for c in table.columns if c.composite_key)):
+        if column not in found:
+            raise SqlError(
+                ErrorCode.INVALID_VALUE, f"{part.name}: the key column {column.name} must be given a value",
+                part.columns[0].position,
+            )  # fmt: skip
+    return tuple(found)
+
+
+def insert_rows(part: InsertTable, table: Table, session: Session) -> dict[str, list[object]]:
+    """Rows of INSERT for ``table``, column by column, all checked; no key is NULL."""
+    columns = target_columns(part, table)
+    found = insert_columns(part, columns, session)
+    for index, column in enumerate(columns):
+        key = column.name == table.key.name or column.composite_key
+        if key and None in found[column.name]:
+            where = part.rows.position(found[column.name].index(None), index)
+            raise SqlError(ErrorCode.INVALID_VALUE, f"the key column {column.name} cannot be NULL", where)
+    return found
+
+
+def literal_value(literal: Literal, column: Column, session: Session) -> object:
+    """The value of one literal: a tag's, say; :raises SqlError: with its position."""
+    try:
+        return _value(literal.text, column.type, session)
+    except MillraceError as error:
+        raise _at(error, column.name, literal.position) from None
+
+
+def time_value(literal: Literal, session: Session) -> int:
+    """Ticks of a time: a timestamp string, ticks, ``now`` or ``today()``, with durations added.
+
+    :raises SqlError: INVALID_VALUE, with its position.
+    """
+    try:
+        return _timestamp(literal.text.strip(), session)
+    except MillraceError as error:
+        raise SqlError(error.code, error.message, literal.position) from None
+
+
+def delete_range(statement: Delete, table: Table, session: Session) -> tuple[int, int]:
+    """``(first, last)`` ticks, both included, that DELETE names; first > last if no time can be meant.
+
+    :raises SqlError: for a condition on another column than the time column, or a bad time.
+    """
+    first, last = LOWEST, HIGHEST
+    for bound in statement.bounds:
+        if bound.column.text != table.key.name and bound.column.text not in _KEY_NAMES:
+            raise SqlError(
+                ErrorCode.NOT_ALLOWED,
+                f"DELETE FROM {statement.name}: a condition on {bound.column.text}; only the time column "
+                f"{table.key.name} (and tbname) can be used",
+                bound.column.position,
+            )
+        value = time_value(bound.value, session)
+        if bound.operator in ("=", ">=", ">"):
+            first = max(first, value + (bound.operator == ">"))
+        if bound.operator in ("=", "<=", "<"):
+            last = min(last, value - (bound.operator == "<"))
+    return first, last
+
+
+def _at(error: MillraceError, column: str, position: Position) -> SqlError:
+    return SqlError(error.code, f"{column}: {error.message}", position)
+
+
+def _first_bad(cells: Sequence[str], type_: DataType, session: Session) -> tuple[int, MillraceError]:
+    for row, cell in enumerate(cells):
+        try:
+            _value(cell, type_, session)
+        except MillraceError as error:
+            return row, error
+    raise AssertionError("no cell is bad")
+
+
+# -- columns at a time ---------------------------------------------------------------------------------------
+
+
+def column_values(cells: Sequence[str], type_: DataType, session: Session) -> list[object]:
+    """Values of the literals ``cells`` (as written) in a column of this type.
+
+    :raises MillraceError: INVALID_VALUE or TYPE_MISMATCH if one does not fit.
+    """
+    if not cells:
+        return []
+    if type_.info.integer and type_.name != "TIMESTAMP":
+        return _integers(cells, type_, session)
+    if type_.name in ("FLOAT", "DOUBLE"):
+        return _floats(cells, type_, session)
+    if type_.name in ("VARCHAR", "NCHAR"):
+        return _texts(cells, type_, session)
+    return [_value(cell, type_, session) for cell in cells]
+
+
+def _plain(cells: Sequence[str]) -> bool:
+    """Python's own numbers may hold underscores and the digits of other scripts; literals do not."""
+    joined = "".join(cells)
+    return joined.isascii() and "_" not in joined
+
+
+def _integers(cells: Sequence[str], type_: DataType, session: Session) -> list[object]:
+    # a column of plain integers is by far the commonest: convert it in C, look at its ends
+    low, high = type_.info.low, type_.info.high
+    assert low is not None and high is not None
+    try:
+        found = list(map(int, cells))
+    except ValueError:
+        return [_value(cell, type_, session) for cell in cells]
+    if not _plain(cells) or min(found) < low or max(found) > high:
+        return [_value(cell, type_, session) for cell in cells]
+    return list(found)
+
+
+def _floats(cells: Sequence[str], type_: DataType, session: Session) -> list[object]:
+    try:
+        found = list(map(float, cells))
+    except ValueError:
+        return [_value(cell, type_, session) for cell in cells]
+    limit = _FLOAT_MAX if type_.name == "FLOAT" else math.inf
+    # float() also takes nan and infinity: no literals
+    if not _plain(cells) or not all(-limit <= value <= limit and abs(value) != math.inf for value in found):
+        return [_value(cell, type_, session) for cell in cells]
+    return list(found)
+
+
+def _texts(cells: Sequence[str], type_: DataType, session: Session) -> list[object]:
+    # ASCII in single quotes, without escapes: the quotes go, one byte is one character
+    joined = "".join(cells)
+    plain = joined.isascii() and "\\" not in joined and "\x00" not in joined
+    if (
+        not plain
+        or joined.count("'") != 2 * len(cells)
+        or not all(cell[0] == cell[-1] == "'" for cell in cells)
+    ):
+        return [_value(cell, type_, session) for cell in cells]
+    if type_.length is not None and max(map(len, cells)) - 2 > type_.length:
+        return [_value(cell, type_, session) for cell in cells]
+    return [cell[1:-1] for cell in cells]
+
+
+# -- one at a time -------------------------------------------------------------------------------------------
+
+
+def _value(cell: str, type_: DataType, session: Session) -> object:
+    cell = cell.strip()
+    quoted = _STRING.fullmatch(cell) is not None
+    text = unquote(cell) if quoted else cell
+    if text.lower() == "null" and (not quoted or type_.name not in ("VARCHAR", "NCHAR", "VARBINARY")):
+        return None
+    if type_.name == "TIMESTAMP":
+        return _timestamp(cell, session)
+    return _CONVERT[type_.name](text, quoted, type_)
+
+
+def _mismatch(text: str, type_: DataType) -> MillraceError:
+    return MillraceError(ErrorCode.TYPE_MISMATCH, f"{text[:64]!r} is no value of type {type_}")
+
+
+def _out_of_range(text: str, type_: DataType) -> MillraceError:
+    info = type_.info
+    span = f" ({info.low} to {info.high})" if info.integer else ""
+    return MillraceError(ErrorCode.INVALID_VALUE, f"{text} is out of the range of {type_}{span}")
+
+
+def _integer(text: str, _quoted: bool, type_: DataType) -> int:
+    number = text.strip()
+    if _INTEGER.fullmatch(number):
+        value = int(number)
+    elif _BASED.fullmatch(number):
+        value = int(number, 0)
+    elif _NUMBER.fullmatch(number):
+        real = float(number)
+        if math.isinf(real):
+            raise _out_of_range(text, type_)
+        value = int(math.copysign(math.floor(abs(real) + 0.5), real))
+    else:
+        raise _mismatch(text, type_)
+    low, high = type_.info.low, type_.info.high
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise _out_of_range(text, type_)
+    return value
+
+
+def _float(text: str, _quoted: bool, type_: DataType) -> float:
+    number = text.strip()
+    if _BASED.fullmatch(number):
+        return float(int(number, 0))
+    if not _NUMBER.fullmatch(number):
+        raise _mismatch(text, type_)
+    value = float(number)
+    if abs(value) > (_FLOAT_MAX if type_.name == "FLOAT" else math.inf) or math.isinf(value):
+        raise _out_of_range(text, type_)
+    return value
+
+
+def _bool(text: str, _quoted: bool, type_: DataType) -> bool:
+    lower = text.strip().lower()
+    if lower in _BOOLS:
+        return _BOOLS[lower]
+    if _BASED.fullmatch(lower):
+        return int(lower, 0) != 0
+    if _NUMBER.fullmatch(lower):
+        return float(lower) != 0
+    raise _mismatch(text, type_)
+
+
+def _text(text: str, quoted: bool, type_: DataType, *, size: Callable[[str], int], unit: str) -> str:
+    if not quoted and not _NUMBER.fullmatch(text) and text.lower() not in _BOOLS:
+        raise _mismatch(text, type_)
+    if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
+        raise MillraceError(ErrorCode.INVALID_VALUE, f"{text[:64]!r} holds characters that are no text")
+    length = size(text)
+    if type_.length is not None and length > type_.length:
+        raise MillraceError(
+            ErrorCode.INVALID_VALUE, f"the value is too long: {length} {unit}, {type_} takes {type_.length}"
+        )
+    return text
+
+
+def _utf8_length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _json(text: str, quoted: bool, type_: DataType) -> str | None:
+    """A JSON tag: an object, as text; an empty string is NULL."""
+    if not quoted:
+        raise _mismatch(text, type_)
+    if not text.strip():
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise MillraceError(ErrorCode.INVALID_VALUE, f"{text[:64]!r} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise MillraceError(ErrorCode.INVALID_VALUE, f"{text[:64]!r} is no JSON object")
+    return text
+
+
+def _binary(text: str, quoted: bool, type_: DataType) -> str:
+    r"""VARBINARY: plain text, or ``\x`` and hexadecimal digits. It travels as text, so it must be UTF-8."""
+    if text.startswith("\\x"):
+        try:
+            text = bytes.fromhex(text[2:]).decode()
+        except ValueError as error:
+            raise MillraceError(
+                ErrorCode.INVALID_VALUE, f"{text[:64]!r}: hexadecimal digits of UTF-8 bytes are needed"
+            ) from error
+    return _text(text, quoted, type_, size=_utf8_length, unit="bytes")
+
+
+_CONVERT: dict[str, Callable[[str, bool, DataType], object]] = {
+    "BOOL": _bool, "FLOAT": _float, "DOUBLE": _float, "JSON": _json, "VARBINARY": _binary,
+    "VARCHAR": partial(_text, size=_utf8_length, unit="bytes"),
+    "NCHAR": partial(_text, size=len, unit="characters"),
+    **{
+        f"{width}{sign}": _integer
+        for width in ("TINYINT", "SMALLINT", "INT", "BIGINT") for sign in ("", " UNSIGNED")
+    },
+}  # fmt: skip
+
+
+def _timestamp(cell: str, session: Session) -> int:
+    if cell[:1] in ("'", '"') and cell.find(cell[0], 1) == len(cell) - 1:
+        return _time_text(unquote(cell), session)
+    if _INTEGER.fullmatch(cell):
+        return check_range(int(cell))
+    return _time_expression(cell, session)
+
+
+def _time_text(text: str, session: Session) -> int:
+    lower = text.strip().lower()
+    if lower in ("now", "now()"):  # the quoted word too, as in TDengine
+        return from_ns(session.now, session.precision)
+    return parse_timestamp(text, session.precision, session.where)
+
+
+def _time_expression(cell: str, session: Session) -> int:
+    """``now``, ``now()``, ``today()``, a string or ticks, and durations added to it."""
+    lexer = Lexer(cell)
+    token = lexer.next()
+    sign = 1
+    if token.kind is Kind.OPERATOR and token.text in "+-":
+        sign = 1 if token.text == "+" else -1
+        token = lexer.next()
+    if token.kind is Kind.INTEGER:
+        value = check_range(sign * int(token.value, 0 if token.value[:2] in ("0x", "0b") else 10))
+    elif token.kind is Kind.STRING:
+        value = _time_text(token.value, session)
+    elif token.kind is Kind.WORD and token.value in ("now", "today"):
+        value = from_ns(session.now, session.precision)
+        if token.value == "today":
+            value = local_midnight(value, session.precision, session.zone)
+        if lexer.peek().text == "(":
+            lexer.next()
+            if lexer.next().text != ")":
+                raise _no_time(cell)
+    else:
+        raise _no_time(cell)
+    while (token := lexer.next()).kind is not Kind.END:
+        amount = lexer.next()
+        if token.text not in ("+", "-") or amount.kind is not Kind.DURATION or "." in amount.text:
+            raise _no_time(cell)
+        length = int(amount.value[:-1]) * (1 if token.text == "+" else -1)
+        value = add(value, Duration(length, amount.value[-1]), session.precision, session.zone)  # type: ignore[arg-type]
+    return value
+
+
+def _no_time(cell: str) -> MillraceError:
+    return MillraceError(
+        ErrorCode.INVALID_VALUE,
+        f"{cell[:64]!r} is no time: '2026-01-31 23:59:59.000', a number of ticks, now() or today(), with "
+        "durations added (now() - 10s)",
+    )

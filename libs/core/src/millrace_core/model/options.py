@@ -1,0 +1,92 @@
+"""STREAM_OPTIONS: one table of what each option takes, who refuses it and what it excludes (seed 000)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from millrace_core.model.rules import FIXED_UNITS, SHORT_UNITS, DurationRule
+from millrace_core.model.stream import Duration
+
+WINDOW_EVENTS = ("WINDOW_OPEN", "WINDOW_CLOSE")
+"""Event types that a user may name; SLIDING and PERIOD have ON_TIME alone, in NOTIFY."""
+
+
+class Takes(Enum):
+    """What stands in the parentheses of an option."""
+
+    NOTHING = "no argument"
+    DURATION = "a duration"
+    TIME = "a start time, or nothing"
+    CONDITION = "a condition"
+    EVENTS = "event types"
+
+
+class Needs(Enum):
+    """What an option cannot do without."""
+
+    TABLE = "a trigger table"
+    BY_CHILD = "PARTITION BY tbname"
+
+
+@dataclass(frozen=True, slots=True)
+class OptionRule:
+    """One row. ``field``: of ``model.stream.Options``. ``refused``, ``ignored``: keywords of triggers that do
+    not take it, or take it without effect. ``excludes``: options that cannot stand beside it."""
+
+    keyword: str
+    field: str
+    takes: Takes = Takes.NOTHING
+    rule: DurationRule | None = None
+    refused: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
+    excludes: frozenset[str] = frozenset()
+    needs: Needs | None = None
+
+
+def _set(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+INSTANTS = _set("PERIOD", "SLIDING")
+OPTIONS: dict[str, OptionRule] = {
+    rule.keyword: rule
+    for rule in (
+        OptionRule(
+            "WATERMARK", "watermark", Takes.DURATION, DurationRule(FIXED_UNITS, zero=True),
+            ignored=_set("PERIOD"),
+        ),
+        OptionRule(
+            "EXPIRED_TIME", "expired_time", Takes.DURATION, DurationRule(SHORT_UNITS), ignored=_set("PERIOD")
+        ),
+        OptionRule("IGNORE_DISORDER", "ignore_disorder"),
+        OptionRule("DELETE_RECALC", "delete_recalc", refused=INSTANTS | {"COUNT_WINDOW"}),
+        OptionRule("DELETE_OUTPUT_TABLE", "delete_output_table", needs=Needs.BY_CHILD),
+        OptionRule(
+            "FILL_HISTORY", "fill_history", Takes.TIME, refused=_set("PERIOD"),
+            excludes=_set("FILL_HISTORY_FIRST"),
+        ),
+        OptionRule(
+            "FILL_HISTORY_FIRST", "fill_history_first", Takes.TIME, refused=_set("PERIOD"),
+            excludes=_set("FILL_HISTORY"),
+        ),
+        OptionRule("CALC_NOTIFY_ONLY", "calc_notify_only"),
+        OptionRule("LOW_LATENCY_CALC", "low_latency_calc"),
+        OptionRule("PRE_FILTER", "pre_filter", Takes.CONDITION, needs=Needs.TABLE),
+        OptionRule("FORCE_OUTPUT", "force_output"),
+        OptionRule(
+            "MAX_DELAY", "max_delay", Takes.DURATION, DurationRule("smhd", low=Duration(3, "s")),
+            ignored=INSTANTS,
+        ),
+        OptionRule("EVENT_TYPE", "event_types", Takes.EVENTS, ignored=INSTANTS),
+        OptionRule(
+            "IGNORE_NODATA_TRIGGER", "ignore_nodata_trigger",
+            # a window of rows is never without data
+            ignored=_set("SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"), needs=Needs.TABLE,
+        ),
+    )
+}  # fmt: skip
+"""By the keyword in SQL."""
+
+NOTIFY_OPTIONS: dict[str, str] = {"NOTIFY_HISTORY": "history", "ON_FAILURE_PAUSE": "pause_on_failure"}
+"""NOTIFY_OPTIONS, and the fields of ``model.stream.Notify``."""

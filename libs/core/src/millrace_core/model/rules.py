@@ -1,0 +1,49 @@
+"""How an argument of a trigger or an option is described: the rows of those tables are made of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millrace_core.model.stream import Duration
+
+SHORT_UNITS = "asmhd"
+"""The units that seed 000 lists for most arguments: milliseconds to days."""
+FIXED_UNITS = "buasmhdw"
+"""Every unit of fixed length."""
+ALL_UNITS = FIXED_UNITS + "ny"
+
+
+@dataclass(frozen=True, slots=True)
+class DurationRule:
+    """A duration in one of ``units``, ``low`` and ``high`` included, shorter than ``below``.
+
+    Without ``low`` any length above zero is allowed, with ``zero`` zero too.
+    """
+
+    units: str
+    low: Duration | None = None
+    high: Duration | None = None
+    below: Duration | None = None
+    zero: bool = False
+
+    def __str__(self) -> str:
+        parts = []
+        if self.low and self.high:
+            parts.append(f"{self.low} to {self.high}")
+        elif self.low:
+            parts.append(f"at least {self.low}")
+        elif self.below:
+            parts.append(f"less than {self.below}")
+        units = ", ".join(self.units)
+        return ", ".join([*parts, f"a whole number and a unit of {units}"])
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerRule:
+    """A whole number, ends included."""
+
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return f"a whole number from {self.low} to {self.high}"

@@ -1,0 +1,94 @@
+"""Tokens: what is written comes back, at its place."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace_core.dialect.lexer import Kind, Lexer, quote, quote_name, tokens, unquote
+from millrace_core.errors import Position, SqlError
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+names = texts.filter(bool)
+
+
+@given(texts)
+def test_strings_round_trip(value: str) -> None:
+    for literal in (quote(value), '"' + value.replace("\\", "\\\\").replace('"', '""') + '"'):
+        (token,) = tokens(literal)
+        assert token.kind is Kind.STRING
+        # LIKE's and hexadecimal escapes keep their backslash
+        assert token.value == value
+
+
+@given(names)
+def test_quoted_names_round_trip(name: str) -> None:
+    (token,) = tokens(quote_name(name))
+    assert (token.kind, token.value) == (Kind.QUOTED, name)
+
+
+pieces = st.sampled_from(
+    ["abc", "环境温度", "_twstart", "`A b`", "'it''s'", '"x"', "12", "0x1F", "1.5", ".5", "1e5", "10s", "1n",
+     "500a", "%%tbname", "%%trows", "%%1", "<=", "<>", "(", ")", ",", "|", "->", ";", "=", "-"]
+)  # fmt: skip
+blanks = st.sampled_from([" ", "\n", "\t ", " -- it's\n", " /* ' */ ", "\r\n"])
+
+
+@given(st.lists(st.tuples(pieces, blanks), min_size=1))
+def test_blanks_and_comments_change_nothing(parts: list[tuple[str, str]]) -> None:
+    text = "".join(piece + blank for piece, blank in parts)
+    found = tokens(text)
+    assert [token.text for token in found] == [piece for piece, _ in parts]
+    lexer = Lexer(text)
+    offset = 0
+    for token, (piece, blank) in zip(found, parts, strict=True):
+        before = text[:offset]
+        line, column = before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+        assert lexer.position(token.start) == Position(line, column)
+        offset += len(piece) + len(blank)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("Meters", Kind.WORD, "meters"),
+        ("`Meters`", Kind.QUOTED, "Meters"),
+        ("10S", Kind.DURATION, "10s"),
+        ("0.5s", Kind.DURATION, "0.5s"),
+        ("1e5", Kind.FLOAT, "1e5"),
+        ("7.", Kind.FLOAT, "7."),
+        ("0b101", Kind.INTEGER, "0b101"),
+        ("%%TBNAME", Kind.PLACEHOLDER, "%%tbname"),
+        (r"'a\'b\n\%\_\x1\q'", Kind.STRING, "a'b\n\\%\\_\\x1q"),
+    ],
+)
+def test_kinds(text: str, kind: Kind, value: str) -> None:
+    (token,) = tokens(text)
+    assert (token.kind, token.value) == (kind, value)
+
+
+@given(texts)
+def test_any_text_is_tokens_or_a_placed_error(text: str) -> None:
+    try:
+        found = tokens(text)
+    except SqlError as error:
+        assert error.position is not None
+        return
+    for token in found:
+        assert text[token.start : token.end] == token.text
+
+
+def test_an_origin_moves_positions() -> None:
+    lexer = Lexer("a\n b", Position(3, 10))
+    assert lexer.position(0) == Position(3, 10)
+    assert lexer.position(3) == Position(4, 2)
+
+
+def test_unquote_leaves_other_quotes() -> None:
+    assert unquote("'a\"\"b'") == 'a""b'
+
+
+def test_a_long_unterminated_string_is_refused_at_once() -> None:
+    with pytest.raises(SqlError, match="no end"):
+        tokens("'" + "ab\\'" * 50_000)
