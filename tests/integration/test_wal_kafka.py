@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from millrace.processes import free_port
+from millrace.broker import Broker
+from millrace.java import Java
+from millrace.processes import Place, free_port, kill
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
 from millrace_wal import KafkaLog, Message, replay
@@ -98,3 +101,30 @@ def test_transactions_of_other_producers_do_not_hide_the_end(broker: str, log: K
     assert reader.positions() == {name: {0: 4}}
     reader.close()
     assert [r.value for r in replay(log, name)] == [b"0"]
+
+
+def test_everything_goes_on_after_the_broker_was_killed(java: Java, jars: Path, tmp_path: Path) -> None:
+    broker = Broker(java, jars, tmp_path, free_port())
+    broker.start()
+    try:
+        with KafkaLog(broker.address, "test") as log:
+            log.ensure_topics([("t", 1)])
+            reader, member = log.reader({"t": {0: 0}}), log.subscribe("g", ["t"])
+            log.append([Message("t", b"k", b"1")])
+            assert len(read(reader, 1)) == len(read(member, 1)) == 1
+            member.commit({("t", 0): 1})
+            kill(Place(tmp_path), "broker")
+            assert reader.poll(0.5) == member.poll(0.5) == []
+            with pytest.raises(MillraceError) as caught:
+                log.end_offsets("t")
+            assert caught.value.code is ErrorCode.UNAVAILABLE
+            broker.start()
+            assert log.append([Message("t", b"k", b"2")]) == [(0, 1)]
+            assert [r.value for r in read(reader, 1)] == [r.value for r in read(member, 1, 60)] == [b"2"]
+            member.commit({("t", 0): 2})
+            member.close()
+            reader.close()
+            with log.subscribe("g", ["t"]) as again:
+                assert read(again, 1, 3) == []
+    finally:
+        broker.stop()

@@ -17,7 +17,7 @@ from millrace_wal.kafka_errors import MISSING, MOVING, kafka_error
 from millrace_wal.kafka_reader import KafkaGroupReader, KafkaReader
 from millrace_wal.record import BEGIN, END, MAX_MESSAGE_BYTES, Closing, Message
 
-_ASK = 10.0
+_ASK = 5.0
 """Seconds that a question to the broker (metadata, offsets) may take."""
 _CREATE = 30.0
 

@@ -1,0 +1,130 @@
+"""What to do for one address: when to connect, what to send, what to drop. A state machine without I/O.
+
+Its user tells it what happened (``offer``, ``connected``, ``acknowledged``, ``lost``) and asks what to do
+(``connect_in``, ``take``). Events leave it exactly once, delivered or dropped, in the order they came.
+A message is delivered when the receiver has confirmed it; one that was not is sent again as it was, under its
+messageId, over the next connection.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.notice.message import Outgoing, compose, take_fitting
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """``retries``: failed attempts in a row after the first one until waiting events are dropped; from then
+    on each further failed attempt drops what waits. The pause between attempts begins with ``first_pause``
+    seconds and doubles up to ``longest_pause``. ``window``: messages under way at a time. ``message_bytes``:
+    the longest message (a longer event goes alone)."""
+
+    retries: int = 5
+    first_pause: float = 0.1
+    longest_pause: float = 5.0
+    window: int = 8
+    message_bytes: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outbound:
+    """A message to send. ``number`` grows; confirming one confirms those before."""
+
+    number: int
+    text: bytes
+    events: tuple[Outgoing, ...]
+
+
+class Delivery:
+    """One address. ``now`` is seconds of a clock that never goes back."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._waiting: deque[Outgoing] = deque()
+        self._under_way: deque[Outbound] = deque()
+        self._sent = 0  # how many of those under way were sent over this connection
+        self._number = 0
+        self._open = False
+        self._failures = 0
+        self._retry_at = 0.0
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is to be delivered."""
+        return not self._waiting and not self._under_way
+
+    @property
+    def failing(self) -> bool:
+        """The last attempt failed and nothing has been delivered since."""
+        return self._failures > 0
+
+    @property
+    def unconfirmed(self) -> int | None:
+        """The number of the oldest message that was sent over this connection and is not confirmed."""
+        return self._under_way[0].number if self._sent else None
+
+    def offer(self, events: Iterable[Outgoing]) -> None:
+        """Deliver these events, after all that were offered before."""
+        self._waiting.extend(events)
+
+    def connect_in(self, now: float) -> float | None:
+        """In how many seconds to connect; None: not wanted, there is a connection or nothing to deliver."""
+        if self._open or self.idle:
+            return None
+        return max(self._retry_at - now, 0.0) if self._failures else 0.0
+
+    def connected(self) -> None:
+        """There is a connection. Whether it is good for anything shows with the first confirmation."""
+        if self._open:
+            raise MillraceError(ErrorCode.INTERNAL, "the address is connected already")
+        self._open = True
+
+    def take(self, message_id: str, timestamp: int) -> Outbound | None:
+        """The next message to send, if there is one to send now; ``message_id`` is for a new message."""
+        if not self._open:
+            return None
+        if self._sent == len(self._under_way):
+            if not self._waiting or self._sent >= self._policy.window:
+                return None
+            events = take_fitting(self._waiting, message_id, self._policy.message_bytes)
+            self._number += 1
+            text = compose(message_id, timestamp, events)
+            self._under_way.append(Outbound(self._number, text, tuple(events)))
+        self._sent += 1
+        return self._under_way[self._sent - 1]
+
+    def acknowledged(self, number: int) -> list[Outgoing]:
+        """The receiver has this message and all before it. Returns the events that this delivers; none for a
+        number that is not under way."""
+        delivered: list[Outgoing] = []
+        while self._sent and self._under_way[0].number <= number:
+            delivered.extend(self._under_way.popleft().events)
+            self._sent -= 1
+        if delivered:
+            self._failures = 0
+        return delivered
+
+    def lost(self, now: float) -> list[Outgoing]:
+        """The connection ended, or could not be made. Returns the events that this drops."""
+        self._open = False
+        self._sent = 0
+        if self.idle:
+            return []  # the receiver may well close a connection that carries nothing
+        self._failures += 1
+        pause = self._policy.first_pause * 2.0 ** min(self._failures - 1, 30)
+        self._retry_at = now + min(pause, self._policy.longest_pause)
+        return self._drop() if self._failures > self._policy.retries else []
+
+    def _drop(self) -> list[Outgoing]:
+        everything = [*chain.from_iterable(m.events for m in self._under_way), *self._waiting]
+        dropped = [event for event in everything if not event.keep]
+        if dropped:
+            # what stays goes out in new messages
+            self._under_way.clear()
+            self._waiting = deque(event for event in everything if event.keep)
+        return dropped

@@ -1,0 +1,61 @@
+"""The message that goes to an address or a subscriber (seed 000, 通知消息的结构).
+
+``{"messageId", "timestamp", "streams": [{"streamName", "events": […]}]}``: events of one stream keep their
+order, so those of one group do too; the streams come in the order of their first events.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+_encode = msgspec.json.Encoder().encode
+_ENVELOPE = len('{"messageId":"","timestamp":,"streams":[]}') + 20
+_STREAM = len('{"streamName":,"events":[]},')
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outgoing:
+    """An event on its way to one address. ``event``: its JSON; ``keep``: never dropped, whatever happens;
+    ``ticket``: handed back when it is delivered or dropped."""
+
+    stream: str
+    event: bytes
+    keep: bool = False
+    ticket: object = None
+
+
+def compose(message_id: str, timestamp: int, events: Iterable[Outgoing]) -> bytes:
+    """The message as JSON. ``timestamp``: when it is made, milliseconds since the epoch."""
+    streams: dict[str, list[bytes]] = {}
+    for outgoing in events:
+        streams.setdefault(outgoing.stream, []).append(outgoing.event)
+    parts = [
+        b'{"streamName":%b,"events":[%b]}' % (_encode(name), b",".join(found))
+        for name, found in streams.items()
+    ]
+    return b'{"messageId":%b,"timestamp":%d,"streams":[%b]}' % (
+        _encode(message_id),
+        timestamp,
+        b",".join(parts),
+    )
+
+
+def take_fitting(waiting: deque[Outgoing], message_id: str, limit: int) -> list[Outgoing]:
+    """Take from the front what makes a message of at most ``limit`` bytes; one event at least."""
+    taken: list[Outgoing] = []
+    streams: set[str] = set()
+    size = _ENVELOPE + len(message_id)
+    while waiting:
+        first = waiting[0]
+        size += len(first.event) + 1
+        if first.stream not in streams:
+            streams.add(first.stream)
+            size += _STREAM + len(_encode(first.stream))
+        if taken and size > limit:
+            break
+        taken.append(waiting.popleft())
+    return taken

@@ -1,0 +1,64 @@
+"""Which offsets of the log are done with: everything before them was delivered or dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Place = tuple[str, int]
+"""A topic and a partition."""
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """A record with events that are under way: ``left`` of them."""
+
+    place: Place
+    offset: int
+    left: int
+
+
+class Progress:
+    """Follows records from being read to being done. They are done in any order; a commit needs all before.
+
+    Reading a partition may go back (it was given away and came back): a record that is still under way is
+    not begun twice then, the others are.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[Place, dict[int, Ticket]] = {}  # each in the order of offsets
+        self._next: dict[Place, int] = {}
+        self._told: dict[Place, int] = {}
+        self.waiting = 0
+        """Events under way."""
+
+    def begin(self, place: Place, offset: int, events: int) -> Ticket | None:
+        """A record was read that holds so many events to deliver. None: it is under way already."""
+        self._next[place] = offset + 1
+        tickets = self._open.setdefault(place, {})
+        if offset in tickets:
+            return None
+        ticket = Ticket(place, offset, events)
+        if events:
+            back = bool(tickets) and offset < next(reversed(tickets))
+            tickets[offset] = ticket
+            self.waiting += events
+            if back:
+                self._open[place] = dict(sorted(tickets.items()))
+        return ticket
+
+    def done(self, ticket: Ticket) -> None:
+        """One of the record's events was delivered or dropped."""
+        ticket.left -= 1
+        self.waiting -= 1
+        if ticket.left == 0:
+            del self._open[ticket.place][ticket.offset]
+
+    def commits(self) -> dict[Place, int]:
+        """Per partition the offset up to which all is done, where that has changed since the last call."""
+        found: dict[Place, int] = {}
+        for place, after in self._next.items():
+            tickets = self._open[place]
+            reached = min(next(iter(tickets), after), after)
+            if self._told.get(place, -1) != reached:
+                found[place] = self._told[place] = reached
+        return found

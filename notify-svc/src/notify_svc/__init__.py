@@ -1,0 +1,1 @@
+"""Carries events to WebSocket addresses and subscribers."""

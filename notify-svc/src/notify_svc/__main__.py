@@ -1,0 +1,28 @@
+"""``python -m notify_svc``."""
+
+from __future__ import annotations
+
+import sys
+
+from millrace_core.errors import MillraceError
+from millrace_service import configure_logs, load_settings, serve
+from millrace_wal import KafkaLog
+from notify_svc.app import notify_app
+from notify_svc.settings import NotifySettings
+
+
+def main() -> int:
+    logger = configure_logs("notify-svc", "INFO")
+    try:
+        settings = load_settings(NotifySettings)
+    except MillraceError as error:
+        logger.error(str(error))
+        return 2
+    logger = configure_logs("notify-svc", settings.log_level)
+    app = notify_app(settings, lambda: KafkaLog(settings.broker, "notify-svc"), logger)
+    serve(app, settings.host, settings.notify_port, settings.stop_seconds)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""The service: its parts put together, and its WebSocket endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import get_args
+
+import aiohttp
+import msgspec
+from fastapi import FastAPI, WebSocket, WebSocketDisconnect
+from fastapi.responses import JSONResponse
+from structlog.typing import FilteringBoundLogger
+
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.stream import EventType
+from millrace_core.notice.message import compose
+from millrace_core.wire.topics import NOTIFICATIONS
+from millrace_service import Health, service_app
+from millrace_wal import Log
+from notify_svc.access import Authenticate, GatewayAccess
+from notify_svc.intake import Intake
+from notify_svc.pusher import Pusher
+from notify_svc.settings import NotifySettings
+from notify_svc.subscribers import Feed, Subscriber
+
+_LOOK = 5.0
+"""Seconds between looks at whether the broker answers."""
+
+
+@dataclass
+class _Parts:
+    pusher: Pusher
+    intake: Intake
+    feed: Feed
+    authenticate: Authenticate
+    broker: str = ""
+    """Why the broker cannot be used; empty when it answers."""
+
+
+def notify_app(
+    settings: NotifySettings, open_log: Callable[[], Log], logger: FilteringBoundLogger
+) -> FastAPI:
+    """The app. Starts even while the broker is away: it is not ready then."""
+    running: list[_Parts] = []
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        log = open_log()
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
+            pusher = Pusher(settings, session, logger)
+            intake = Intake(log, settings, pusher, asyncio.get_running_loop(), logger)
+            access = GatewayAccess(settings.gateway_url, session)
+            parts = _Parts(pusher, intake, Feed(log, logger), access)
+            intake.start()
+            looking = asyncio.create_task(_look(log, parts))
+            running.append(parts)
+            yield
+            looking.cancel()
+            await intake.stop(settings.stop_seconds)
+            await pusher.close()
+        log.close()
+
+    def health() -> Health:
+        if not running:
+            return Health(False)
+        parts = running[0]
+        problem = parts.intake.problem or parts.broker
+        detail = parts.pusher.state() | ({"problem": problem} if problem else {})
+        return Health(not problem, detail)
+
+    app = service_app("notify-svc", health, lifespan)
+
+    @app.websocket("/api/v1/streams/{name}/events")
+    async def events(socket: WebSocket, name: str) -> None:
+        try:
+            subscriber = await _admit(socket, name, running[0].authenticate, settings)
+            async with running[0].feed.subscribed(subscriber):
+                await socket.accept()
+                await _serve(socket, subscriber)
+        except MillraceError as error:
+            await socket.send_denial_response(JSONResponse(error.to_wire(), error.code.value.http))
+
+    return app
+
+
+async def _look(log: Log, parts: _Parts) -> None:
+    while True:
+        await asyncio.sleep(_LOOK)
+        try:
+            await asyncio.to_thread(log.end_offsets, NOTIFICATIONS.name)
+            parts.broker = ""
+        except MillraceError as error:
+            parts.broker = str(error)
+
+
+async def _admit(
+    socket: WebSocket, name: str, authenticate: Authenticate, settings: NotifySettings
+) -> Subscriber:
+    """The subscriber that a request asks to be. MillraceError says why it may not."""
+    if not await authenticate(socket.headers.get("authorization", "")):
+        raise MillraceError(ErrorCode.AUTHENTICATION, "user name, password or token is wrong or missing")
+    query = socket.query_params
+    types = frozenset(part for text in query.getlist("event") for part in text.upper().split(",") if part)
+    if unknown := types - set(get_args(EventType)):
+        raise MillraceError(
+            ErrorCode.INVALID_VALUE,
+            f"event={sorted(unknown)[0]}: not one of {', '.join(get_args(EventType))}",
+        )
+    return Subscriber(name, types, query.get("group"), settings.notify_subscriber_events)
+
+
+async def _serve(socket: WebSocket, subscriber: Subscriber) -> None:
+    """Send what the subscriber gets until it leaves."""
+    tasks = [asyncio.create_task(_send(socket, subscriber)), asyncio.create_task(_listen(socket))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _send(socket: WebSocket, subscriber: Subscriber) -> None:
+    try:
+        while True:
+            waiting, missed = await subscriber.take()
+            if waiting:
+                text = compose(uuid.uuid4().hex, time.time_ns() // 1_000_000, waiting)
+                await socket.send_text(text.decode())
+            if missed:
+                await socket.send_text(msgspec.json.encode({"missed": missed}).decode())
+    except (WebSocketDisconnect, RuntimeError, OSError):
+        return  # it has left
+
+
+async def _listen(socket: WebSocket) -> None:
+    """Read on until the subscriber leaves; what it says does not matter."""
+    while (await socket.receive())["type"] != "websocket.disconnect":
+        pass

@@ -1,0 +1,74 @@
+"""Settings of notify-svc."""
+
+from __future__ import annotations
+
+import socket
+
+from pydantic import Field
+
+from millrace_core.notice.delivery import Policy
+from millrace_service import ServiceSettings
+
+
+class NotifySettings(ServiceSettings):
+    """The shared settings, and how addresses and subscribers are treated."""
+
+    notify_group: str = Field(default="notify-svc", description="Consumer group of the notify-svc instances.")
+    notify_instance: str = Field(
+        default="",
+        description="Name of this instance, unlike all others' in the group: killed and started again "
+        "it has its partitions at once. Host and port when empty.",
+    )
+    notify_retries: int = Field(
+        default=5,
+        ge=0,
+        le=1000,
+        description="Failed attempts after the first until an address's events are dropped.",
+    )
+    notify_first_pause: float = Field(
+        default=0.1,
+        gt=0,
+        le=60,
+        description="Pause before the first new attempt, in seconds; doubles each time.",
+    )
+    notify_longest_pause: float = Field(
+        default=5.0, gt=0, le=3600, description="Longest pause between attempts, in seconds."
+    )
+    notify_connect_seconds: float = Field(
+        default=5.0, gt=0, le=300, description="How long connecting to an address may take, in seconds."
+    )
+    notify_answer_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        le=300,
+        description="How long an address may take to confirm a message, in seconds.",
+    )
+    notify_idle_seconds: float = Field(
+        default=600.0, gt=0, description="After how many seconds without events a connection is closed."
+    )
+    notify_message_bytes: int = Field(
+        default=1_000_000,
+        ge=1024,
+        description="Longest message to an address, in bytes; a longer event goes alone.",
+    )
+    notify_waiting: int = Field(
+        default=100_000,
+        ge=1,
+        description="Undelivered events held; with more, no new ones are read for a while.",
+    )
+    notify_subscriber_events: int = Field(
+        default=1000, ge=1, description="Events that wait for a slow subscriber before it misses some."
+    )
+
+    @property
+    def instance(self) -> str:
+        return self.notify_instance or f"{socket.gethostname()}-{self.notify_port}"
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(
+            retries=self.notify_retries,
+            first_pause=self.notify_first_pause,
+            longest_pause=self.notify_longest_pause,
+            message_bytes=self.notify_message_bytes,
+        )
