@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from millrace.broker import Broker
 from millrace.jars import resolve
 from millrace.java import Java, find_java
 from millrace.processes import free_port
+from millrace.settings import StackSettings
+from millrace.stack import Stack
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,3 +63,23 @@ def broker(
         yield embedded.address
     finally:
         embedded.stop()
+
+
+@pytest.fixture(scope="session")
+def stack(
+    jars: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
+    """A whole running stack of the tests' own, on free ports; its start is shown."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def show(line: str) -> None:
+        with capture.global_and_fixture_disabled():
+            sys.stdout.write(f"\n  {line}")
+            sys.stdout.flush()
+
+    one = Stack(StackSettings.on_free_ports(tmp_path_factory.mktemp("stack"), jars), show)
+    try:
+        one.up()
+        yield one
+    finally:
+        one.down()

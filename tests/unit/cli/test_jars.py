@@ -24,7 +24,7 @@ _ONE_JAR = """
 for last; do :; done
 target="${last%%/\\[conf\\]*}"
 mkdir -p "$target/broker" && echo new > "$target/broker/a-2.jar"
-echo "	[SUCCESSFUL ] org.example#a;2!a.jar (12ms)"
+echo "	found org.example#a;2 in public"
 """
 
 
@@ -41,7 +41,7 @@ def test_resolves_once_and_again_when_ivy_xml_changes(tmp_path: Path) -> None:
     java = _java(tmp_path, _ONE_JAR)
     assert resolve(java, ivy, folder, said.append)
     assert [jar.name for jar in folder.glob("broker/*")] == ["a-2.jar"]
-    assert "  fetched a;2" in said
+    assert "  found a 2" in said
     assert is_resolved(ivy, folder)
     assert not resolve(java, ivy, folder, said.append)
     ivy.write_text("<two/>")

@@ -127,13 +127,18 @@ class Broker:
 
     def answers(self) -> bool:
         """Whether the broker answers a metadata request."""
-        if not processes.port_taken("127.0.0.1", self.port):
-            return False  # librdkafka would wait a second before it tries again
-        client = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
-        try:
-            return bool(client.list_topics(timeout=2).brokers)
-        except KafkaException:
-            return False
+        return answers(self.port)
+
+
+def answers(port: int) -> bool:
+    """Whether a broker at this loopback port answers a metadata request."""
+    if not processes.port_taken("127.0.0.1", port):
+        return False  # librdkafka would wait a second before it tries again
+    client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
+    try:
+        return bool(client.list_topics(timeout=2).brokers)
+    except KafkaException:
+        return False
 
 
 def cluster_id() -> str:

@@ -56,17 +56,21 @@ def _locked(jars_dir: Path) -> Iterator[None]:
 
 
 def _retrieve(java: Java, ivy_xml: Path, jars_dir: Path, target: Path, report: Report) -> None:
-    """Runs Ivy, showing each jar as it comes; its files land in ``target/<conf>/``."""
+    """Runs Ivy, showing what it finds; its files land in ``target/<conf>/``."""
     command = [str(java.program), "-jar", str(ivy_jar()), "-cache", str(jars_dir / ".cache")]
     if settings := os.environ.get("MILLRACE_IVY_SETTINGS"):
         command += ["-settings", settings]
     command += ["-ivy", str(ivy_xml), "-retrieve", f"{target}/{_PATTERN}"]
     trouble: list[str] = []
+    fetching = False
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
         assert ivy.stdout is not None
         for line in map(str.strip, ivy.stdout):
-            if line.startswith("[SUCCESSFUL ]"):
-                report(f"  fetched {line.split()[2].split('#')[-1].split('!')[0]}")
+            if line.startswith("found "):
+                report(f"  found {line.split()[1].split('#')[-1].replace(';', ' ')}")
+            elif line.startswith("downloading ") and not fetching:
+                fetching = True
+                report("  fetching what is not in the cache")
             elif _TROUBLE.search(line):
                 trouble.append(line)
     if ivy.returncode:

@@ -30,9 +30,9 @@ class Service:
 # Spark compiles and warms up before trigger-svc and calc-svc say that they are ready.
 SERVICES: tuple[Service, ...] = (
     Service("api-gateway", "api_gateway", 6041, "MILLRACE_GATEWAY_PORT", 90),
-    Service("calc-svc", "calc_svc", 6051, "MILLRACE_CALC_PORT", 180),
+    Service("calc-svc", "calc_svc", 6051, "MILLRACE_CALC_PORT", 300),
     Service("notify-svc", "notify_svc", 6061, "MILLRACE_NOTIFY_PORT", 90),
-    Service("trigger-svc", "trigger_svc", 6071, "MILLRACE_TRIGGER_PORT", 180),
+    Service("trigger-svc", "trigger_svc", 6071, "MILLRACE_TRIGGER_PORT", 300),
 )
 BROKER_PORT = 19092
 
@@ -98,6 +98,9 @@ class StackSettings:
         """The environment that puts a service, or a client of this module, onto this stack."""
         ports = {one.variable: str(self.ports[one.name]) for one in SERVICES}
         return ports | {
+            "MILLRACE_GATEWAY_URL": self.url("api-gateway"),
+            "MILLRACE_CALC_URL": self.url("calc-svc"),
+            "MILLRACE_NOTIFY_URL": self.url("notify-svc"),
             "MILLRACE_BROKER": self.broker,
             "MILLRACE_HOST": HOST,
             "MILLRACE_DATA_DIR": str(self.data_dir),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Event
 
 import httpx
 import psutil
@@ -71,10 +72,7 @@ class Stack:
         jars.resolve(java, project_root() / "ivy.xml", self.settings.jars_dir, self._report)
         self._refuse_taken_ports()
         self.start(broker.NAME)
-        with ThreadPoolExecutor(len(SERVICES)) as side_by_side:
-            starts = [side_by_side.submit(self.start, one.name) for one in SERVICES]
-        for one in starts:
-            one.result()
+        self._start_services()
         self._report(
             f"all ready after {time.monotonic() - began:.1f} s; SQL at {self.settings.url('api-gateway')}"
         )
@@ -100,13 +98,14 @@ class Stack:
 
     # -- one part ----------------------------------------------------------------------------------------
 
-    def start(self, name: str) -> None:
-        """Starts the broker or one service unless it runs, and returns once it is ready."""
+    def start(self, name: str, gave_up: Event | None = None) -> None:
+        """Starts the broker or one service unless it runs, and returns once it is ready. Another thread may
+        end the wait by ``gave_up``."""
         began = time.monotonic()
         if name == broker.NAME:
             self._broker.start()
         else:
-            self._start_service(service(name))
+            self._start_service(service(name), gave_up or Event())
         self._report(f"{name} ready after {time.monotonic() - began:.1f} s")
 
     def stop(self, name: str) -> bool:
@@ -128,13 +127,30 @@ class Stack:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _start_service(self, one: Service) -> None:
+    def _start_services(self) -> None:
+        """All four side by side. The first that fails is raised as soon as it does."""
+        gave_up = Event()
+        with ThreadPoolExecutor(len(SERVICES)) as side_by_side:
+            starts = [side_by_side.submit(self.start, one.name, gave_up) for one in SERVICES]
+            try:
+                for start in as_completed(starts):
+                    start.result()
+            finally:
+                gave_up.set()
+
+    def _start_service(self, one: Service, gave_up: Event) -> None:
         if processes.running(self.place, one.name) is None:
             self._refuse_taken(one.name, self.settings.ports[one.name], one.variable)
         command = (sys.executable, "-m", one.module)
         program = Program(one.name, command, self.settings.environment(self._java.home))
         processes.start(self.place, program)
-        processes.wait_ready(self.place, one.name, lambda: self._healthy(one.name), one.ready_seconds)
+
+        def ready() -> bool:
+            if gave_up.is_set():
+                raise MillraceError(ErrorCode.UNAVAILABLE, f"another service failed while {one.name} started")
+            return self._healthy(one.name)
+
+        processes.wait_ready(self.place, one.name, ready, one.ready_seconds)
 
     def _healthy(self, name: str) -> bool:
         try:
@@ -161,7 +177,7 @@ class Stack:
         process = processes.running(self.place, name)
         if process is None:
             return Status(name, port, None, False, 0.0, 0)
-        ready = self._broker.answers() if name == broker.NAME else self._healthy(name)
+        ready = broker.answers(port) if name == broker.NAME else self._healthy(name)
         return Status(name, port, process.pid, ready, time.time() - process.create_time(), _memory(process))
 
 

@@ -36,13 +36,25 @@ class StreamEntry(msgspec.Struct, frozen=True):
     control: int
 
 
+class Tombstone(msgspec.Struct, frozen=True):
+    """That a child table of ``db.table`` was dropped, ``incarnation`` being its last: the next one of that
+    name has a greater one, hence another uid. Goes with the super table."""
+
+    db: str
+    table: str
+    name: str
+    incarnation: int
+
+
 KINDS: dict[str, type[msgspec.Struct]] = {
     "database": Database,
     "table": Table,
     "child": Child,
     "stream": StreamEntry,
     "user": User,
+    "tombstone": Tombstone,
 }
+Record = Database | Table | Child | StreamEntry | User | Tombstone
 _DECODERS = {kind: msgspec.json.Decoder(type_) for kind, type_ in KINDS.items()}
 _SEP = "\x1f"
 
@@ -52,7 +64,7 @@ def record_key(kind: str, *names: str) -> bytes:
     return _SEP.join((kind, *names)).encode()
 
 
-def key_of(record: Database | Table | Child | StreamEntry | User) -> bytes:
+def key_of(record: Record) -> bytes:
     match record:
         case Database(name=name):
             return record_key("database", name)
@@ -64,6 +76,8 @@ def key_of(record: Database | Table | Child | StreamEntry | User) -> bytes:
             return record_key("stream", spec.db, spec.name)
         case User(name=name):
             return record_key("user", name)
+        case Tombstone(db=db, name=name):
+            return record_key("tombstone", db, name)
 
 
 class Catalog:
@@ -75,6 +89,7 @@ class Catalog:
         self.children: dict[tuple[str, str], Child] = {}
         self.streams: dict[tuple[str, str], StreamEntry] = {}
         self.users: dict[str, User] = {}
+        self.tombstones: dict[tuple[str, str], Tombstone] = {}
         self.family: dict[tuple[str, str], dict[str, Child]] = {}
         """(db, super table) -> its children by name."""
 
@@ -116,5 +131,5 @@ class Catalog:
         yield from self.family.get((table.db, table.name), {}).values()
 
 
-def encode(record: Database | Table | Child | StreamEntry | User) -> bytes:
+def encode(record: Record) -> bytes:
     return msgspec.json.encode(record)

@@ -196,7 +196,9 @@ def _bar() -> Progress:
 def _show_event(number: int, event: Event) -> None:
     if number <= SHOWN_EVENTS:
         day = _date(event["windowStart"])
-        line = f"{event['streamName']} {event['eventType']} {day} {event.get('result')}"
+        result = event.get("result", {})
+        values = ", ".join(f"{name} {_short(value)}" for name, value in result.items() if name != "ts")
+        line = f"{event['streamName']} {event['eventType']} {day}: {values}"
         console.out.print(Text(f"  notified: {line}"), soft_wrap=True)
     elif number == SHOWN_EVENTS + 1:
         console.out.print("  notified: … and so on")
@@ -227,6 +229,10 @@ def _show_verdict(wrong: Sequence[str], days: int, still_open: Sequence[Key]) ->
     console.out.print(f"{len(wrong)} differences to DuckDB:", style="red")
     for line in wrong[:20]:
         console.out.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
 def _date(millis: int) -> str:

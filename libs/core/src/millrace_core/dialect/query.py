@@ -11,13 +11,14 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
-from sqlglot import exp, parser, tokens
+from sqlglot import exp, parser
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from millrace_core.dialect import query_nodes as nodes
 from millrace_core.dialect.query_nodes import START, position_at
+from millrace_core.dialect.query_tokens import CLAUSE, CONTAINS, NMATCH, QueryTokenizer
 from millrace_core.errors import ErrorCode, Position, SqlError
 
 UNITS = frozenset("buasmhdwny")
@@ -27,10 +28,12 @@ PLACEHOLDERS = frozenset({
 })  # fmt: skip
 """Placeholders that are written as names; the others begin with ``%%``."""
 
-# sqlglot has no token types for these clauses; this one has no other use in the language
-_CLAUSE = TokenType.QUALIFY
-# likewise for CONTAINS and NMATCH
-_CONTAINS, _NMATCH = TokenType.AT_GT, TokenType.GLOB
+# sqlglot's messages that name its own parts
+_MESSAGES = {
+    "Required keyword": "something is missing",
+    "Expected table name": "a table name is expected",
+    "Invalid expression": "this is not expected here",
+}
 
 
 class Millrace(Dialect):
@@ -38,34 +41,7 @@ class Millrace(Dialect):
 
     NULL_ORDERING = "nulls_are_small"
 
-    class Tokenizer(tokens.Tokenizer):
-        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`"]
-        QUOTES: ClassVar[list[tuple[str, str] | str]] = ["'", '"']
-        STRING_ESCAPES: ClassVar[list[str]] = ["'", '"', "\\"]
-        COMMANDS: ClassVar[set[TokenType]] = set()
-        SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {
-            **tokens.Tokenizer.SINGLE_TOKENS,
-            **dict.fromkeys("[]{}:?@#\\", TokenType.UNKNOWN),
-        }
-        KEYWORDS: ClassVar[dict[str, TokenType]] = {
-            "%%": TokenType.PARAMETER, "->": TokenType.ARROW, ">=": TokenType.GTE, "<=": TokenType.LTE,
-            "<>": TokenType.NEQ, "!=": TokenType.NEQ,
-            "ALL": TokenType.ALL, "AND": TokenType.AND, "AS": TokenType.ALIAS, "ASC": TokenType.ASC,
-            "BETWEEN": TokenType.BETWEEN, "CASE": TokenType.CASE, "CONTAINS": _CONTAINS,
-            "DESC": TokenType.DESC, "DISTINCT": TokenType.DISTINCT, "ELSE": TokenType.ELSE,
-            "END": TokenType.END, "FALSE": TokenType.FALSE, "FROM": TokenType.FROM, "FULL": TokenType.FULL,
-            "GROUP BY": TokenType.GROUP_BY, "HAVING": TokenType.HAVING, "IN": TokenType.IN,
-            "INNER": TokenType.INNER, "IS": TokenType.IS, "JOIN": TokenType.JOIN, "LEFT": TokenType.LEFT,
-            "LIKE": TokenType.LIKE, "LIMIT": TokenType.LIMIT, "MATCH": TokenType.RLIKE, "NMATCH": _NMATCH,
-            "NOT": TokenType.NOT, "NULL": TokenType.NULL, "OFFSET": TokenType.OFFSET, "ON": TokenType.ON,
-            "OR": TokenType.OR, "ORDER BY": TokenType.ORDER_BY, "OUTER": TokenType.OUTER,
-            "PARTITION BY": TokenType.PARTITION_BY, "REGEXP": TokenType.RLIKE, "RIGHT": TokenType.RIGHT,
-            "SELECT": TokenType.SELECT, "THEN": TokenType.THEN, "TRUE": TokenType.TRUE,
-            "UNION": TokenType.UNION, "WHEN": TokenType.WHEN, "WHERE": TokenType.WHERE,
-            **dict.fromkeys(
-                ("INTERVAL", "SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW", "ANOMALY_WINDOW",
-                 "FILL", "RANGE", "EVERY", "SLIMIT", "SOFFSET", "SLIDING", "TRUE_FOR"), _CLAUSE),
-        }  # fmt: skip
+    Tokenizer = QueryTokenizer
 
     class Parser(parser.Parser):
         FUNCTIONS: ClassVar[Any] = {}
@@ -79,7 +55,7 @@ class Millrace(Dialect):
         ID_VAR_TOKENS: ClassVar[Any] = {TokenType.VAR}
         ALIAS_TOKENS: ClassVar[Any] = {TokenType.VAR}
         TABLE_ALIAS_TOKENS: ClassVar[Any] = {TokenType.VAR}
-        FUNC_TOKENS: ClassVar[Any] = {TokenType.VAR, TokenType.LEFT, TokenType.RIGHT, _CLAUSE}
+        FUNC_TOKENS: ClassVar[Any] = {TokenType.VAR, TokenType.LEFT, TokenType.RIGHT, CLAUSE}
         OPERATION_MODIFIERS: ClassVar[Any] = {"TAGS"}
         PRIMARY_PARSERS: ClassVar[Any] = {
             **{
@@ -106,10 +82,10 @@ class Millrace(Dialect):
                 key: parser.Parser.RANGE_PARSERS[key]
                 for key in (TokenType.BETWEEN, TokenType.IN, TokenType.IS, TokenType.LIKE, TokenType.RLIKE)
             },
-            _NMATCH: lambda self, this: exp.Not(
+            NMATCH: lambda self, this: exp.Not(
                 this=self.expression(exp.RegexpLike(this=this, expression=self._parse_bitwise()))
             ),
-            _CONTAINS: lambda self, this: self.expression(
+            CONTAINS: lambda self, this: self.expression(
                 nodes.JsonContains(this=this, expression=self._parse_bitwise())
             ),
         }
@@ -122,7 +98,7 @@ class Millrace(Dialect):
                 )
             },
             TokenType.PARTITION_BY: lambda self: self._parse_partition_clause(),
-            _CLAUSE: lambda self: self._parse_clause(),
+            CLAUSE: lambda self: self._parse_clause(),
         }  # fmt: skip
         QUERY_MODIFIER_TOKENS: ClassVar[Any] = set(QUERY_MODIFIER_PARSERS)
         EXPRESSION_PARSERS: ClassVar[Any] = {
@@ -148,6 +124,9 @@ class Millrace(Dialect):
         }  # fmt: skip
 
         def raise_error(self, message: str, token: Token = parser.SENTINEL_NONE) -> None:
+            message = next(
+                (ours for theirs, ours in _MESSAGES.items() if message.startswith(theirs)), message
+            )
             at = token or self._curr
             near = f" near {at.text!r}" if at else " at the end"
             start = at.start if at else len(self.sql.rstrip())
@@ -197,6 +176,14 @@ class Millrace(Dialect):
             literal = nodes.DurationLiteral(this=int(number.text), unit=unit.text.lower())
             return self.expression(literal, number)
 
+        def _parse_csv(self, parse_method: Any, sep: TokenType = TokenType.COMMA) -> list[Any]:
+            items = [parse_method()]
+            while self._match(sep):
+                items.append(parse_method())
+                if items[-1] is None or items[0] is None:
+                    self.raise_error("something is missing beside the comma")
+            return [item for item in items if item is not None]
+
         def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
             return this  # no OVER clause in this language
 
@@ -222,8 +209,14 @@ class Millrace(Dialect):
                 self.raise_error(f"unknown placeholder {text}", percent)
             return self.expression(exp.Placeholder(this=text), percent)
 
-        def _parse_cast_call(self) -> exp.Expr:
+        def _parse_required(self) -> exp.Expr:
             this = self._parse_disjunction()
+            if this is None:
+                self.raise_error("an expression is expected")
+            return cast(exp.Expr, this)
+
+        def _parse_cast_call(self) -> exp.Expr:
+            this = self._parse_required()
             if not self._match(TokenType.ALIAS):
                 self.raise_error("AS is expected in CAST")
             words: list[str] = []
@@ -241,7 +234,7 @@ class Millrace(Dialect):
             )
 
         def _parse_arguments(self) -> list[exp.Expr]:
-            return self._parse_wrapped_csv(self._parse_disjunction)
+            return self._parse_wrapped_csv(self._parse_required)
 
         def _parse_count(self) -> exp.Expr:
             number = self._parse_number()
@@ -294,10 +287,10 @@ class Millrace(Dialect):
             wrapped = self._match(TokenType.L_PAREN)
             if not self._match_text_seq("START", "WITH"):
                 self.raise_error("START WITH is expected")
-            start = self._parse_disjunction()
+            start = self._parse_required()
             if not self._match_text_seq("END", "WITH"):
                 self.raise_error("END WITH is expected")
-            end = self._parse_disjunction()
+            end = self._parse_required()
             if wrapped:
                 self._match_r_paren()
             true_for = self._parse_option("TRUE_FOR")

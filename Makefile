@@ -1,0 +1,92 @@
+# Millrace on one machine. `make` alone lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+PY := $(VENV)/bin/python
+UV := $(VENV)/bin/uv
+MEMBERS := $(sort $(wildcard libs/*/pyproject.toml *-svc/pyproject.toml api-gateway/pyproject.toml))
+SOURCES := $(wildcard libs/*/src *-svc/src api-gateway/src)
+EDITABLE := $(foreach member,$(MEMBERS),-e $(dir $(member)))
+# CASES may be given several times (make itself keeps the last alone), or name several paths at once.
+GIVEN := $(shell tr '\0' '\n' 2>/dev/null < /proc/$$PPID/cmdline | sed -n 's/^CASES=//p' | tr '\n' ' ')
+
+.PHONY: help venv jars up down status logs demo check lint test conformance bench clean lock java
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+venv: $(VENV)/.synced ## the Python environment: locked packages, and ours as editable ones
+
+jars: java venv ## the Java jars of ivy.xml
+	@$(PY) -m millrace jars
+
+up: java venv ## start Kafka and the four services in the background
+	@$(PY) -m millrace up
+
+down: venv ## stop them
+	@$(PY) -m millrace down
+
+status: venv ## what runs
+	@$(PY) -m millrace status
+
+logs: venv ## the ends of all logs (millrace logs -f follows them)
+	@$(PY) -m millrace logs
+
+demo: java venv ## streams over real data, checked against DuckDB
+	@$(PY) -m millrace demo
+
+lint: venv
+	@echo "== ruff";         $(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+	@echo "== mypy";         $(VENV)/bin/mypy $(SOURCES)
+	@echo "== import-linter"; $(VENV)/bin/lint-imports
+
+check: lint ## the fast part of the tests: style, types, imports, unit and contract tests (no Java)
+	@echo "== tests";        $(PY) -m pytest -q -m "not java and not stack" tests
+
+test: java lint jars ## all tests: check, integration, the whole stack, conformance cases
+	@$(PY) -m pytest --durations=10 tests
+
+conformance: java venv jars ## run conformance cases: make conformance CASES="file-or-folder …"
+	@if [ -z "$(strip $(GIVEN) $(CASES))" ]; then echo 'make conformance needs CASES="file-or-folder …"' >&2; exit 1; fi
+	@$(PY) -m millrace_conformance $(or $(strip $(GIVEN)),$(CASES))
+
+bench: java venv jars ## measure the whole stack, write bench/results/latest.json
+	@$(PY) -m bench
+
+clean: ## stop the stack; remove its data, the jars, the environment and all caches
+	@if [ -x $(PY) ]; then $(PY) -m millrace down || true; fi
+	rm -rf .millrace .jars $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+lock: $(UV) ## resolve all dependencies anew and write requirements.lock (docs/decisions/0002)
+	@$(UV) lock --upgrade
+	@$(UV) export --quiet --all-packages --no-emit-workspace --no-header --no-annotate \
+	  --format requirements-txt --output-file requirements.lock
+	@wc -l requirements.lock
+
+java: # says in one sentence what is wrong, before anything long is done
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	if ! version=$$("$$java" -version 2>&1); then echo "Java 17 or newer is needed, and $$java cannot be run" >&2; exit 1; fi; \
+	version=$$(sed -nE 's/.* version "(1\.)?([0-9]+).*/\2/p' <<< "$$version" | head -1); \
+	if [ "$${version:-0}" -lt 17 ]; then echo "Java 17 or newer is needed, and $$java is Java $${version:-unknown}" >&2; exit 1; fi
+
+# A virtual environment by the first Python that is new enough, with uv in it.
+$(UV):
+	@for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
+	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$${found:-}" ]; then echo "Python 3.11 or newer is needed, and there is none on PATH (PYTHON=… names one)" >&2; exit 1; fi; \
+	if ! "$$found" -c 'import venv, ensurepip' 2>/dev/null; then echo "Python's venv module is needed: install it for $$found (on Debian: apt install python3-venv)" >&2; exit 1; fi; \
+	if [ ! -x $(PY) ]; then echo "creating $(VENV) with $$($$found --version)"; "$$found" -m venv $(VENV); fi; \
+	$(PY) -m ensurepip >/dev/null; $(PY) -m pip install --quiet --disable-pip-version-check "uv>=0.8"
+
+# Everything is pinned and checked by hash, what builds our own packages included: no step resolves anything.
+$(VENV)/.synced: $(UV) requirements.lock pyproject.toml $(MEMBERS)
+	@echo "installing the packages of requirements.lock"
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(UV) pip sync --require-hashes requirements.lock
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation $(EDITABLE)
+	@touch $@

@@ -1,0 +1,93 @@
+"""What statements work with, and the few steps that several of them share."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from structlog.typing import FilteringBoundLogger
+
+from api_gateway.calc_client import CalcClient, Offsets
+from api_gateway.catalog_writer import CatalogWriter
+from api_gateway.gate import Gate
+from api_gateway.settings import GatewaySettings
+from api_gateway.status_board import StatusBoard
+from api_gateway.wal_topics import WalTopics
+from millrace_core.catalog import Catalog
+from millrace_core.model.schema import stable_hash
+from millrace_core.wire import control
+from millrace_core.wire.topics import CONTROL
+from millrace_wal import Log, Message
+
+
+class Written:
+    """The ends of what this gateway wrote to WAL topics: topic -> partition -> the offset behind."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ends: Offsets = {}
+
+    def note(self, messages: Sequence[Message], places: Sequence[tuple[int, int]]) -> None:
+        with self._lock:
+            for message, (partition, offset) in zip(messages, places, strict=True):
+                ends = self._ends.setdefault(message.topic, {})
+                ends[partition] = max(ends.get(partition, 0), offset + 1)
+
+    def start(self, topic: str, ends: dict[int, int]) -> None:
+        """What was there before this gateway ran, which a query must see as well."""
+        with self._lock:
+            self._ends[topic] = {partition: end for partition, end in ends.items() if end}
+
+    def forget(self, topics: Sequence[str]) -> None:
+        with self._lock:
+            for topic in topics:
+                self._ends.pop(topic, None)
+
+    def ends(self) -> Offsets:
+        with self._lock:
+            return {topic: dict(ends) for topic, ends in self._ends.items()}
+
+
+@dataclass
+class Context:
+    """One per gateway. ``gate``: inserts pass it together, whoever takes a table away alone.
+
+    Locks are taken in this order: ``writer.ddl``, then ``gate``.
+    """
+
+    log: Log
+    writer: CatalogWriter
+    board: StatusBoard
+    topics: WalTopics
+    calc: CalcClient
+    settings: GatewaySettings
+    logger: FilteringBoundLogger
+    gate: Gate = field(default_factory=Gate)
+    written: Written = field(default_factory=Written)
+    abandoned: set[int] = field(default_factory=set)
+    """Streams whose CREATE was answered with an error after it may have taken effect: to be dropped."""
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.writer.catalog
+
+    def append_rows(self, messages: Sequence[Message]) -> None:
+        """Append to WAL topics, durably; queries from now on see it."""
+        self.written.note(messages, self.log.append(messages))
+
+    def append_control(self, records: Sequence[tuple[str, control.AnyControl]]) -> int:
+        """Append control records (key, record) in order; the number of the last one."""
+        messages = [Message(CONTROL.name, key.encode(), control.encode(record)) for key, record in records]
+        return self.log.append(messages)[-1][1]
+
+
+def fresh_uid(*names: str) -> int:
+    """A uid that no table or stream had before, whatever its name."""
+    return stable_hash(*names, time.time_ns(), secrets.randbits(64))
+
+
+def milliseconds(now: int) -> int:
+    return now // 1_000_000

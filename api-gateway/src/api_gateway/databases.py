@@ -1,0 +1,77 @@
+"""CREATE, DROP and USE DATABASE."""
+
+from __future__ import annotations
+
+from api_gateway.answer import Answer, affected
+from api_gateway.context import Context, milliseconds
+from api_gateway.removal import remove_tables
+from api_gateway.session import Session, in_database
+from millrace_core.catalog import Catalog, StreamEntry, record_key
+from millrace_core.dialect.query import parse_query
+from millrace_core.dialect.statements import CreateDatabase, DropDatabase, UseDatabase
+from millrace_core.dialect.stream import SYSTEM_DATABASES
+from millrace_core.dialect.stream_query import sources
+from millrace_core.errors import CatalogError, ErrorCode
+from millrace_core.model.schema import Database
+
+
+def create_database(context: Context, session: Session, statement: CreateDatabase) -> Answer:
+    name = statement.name.text
+    if name in SYSTEM_DATABASES:
+        raise CatalogError(
+            ErrorCode.NOT_ALLOWED, f"{name} is a system database's name", statement.name.position
+        )
+    with context.writer.ddl:
+        if name in context.catalog.databases:
+            if statement.if_not_exists:
+                return affected(0)
+            raise CatalogError(
+                ErrorCode.DATABASE_EXISTS, f"the database {name} already exists", statement.name.position
+            )
+        context.writer.write([Database(name, statement.precision, milliseconds(session.now))])
+    return affected(0)
+
+
+def use_database(context: Context, _session: Session, statement: UseDatabase) -> Answer:
+    """REST keeps no session: the database is named with each request. So it is only looked for."""
+    name = statement.name
+    if name.text not in context.catalog.databases and name.text not in SYSTEM_DATABASES:
+        raise in_database(name.text, name)
+    return affected(0)
+
+
+def drop_database(context: Context, _session: Session, statement: DropDatabase) -> Answer:
+    """The database with its tables and streams; streams of other databases keep their results elsewhere."""
+    name = statement.name.text
+    catalog = context.catalog
+    with context.writer.ddl:
+        if name not in catalog.databases:
+            if statement.if_exists:
+                return affected(0)
+            raise in_database(name, statement.name)
+        users = [entry for entry in list(catalog.streams.values()) if _needs(entry, name, catalog)]
+        if users and not statement.force:
+            raise CatalogError(
+                ErrorCode.DATABASE_IN_USE,
+                f"the stream {users[0].spec.full_name} reads the database {name}: drop it, or add FORCE",
+                statement.name.position,
+            )
+        tables = [table for table in list(catalog.tables.values()) if table.db == name]
+        streams = [entry for (db, _), entry in list(catalog.streams.items()) if db == name]
+        graves = [record_key("tombstone", *key) for key in list(catalog.tombstones) if key[0] == name]
+        removed = remove_tables(context, tables, streams, [*graves, record_key("database", name)])
+    removed.wait()
+    return affected(0)
+
+
+def _needs(entry: StreamEntry, db: str, catalog: Catalog) -> bool:
+    """Whether a stream of another database triggers on this one or reads it (seed 000)."""
+    spec = entry.spec
+    if spec.db == db:
+        return False
+    if spec.source is not None and spec.source.table.db == db:
+        return True
+    if spec.query is None:
+        return False
+    tree = parse_query(spec.query)
+    return any(source == db for source, _, _ in sources(tree, catalog, spec.database))

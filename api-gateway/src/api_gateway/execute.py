@@ -1,0 +1,133 @@
+"""One SQL text in, one answer out: a table says who answers which statement."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from api_gateway import metrics
+from api_gateway.answer import INT, Answer, AnswerColumn, text_column
+from api_gateway.context import Context
+from api_gateway.data import delete, insert
+from api_gateway.databases import create_database, drop_database, use_database
+from api_gateway.recovery import settle
+from api_gateway.session import Session, in_database
+from api_gateway.shows import describe, show, show_create, show_tags
+from api_gateway.stream_life import drop_stream, start_stream, stop_stream
+from api_gateway.streams import create_stream
+from api_gateway.tables import create_children, create_table, drop_tables
+from millrace_core.dialect import parse, statements
+from millrace_core.dialect.stream import SYSTEM_DATABASES
+from millrace_core.errors import ErrorCode, Fault, MillraceError, SqlError
+
+SERVER_VERSION = "3.3.7.0.millrace"
+"""The TDengine version whose SQL and protocol this is, in the form of its own versions with a suffix."""
+
+LOGGED = 1000
+"""Characters of a statement that go into the log."""
+
+_FACT = re.compile(r"\s*select\s+(\w+)\s*\(\s*\)\s*;?\s*", re.IGNORECASE)
+
+FACTS: dict[str, tuple[AnswerColumn, Callable[[Session], object]]] = {
+    "server_version": (text_column("server_version()", 32), lambda _: SERVER_VERSION),
+    "client_version": (text_column("client_version()", 32), lambda _: SERVER_VERSION),
+    "server_status": (AnswerColumn("server_status()", INT), lambda _: 1),
+    "database": (text_column("database()", 64), lambda session: session.database),
+    "current_user": (text_column("current_user()", 64), lambda session: session.user),
+}
+"""``SELECT name()`` that only the gateway can answer."""
+
+
+def _query(context: Context, session: Session, sql: str) -> Answer:
+    # the whole text goes over, so that places in calc-svc's errors are places in what the user wrote
+    return context.calc.query(sql, session, context.writer.position, context.written.ends())
+
+
+Handler = Callable[[Context, Session, Any], Answer]
+
+HANDLERS: dict[type, Handler] = {
+    statements.CreateDatabase: create_database,
+    statements.DropDatabase: drop_database,
+    statements.UseDatabase: use_database,
+    statements.CreateTable: create_table,
+    statements.CreateChildren: create_children,
+    statements.DropTables: drop_tables,
+    statements.Insert: insert,
+    statements.Delete: delete,
+    statements.CreateStream: create_stream,
+    statements.StartStream: start_stream,
+    statements.StopStream: stop_stream,
+    statements.DropStream: drop_stream,
+    statements.Show: show,
+    statements.ShowCreate: show_create,
+    statements.ShowTags: show_tags,
+    statements.Describe: describe,
+}
+READERS = frozenset({
+    statements.Show, statements.ShowCreate, statements.ShowTags, statements.Describe, statements.UseDatabase,
+    statements.Query,
+})  # fmt: skip
+"""Statements that change nothing."""
+
+
+class Executor:
+    """Runs statements; :meth:`execute` may be called by many threads."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._unsettled = False
+
+    def execute(self, session: Session, sql: str) -> Answer:
+        """The answer of one statement.
+
+        :raises MillraceError: if it is refused or fails, as the statement's own documentation says.
+        """
+        begin, kind = time.monotonic(), "unknown"
+        try:
+            if session.database is not None and not self._exists(session.database):
+                raise in_database(session.database)
+            if (match := _FACT.fullmatch(sql)) and (fact := FACTS.get(match[1].lower())):
+                kind = "Fact"
+                return Answer((fact[0],), [[fact[1](session)]])
+            statement = parse(sql)
+            kind = type(statement).__name__
+            return self._run(session, sql, statement)
+        except MillraceError as error:
+            metrics.ERRORS.labels(error.code.name).inc()
+            raise
+        except Exception as error:
+            metrics.ERRORS.labels(ErrorCode.INTERNAL.name).inc()
+            self._context.logger.exception("a statement failed unexpectedly", sql=sql[:LOGGED])
+            raise MillraceError(
+                ErrorCode.INTERNAL, f"the statement failed unexpectedly: {type(error).__name__}; see the log"
+            ) from error
+        finally:
+            metrics.REQUESTS.labels(kind).inc()
+            metrics.SECONDS.labels(kind).observe(time.monotonic() - begin)
+
+    def _exists(self, db: str) -> bool:
+        return db in self._context.catalog.databases or db in SYSTEM_DATABASES
+
+    def _run(self, session: Session, sql: str, statement: statements.Statement) -> Answer:
+        if isinstance(statement, statements.Query):
+            return _query(self._context, session, sql)
+        handler = HANDLERS.get(type(statement))
+        if handler is None:
+            raise SqlError(ErrorCode.UNSUPPORTED, f"{_words(statement)} is not supported yet")
+        changes = type(statement) not in READERS
+        if changes and self._unsettled:
+            settle(self._context)
+            self._unsettled = False
+        try:
+            return handler(self._context, session, statement)
+        except MillraceError as error:
+            # the broker may or may not have taken what was sent: look before the next change
+            self._unsettled |= changes and error.code.value.fault is Fault.EXTERNAL
+            raise
+
+
+def _words(statement: statements.Statement) -> str:
+    """``ALTER TABLE`` of an AlterTable."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", type(statement).__name__).upper()

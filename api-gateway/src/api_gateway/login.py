@@ -1,0 +1,126 @@
+"""Who asks: passwords, the token of TDengine's REST login, and the Authorization header."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import threading
+from collections.abc import Mapping
+
+from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.modes import ECB
+
+from millrace_core.catalog import User
+from millrace_core.errors import ErrorCode, MillraceError
+
+# the protocol's own constant, the same in every client (docs/decisions/0003-login-token.md)
+_TOKEN_KEY = bytes((64, 182, 122, 48, 86, 115, 253, 68))
+_FIELD = 24  # bytes that the token has for the name, and as many for the password
+_REMEMBERED = 1024
+
+
+def hash_password(password: str, salt: str) -> str:
+    """What is stored instead of the password: scrypt over it, in hexadecimal digits."""
+    return hashlib.scrypt(password.encode(), salt=bytes.fromhex(salt), n=1 << 12, r=8, p=1).hex()
+
+
+def new_user(name: str, password: str, *, superuser: bool = False) -> User:
+    salt = secrets.token_hex(16)
+    return User(name, hash_password(password, salt), salt, superuser)
+
+
+# the same key three times makes TripleDES plain DES, which ``cryptography`` does not offer by itself
+def _cipher() -> Cipher[ECB]:
+    return Cipher(TripleDES(_TOKEN_KEY * 3), ECB())
+
+
+def make_token(name: str, password: str) -> str:
+    """The token that ``GET /rest/login`` gives.
+
+    :raises MillraceError: TOO_LARGE if name or password have more than 24 bytes, which it has no room for.
+    """
+    encryptor = _cipher().encryptor()
+    padded = b""
+    for part in (name.encode(), password.encode()):
+        if len(part) > _FIELD:
+            raise MillraceError(
+                ErrorCode.TOO_LARGE,
+                f"a login token takes {_FIELD} bytes of name and password each; use Basic",
+            )
+        padded += part.ljust(_FIELD, b"\0")
+    return base64.b64encode(encryptor.update(padded) + encryptor.finalize()).decode()
+
+
+def read_token(token: str) -> tuple[str, str]:
+    """Name and password in a token; :raises MillraceError: AUTHENTICATION if it is none."""
+    try:
+        data = base64.b64decode(token, validate=True)
+        if len(data) != 2 * _FIELD:
+            raise ValueError
+        decryptor = _cipher().decryptor()
+        plain = decryptor.update(data) + decryptor.finalize()
+        return plain[:_FIELD].rstrip(b"\0").decode(), plain[_FIELD:].rstrip(b"\0").decode()
+    except (ValueError, binascii.Error):
+        raise MillraceError(ErrorCode.AUTHENTICATION, "the token is none that the login gave") from None
+
+
+def read_authorization(header: str | None) -> tuple[str, str]:
+    """Name and password of ``Basic …``, ``Taosd …`` or ``Bearer …``.
+
+    :raises MillraceError: AUTHENTICATION if the header is missing or none of these.
+    """
+    scheme, _, value = (header or "").strip().partition(" ")
+    match scheme.lower():
+        case "basic":
+            try:
+                name, colon, password = base64.b64decode(value.strip(), validate=True).decode().partition(":")
+            except (ValueError, binascii.Error):
+                colon = ""
+            if not colon:
+                raise MillraceError(ErrorCode.AUTHENTICATION, "the Basic credentials are not well formed")
+            return name, password
+        case "taosd" | "bearer":
+            return read_token(value.strip())
+        case _:
+            raise MillraceError(
+                ErrorCode.AUTHENTICATION,
+                "no credentials: send Authorization: Basic, or Taosd and a login token",
+            )
+
+
+class Logins:
+    """Checks credentials against the catalog's users. A password that was right is not hashed again."""
+
+    def __init__(self, users: Mapping[str, User]) -> None:
+        self._users = users
+        self._key = secrets.token_bytes(32)
+        self._right: dict[tuple[str, str], bytes] = {}
+        self._lock = threading.Lock()
+
+    def check(self, name: str, password: str) -> User:
+        """The user; :raises MillraceError: AUTHENTICATION, the same for an unknown name and a wrong
+        password."""
+        user = self._users.get(name)
+        if user is None or not self._matches(user, password):
+            raise MillraceError(ErrorCode.AUTHENTICATION, "Authentication failure")
+        return user
+
+    def _matches(self, user: User, password: str) -> bool:
+        # keyed, so that the memory of right passwords is of no use to anyone else
+        digest = hmac.digest(self._key, password.encode(), "sha256")
+        entry = (user.name, user.password)
+        with self._lock:
+            remembered = self._right.get(entry)
+        if remembered is not None and hmac.compare_digest(remembered, digest):
+            return True
+        if not hmac.compare_digest(hash_password(password, user.salt), user.password):
+            return False
+        with self._lock:
+            if len(self._right) >= _REMEMBERED:
+                self._right.clear()
+            self._right[entry] = digest
+        return True

@@ -1,0 +1,57 @@
+"""Child tables that producers made by writing to them: calc-svc reports them, here they enter the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from api_gateway import metrics
+from api_gateway.context import Context
+from api_gateway.follower import POLL_SECONDS
+from millrace_core.catalog import Catalog
+from millrace_core.model.schema import Child
+from millrace_core.wire.topics import REGISTRATIONS
+from millrace_wal import GroupReader, Log, Record
+
+
+class Registrar:
+    """One :meth:`step` turns what has come into catalog records, and deletes topics that may go."""
+
+    def __init__(self, log: Log, context: Context) -> None:
+        self._context = context
+        self._reader: GroupReader = log.subscribe("api-gateway", [REGISTRATIONS.name], client="api-gateway")
+
+    def step(self) -> None:
+        records = self._reader.poll(POLL_SECONDS)
+        if records:
+            self._register(records)
+        self._context.topics.sweep()
+
+    def _register(self, records: Sequence[Record]) -> None:
+        with self._context.writer.ddl:
+            fresh = new_children(self._context.catalog, records)
+            self._context.writer.write(fresh)
+        metrics.CHILDREN.labels("producer").inc(len(fresh))
+        self._reader.commit({(r.topic, r.partition): r.offset + 1 for r in records})
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def new_children(catalog: Catalog, records: Sequence[Record]) -> list[Child]:
+    """The children that the catalog lacks: of a super table that exists, under a name that is free, and not
+    one that was dropped meanwhile."""
+    found: dict[tuple[str, str], Child] = {}
+    for record in records:
+        try:
+            child = msgspec.json.decode(record.value or b"", type=Child)
+        except msgspec.DecodeError:
+            continue  # calc-svc writes no such thing; a newer one may
+        key = (child.db, child.name)
+        table = catalog.tables.get((child.db, child.table))
+        grave = catalog.tombstones.get(key)
+        dropped = grave is not None and grave.table == child.table and grave.incarnation >= child.incarnation
+        if table is not None and table.kind == "super" and not dropped and catalog.find(*key) is None:
+            found[key] = child
+    return list(found.values())

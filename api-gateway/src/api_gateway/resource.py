@@ -1,0 +1,188 @@
+"""The resource API of streams: ``/api/v1/streams``."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Query
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from api_gateway.context import Context
+from api_gateway.execute import Executor
+from api_gateway.login import Logins, read_authorization
+from api_gateway.session import Session
+from millrace_core.catalog import StreamEntry
+from millrace_core.dialect import parse, statements
+from millrace_core.dialect.lexer import quote_name
+from millrace_core.errors import CatalogError, ErrorCode, SqlError
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "The definition is wrong: code, message, line and column."},
+    401: {"description": "No or wrong credentials."},
+    404: {"description": "There is no such stream, table or database."},
+    409: {"description": "The name is taken."},
+    503: {"description": "A part of the system is away; try again."},
+}
+
+
+class NewStream(BaseModel):
+    """A stream: either ``sql``, a whole CREATE STREAM, or its clauses one by one, each as written in SQL."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        populate_by_name=True,
+        json_schema_extra={
+            "examples": [
+                {"sql": "CREATE STREAM power.s1 INTERVAL(1m) SLIDING(1m) FROM power.meters "
+                        "INTO power.avg_amps AS SELECT _twstart, avg(amps) FROM %%trows"},
+                {"name": "power.s1", "trigger": "INTERVAL(1m) SLIDING(1m)", "from": "power.meters",
+                 "partition_by": ["tbname"], "into": "power.avg_amps",
+                 "query": "SELECT _twstart, avg(amps) FROM %%trows"},
+            ]
+        },
+    )  # fmt: skip
+
+    sql: str | None = None
+    name: str | None = Field(None, description="`db.stream`")
+    if_not_exists: bool = False
+    trigger: str | None = Field(None, description="`INTERVAL(1m) SLIDING(1m)`, …")
+    table: str | None = Field(None, alias="from", description="The trigger table.")
+    partition_by: list[str] = []
+    options: list[str] = Field([], description="STREAM_OPTIONS, such as `WATERMARK(5s)`.")
+    notify: str | None = Field(None, description="What follows NOTIFY: `('ws://…') ON (WINDOW_CLOSE)`.")
+    into: str | None = Field(None, description="The output table.")
+    output_subtable: str | None = Field(None, description="An expression for the names of sub-tables.")
+    columns: list[str] = Field([], description="Names of the output columns.")
+    tags: list[str] = Field([], description="`name TYPE AS expression`.")
+    query: str | None = Field(None, description="What follows AS.")
+
+    @model_validator(mode="after")
+    def _one_form(self) -> NewStream:
+        clauses = self.model_fields_set - {"sql"}
+        if self.sql is not None and clauses:
+            raise ValueError(f"with sql there can be no other field; found {', '.join(sorted(clauses))}")
+        if self.sql is None and (self.name is None or self.trigger is None):
+            raise ValueError("sql is needed, or name and trigger")
+        return self
+
+    def statement(self) -> str:
+        """The CREATE STREAM that this is."""
+        if self.sql is not None:
+            return self.sql
+        exists = "IF NOT EXISTS " if self.if_not_exists else ""
+        parts = [
+            f"CREATE STREAM {exists}{self.name} {self.trigger}",
+            f"FROM {self.table}" if self.table else "",
+            f"PARTITION BY {', '.join(self.partition_by)}" if self.partition_by else "",
+            f"STREAM_OPTIONS({' | '.join(self.options)})" if self.options else "",
+            f"NOTIFY {self.notify}" if self.notify else "",
+            f"INTO {self.into}" if self.into else "",
+            f"OUTPUT_SUBTABLE({self.output_subtable})" if self.output_subtable else "",
+            f"({', '.join(self.columns)})" if self.columns else "",
+            f"TAGS ({', '.join(self.tags)})" if self.tags else "",
+            f"AS {self.query}" if self.query else "",
+        ]
+        return "\n".join(part for part in parts if part)
+
+
+class Stream(BaseModel):
+    """A stream as it is now. ``status``: Init, Running, Stopped or Failed (``message`` says why)."""
+
+    name: str
+    db: str
+    stream: str
+    status: str
+    message: str
+    trigger: str
+    source: str | None
+    output: str | None
+    created: int = Field(description="Milliseconds since the epoch.")
+    sql: str
+    events: str = Field(description="WebSocket address at which notify-svc tells the stream's events.")
+
+
+def resource_router(context: Context, executor: Executor, logins: Logins) -> APIRouter:
+    """The routes; errors are ``{code, message, line, column}`` under the code's HTTP status."""
+
+    def session(authorization: Annotated[str | None, Header()] = None) -> Session:
+        user = logins.check(*read_authorization(authorization))
+        return Session(user.name, None, context.settings.timezone, time.time_ns())
+
+    router = APIRouter(prefix="/api/v1/streams", tags=["streams"], responses=ERRORS)
+    who = Depends(session)
+    _add_reading(router, context, who)
+    _add_changing(router, context, executor, who)
+    return router
+
+
+def _add_reading(router: APIRouter, context: Context, who: Any) -> None:
+    @router.get("")
+    def listed(db: Annotated[str | None, Query()] = None, session: Session = who) -> list[Stream]:
+        """All streams, or those of one database."""
+        entries = [e for e in list(context.catalog.streams.values()) if db is None or e.spec.db == db]
+        return [shown(context, e) for e in sorted(entries, key=lambda e: e.spec.full_name)]
+
+    @router.get("/{name}")
+    def one(name: str, session: Session = who) -> Stream:
+        """The stream ``db.stream``."""
+        return shown(context, _find(context, name))
+
+
+def _add_changing(router: APIRouter, context: Context, executor: Executor, who: Any) -> None:
+    @router.post("", status_code=201)
+    def create(new: NewStream, session: Session = who) -> Stream:
+        """Create a stream. It is live for rows written after the answer."""
+        sql = new.statement()
+        statement = parse(sql)
+        if not isinstance(statement, statements.CreateStream):
+            raise SqlError(ErrorCode.SYNTAX, "the SQL is no CREATE STREAM")
+        name = statement.name
+        if name.db is None:
+            raise SqlError(ErrorCode.NO_DATABASE, f"name it db.{name.name}", name.position)
+        executor.execute(session, sql)
+        return shown(context, _find(context, str(name)))
+
+    @router.delete("/{name}", status_code=204)
+    def drop(name: str, session: Session = who) -> None:
+        """Drop the stream; what it wrote stays."""
+        executor.execute(session, f"DROP STREAM {_quoted(_find(context, name))}")
+
+    @router.post("/{name}/start")
+    def start(name: str, session: Session = who) -> Stream:
+        """Start a stopped stream."""
+        executor.execute(session, f"START STREAM {_quoted(_find(context, name))}")
+        return shown(context, _find(context, name))
+
+    @router.post("/{name}/stop")
+    def stop(name: str, session: Session = who) -> Stream:
+        """Stop a stream: rows written after the answer are not judged."""
+        executor.execute(session, f"STOP STREAM {_quoted(_find(context, name))}")
+        return shown(context, _find(context, name))
+
+
+def _find(context: Context, name: str) -> StreamEntry:
+    """The stream ``db.stream``; :raises MillraceError: UNKNOWN_STREAM."""
+    for key, entry in list(context.catalog.streams.items()):
+        if ".".join(key) == name:
+            return entry
+    raise CatalogError(ErrorCode.UNKNOWN_STREAM, f"the stream {name} does not exist")
+
+
+def _quoted(entry: StreamEntry) -> str:
+    return f"{quote_name(entry.spec.db)}.{quote_name(entry.spec.name)}"
+
+
+def shown(context: Context, entry: StreamEntry) -> Stream:
+    """What the API says of a stream."""
+    spec = entry.spec
+    status, message = context.board.of(entry)
+    source = spec.source
+    table = f"{source.table.db}.{source.child or source.table.name}" if source else None
+    address = context.settings.notify_url.replace("http", "ws", 1)
+    return Stream(
+        name=spec.full_name, db=spec.db, stream=spec.name, status=status, message=message,
+        trigger=type(spec.trigger).__name__, source=table,
+        output=f"{spec.output.db}.{spec.output.table}" if spec.output else None,
+        created=spec.created, sql=spec.sql, events=f"{address}/api/v1/streams/{spec.full_name}/events",
+    )  # fmt: skip

@@ -1,0 +1,102 @@
+"""TDengine's REST protocol: ``/rest/sql``, ``/rest/sql/{db}``, ``/rest/login/{user}/{password}``."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from api_gateway.answer import rest_error, rest_reply
+from api_gateway.execute import Executor
+from api_gateway.login import Logins, make_token, read_authorization
+from api_gateway.session import Session
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.timeline.calendar import zone
+
+
+def _json(body: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(body), status, media_type="application/json")
+
+
+def rest_router(executor: Executor, logins: Logins, timezone: str) -> APIRouter:
+    """The routes. ``timezone``: of sessions whose request has no ``tz``."""
+    router = APIRouter(tags=["TDengine REST"])
+    protocol = _Protocol(executor, logins, timezone)
+
+    @router.post("/rest/sql")
+    async def sql(
+        request: Request,
+        tz: Annotated[str, Query(description="Time zone of times in the SQL and in the reply.")] = "",
+        req_id: Annotated[str, Query(description="Number of the request, for the logs.")] = "",
+        row_with_meta: Annotated[bool, Query(description="Rows as objects of the columns.")] = False,
+    ) -> Response:
+        """Run the SQL text in the body. An SQL error is HTTP 200 with ``code`` other than 0 and ``desc``."""
+        return await protocol.answer(request, None, tz, req_id, row_with_meta)
+
+    @router.post("/rest/sql/{db}")
+    async def sql_in(
+        request: Request, db: str, tz: str = "", req_id: str = "", row_with_meta: bool = False
+    ) -> Response:
+        """The same; names without a database mean ``db``."""
+        return await protocol.answer(request, db, tz, req_id, row_with_meta)
+
+    @router.get("/rest/login/{user}/{password}")
+    async def login(user: str, password: str) -> Response:
+        """A token for ``Authorization: Taosd <token>``, in ``desc``."""
+        try:
+            await run_in_threadpool(logins.check, user, password)
+            return _json({"code": 0, "desc": make_token(user, password)})
+        except MillraceError as error:
+            return _json(rest_error(error), error.code.value.http)
+
+    return router
+
+
+class _Protocol:
+    def __init__(self, executor: Executor, logins: Logins, timezone: str) -> None:
+        self._executor = executor
+        self._logins = logins
+        self._timezone = timezone
+
+    async def answer(self, request: Request, db: str | None, tz: str, req_id: str, names: bool) -> Response:
+        body = await request.body()
+        header = request.headers.get("authorization")
+        return await run_in_threadpool(self._answer, header, body, db, tz, req_id, names)
+
+    def _answer(
+        self, header: str | None, body: bytes, db: str | None, tz: str, req_id: str, names: bool
+    ) -> Response:
+        try:
+            user = self._logins.check(*read_authorization(header))
+            session = self._session(user.name, db, tz, req_id)
+            sql = _text(body)
+        except MillraceError as error:
+            return _json(rest_error(error), error.code.value.http)
+        try:
+            answer = self._executor.execute(session, sql)
+            return _json(rest_reply(answer, session.timezone, with_names=names))
+        except MillraceError as error:
+            return _json(rest_error(error))
+
+    def _session(self, user: str, db: str | None, tz: str, req_id: str) -> Session:
+        """:raises MillraceError: INVALID_VALUE for an unknown time zone or a ``req_id`` that is no number."""
+        timezone = tz or self._timezone
+        zone(timezone)
+        if req_id and not req_id.isdecimal():
+            raise MillraceError(ErrorCode.INVALID_VALUE, f"req_id must be a number, it is {req_id!r}")
+        return Session(user, db, timezone, time.time_ns())
+
+
+def _text(body: bytes) -> str:
+    """:raises MillraceError: SYNTAX if there is no SQL."""
+    try:
+        sql = body.decode()
+    except UnicodeDecodeError as error:
+        raise MillraceError(ErrorCode.SYNTAX, f"the SQL is no UTF-8: {error}") from error
+    if not sql.strip():
+        raise MillraceError(ErrorCode.SYNTAX, "the body has no SQL")
+    return sql

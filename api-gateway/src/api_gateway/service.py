@@ -1,0 +1,124 @@
+"""api-gateway put together: start and stop in order, health."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.to_thread
+import httpx
+from fastapi import FastAPI
+from structlog.typing import FilteringBoundLogger
+
+from api_gateway.calc_client import CalcClient
+from api_gateway.catalog_writer import CatalogWriter
+from api_gateway.context import Context
+from api_gateway.execute import Executor
+from api_gateway.follower import Follower
+from api_gateway.login import Logins, new_user
+from api_gateway.recovery import settle
+from api_gateway.registrations import Registrar
+from api_gateway.resource import resource_router
+from api_gateway.rest import rest_router
+from api_gateway.settings import GatewaySettings
+from api_gateway.status_board import StatusBoard, StatusReader
+from api_gateway.wal_topics import WalTopics
+from millrace_core.timeline.calendar import zone
+from millrace_core.wire.topics import TOPICS, wal_topic
+from millrace_service import Health, service_app
+from millrace_wal import KafkaLog, Log
+
+ROOT = "root"
+STOP_SECONDS = 10.0
+
+
+class Gateway:
+    """Everything behind the routes. :meth:`start` reads the catalog; before it nothing can be asked."""
+
+    def __init__(
+        self, log: Log, settings: GatewaySettings, logger: FilteringBoundLogger,
+        calc: httpx.BaseTransport | None = None,
+    ) -> None:  # fmt: skip
+        board = StatusBoard()
+        self.context = Context(
+            log, CatalogWriter(log), board, WalTopics(log, board, settings.accept_seconds),
+            CalcClient(settings.calc_url, settings.query_seconds, calc), settings, logger,
+        )  # fmt: skip
+        self.executor = Executor(self.context)
+        self.logins = Logins(self.context.catalog.users)
+        self._followers: list[Follower] = []
+        self._closers: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        """:raises MillraceError: if the broker cannot be reached, or the catalog not be read."""
+        context, log = self.context, self.context.log
+        log.ensure_topics(TOPICS)
+        context.writer.load()
+        if not context.catalog.users:
+            password = context.settings.root_password.get_secret_value()
+            context.writer.write([new_user(ROOT, password, superuser=True)])
+        statuses = StatusReader(log, context.board)
+        statuses.catch_up(log)
+        settle(context)
+        there = set(log.topics())
+        for db, name in list(context.catalog.tables):
+            if (topic := wal_topic(db, name)) in there:
+                context.written.start(topic, log.end_offsets(topic))
+        registrar = Registrar(log, context)
+        self._closers = [statuses.close, registrar.close]
+        self._followers = [
+            Follower("status", statuses.step, context.logger),
+            Follower("registrations", registrar.step, context.logger),
+        ]
+        for follower in self._followers:
+            follower.start()
+        context.logger.info(
+            "ready", tables=len(context.catalog.tables), children=len(context.catalog.children),
+            streams=len(context.catalog.streams),
+        )  # fmt: skip
+
+    def stop(self) -> None:
+        for follower in self._followers:
+            follower.stop()
+        for follower in self._followers:
+            follower.join(STOP_SECONDS)
+        for close in self._closers:
+            close()
+        self.context.calc.close()
+        self.context.log.close()
+        self.context.logger.info("stopped")
+
+    def health(self) -> Health:
+        alive = {follower.name: follower.is_alive() for follower in self._followers}
+        detail: dict[str, object] = {
+            "threads": alive, "catalog": self.context.writer.position, "applied": self.context.board.applied,
+        }  # fmt: skip
+        return Health(bool(alive) and all(alive.values()), detail)
+
+
+def gateway_app(gateway: Gateway) -> FastAPI:
+    """The app: REST, resource API, ``/docs``, ``/healthz``, ``/metrics``."""
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = gateway.context.settings.threads
+        await anyio.to_thread.run_sync(gateway.start)
+        try:
+            yield
+        finally:
+            await anyio.to_thread.run_sync(gateway.stop)
+
+    app = service_app("api-gateway", gateway.health, lifespan)
+    app.include_router(rest_router(gateway.executor, gateway.logins, gateway.context.settings.timezone))
+    app.include_router(resource_router(gateway.context, gateway.executor, gateway.logins))
+    return app
+
+
+def build(settings: GatewaySettings, logger: FilteringBoundLogger) -> FastAPI:
+    """The app on the broker that the settings name.
+
+    :raises MillraceError: INVALID_VALUE for an unknown time zone.
+    """
+    zone(settings.timezone)
+    return gateway_app(Gateway(KafkaLog(settings.broker, "api-gateway"), settings, logger))

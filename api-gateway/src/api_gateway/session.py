@@ -1,0 +1,40 @@
+"""For whom a statement runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millrace_core.dialect import values
+from millrace_core.dialect.names import Name, QualifiedName
+from millrace_core.errors import CatalogError, ErrorCode
+from millrace_core.model.schema import Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """``database``: what unqualified names mean, if one was chosen; ``timezone``: of times written without
+    an offset, and of times in the answer; ``now``: nanoseconds since the epoch."""
+
+    user: str
+    database: str | None
+    timezone: str
+    now: int
+
+    def db_of(self, name: QualifiedName) -> str:
+        """The database that a name is in; :raises CatalogError: NO_DATABASE."""
+        db = name.db or self.database
+        if db is None:
+            raise CatalogError(
+                ErrorCode.NO_DATABASE, f"{name}: no database is chosen, write db.{name.name}", name.position
+            )
+        return db
+
+    def values(self, precision: Precision) -> values.Session:
+        """What the literals of this session mean in a database of this precision."""
+        return values.Session(precision, self.now, self.timezone)
+
+
+def in_database(db: str, name: Name | QualifiedName | None = None) -> CatalogError:
+    """The error for a database that does not exist."""
+    where = name.position if name else None
+    return CatalogError(ErrorCode.UNKNOWN_DATABASE, f"the database {db} does not exist", where)

@@ -1,0 +1,30 @@
+"""What api-gateway needs to know besides what all services do."""
+
+from __future__ import annotations
+
+from pydantic import Field, SecretStr
+
+from millrace_service import ServiceSettings
+
+
+class GatewaySettings(ServiceSettings):
+    """The descriptions are the documentation."""
+
+    wal_partitions: int = Field(4, ge=1, le=256, description="Partitions of a new super table's WAL topic.")
+    root_password: SecretStr = Field(
+        SecretStr("taosdata"), description="Password that the user root gets at the very first start."
+    )
+    timezone: str = Field("UTC", description="Time zone of a session that names none.")
+    accept_seconds: float = Field(
+        10,
+        ge=0,
+        description="Seconds that CREATE and START STREAM, and DROP of a table, wait for trigger-svc; they "
+        "answer OK even if it is away.",
+    )
+    apply_seconds: float = Field(
+        30,
+        ge=0,
+        description="How long STOP and DROP STREAM wait for trigger-svc before they answer with TIMEOUT.",
+    )
+    query_seconds: float = Field(120, gt=0, description="How long a query may take, in seconds.")
+    threads: int = Field(64, ge=4, le=1024, description="Requests that are worked on at the same time.")

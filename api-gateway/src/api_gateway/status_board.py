@@ -1,0 +1,74 @@
+"""What trigger-svc and calc-svc say of control records and streams (the ``status`` topic)."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import msgspec
+
+from api_gateway.follower import POLL_SECONDS
+from millrace_core.catalog import StreamEntry
+from millrace_core.wire import status
+from millrace_core.wire.topics import STATUS
+from millrace_wal import BEGIN, Log, Record
+
+
+class StatusBoard:
+    """``applied``: the last control record in force; ``failures``: stream uid -> why it failed."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.applied = -1
+        self.failures: dict[int, str] = {}
+
+    def take(self, record: Record) -> None:
+        """Take in one record of the topic; one of an unknown kind (a newer writer) is passed over."""
+        if record.value is None:
+            return
+        try:
+            found = status.decode(record.value)
+        except msgspec.DecodeError:
+            return
+        with self._changed:
+            if isinstance(found, status.Applied):
+                self.applied = max(self.applied, found.control)
+                self._changed.notify_all()
+            elif isinstance(found, status.StreamFailure) and found.message:
+                self.failures[found.stream] = found.message
+            elif isinstance(found, status.StreamFailure):
+                self.failures.pop(found.stream, None)
+
+    def wait_applied(self, control: int, seconds: float) -> bool:
+        """Wait until that control record is in force; whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.applied >= control, seconds)
+
+    def of(self, entry: StreamEntry) -> tuple[str, str]:
+        """(status, message) of a stream: Failed, Init until trigger-svc knows, then Running or Stopped."""
+        if message := self.failures.get(entry.spec.uid):
+            return "Failed", message
+        if entry.control < 0 or self.applied < entry.control:
+            return "Init", ""
+        return entry.wanted, ""
+
+
+class StatusReader:
+    """One :meth:`step` takes in what has come."""
+
+    def __init__(self, log: Log, board: StatusBoard) -> None:
+        self._reader = log.reader({STATUS.name: {0: BEGIN}})
+        self._board = board
+
+    def step(self) -> None:
+        for record in self._reader.poll(POLL_SECONDS):
+            self._board.take(record)
+
+    def catch_up(self, log: Log, seconds: float = 10) -> None:
+        """Read what the topic has now, at start."""
+        end, until = log.end_offsets(STATUS.name)[0], time.monotonic() + seconds
+        while self._reader.positions()[STATUS.name][0] < end and time.monotonic() < until:
+            self.step()
+
+    def close(self) -> None:
+        self._reader.close()

@@ -1,0 +1,82 @@
+"""START, STOP and DROP STREAM."""
+
+from __future__ import annotations
+
+import msgspec
+
+from api_gateway.answer import Answer, affected
+from api_gateway.context import Context
+from api_gateway.session import Session
+from api_gateway.streams import live_from
+from millrace_core.catalog import StreamEntry, key_of
+from millrace_core.dialect.names import QualifiedName
+from millrace_core.dialect.statements import DropStream, StartStream, StopStream
+from millrace_core.errors import CatalogError, ErrorCode, MillraceError
+from millrace_core.wire import control
+
+
+def find_stream(
+    context: Context, session: Session, name: QualifiedName, *, if_exists: bool = False
+) -> StreamEntry | None:
+    """The stream of that name; None if there is none and there need not be.
+
+    :raises CatalogError: UNKNOWN_STREAM.
+    """
+    db = session.db_of(name)
+    entry = context.catalog.streams.get((db, name.name))
+    if entry is None and not if_exists:
+        raise CatalogError(
+            ErrorCode.UNKNOWN_STREAM, f"the stream {db}.{name.name} does not exist", name.position
+        )
+    return entry
+
+
+def start_stream(context: Context, session: Session, statement: StartStream) -> Answer:
+    """Rows written while it was stopped are not judged (SEMANTICS: START); IGNORE UNTREATED says no more than
+    that for a stream that fills no history."""
+    with context.writer.ddl:
+        entry = find_stream(context, session, statement.name, if_exists=statement.if_exists)
+        if entry is None or entry.wanted == "Running":
+            return affected(0)
+        spec, epoch = entry.spec, entry.epoch + 1
+        record = control.StartStream(spec.uid, live_from(context, spec), epoch)
+        number = context.append_control([(spec.full_name, record)])
+        context.writer.write([StreamEntry(spec, "Running", epoch, number)])
+    context.board.wait_applied(number, context.settings.accept_seconds)
+    return affected(0)
+
+
+def stop_stream(context: Context, session: Session, statement: StopStream) -> Answer:
+    with context.writer.ddl:
+        entry = find_stream(context, session, statement.name, if_exists=statement.if_exists)
+        if entry is None:
+            return affected(0)
+        number = entry.control
+        if entry.wanted != "Stopped":
+            number = context.append_control([(entry.spec.full_name, control.StopStream(entry.spec.uid))])
+            context.writer.write([msgspec.structs.replace(entry, wanted="Stopped", control=number)])
+    _until_applied(context, number, f"the stream {entry.spec.full_name} is told to stop")
+    return affected(0)
+
+
+def drop_stream(context: Context, session: Session, statement: DropStream) -> Answer:
+    """The stream alone: what it wrote stays (seed 000)."""
+    with context.writer.ddl:
+        entry = find_stream(context, session, statement.name, if_exists=statement.if_exists)
+        if entry is None:
+            return affected(0)
+        number = context.append_control([(entry.spec.full_name, control.DropStream(entry.spec.uid))])
+        context.writer.write(remove=[key_of(entry)])
+    _until_applied(context, number, f"the stream {entry.spec.full_name} is dropped")
+    return affected(0)
+
+
+def _until_applied(context: Context, number: int, what: str) -> None:
+    """:raises MillraceError: TIMEOUT if rows written from now on might still be judged."""
+    seconds = context.settings.apply_seconds
+    if not context.board.wait_applied(number, seconds):
+        raise MillraceError(
+            ErrorCode.TIMEOUT,
+            f"{what}, but trigger-svc has not confirmed it within {seconds:g} s; it takes effect when "
+            "trigger-svc is back",
+        )

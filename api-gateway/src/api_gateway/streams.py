@@ -1,0 +1,206 @@
+"""CREATE STREAM: accepted or refused as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from api_gateway.answer import Answer, affected
+from api_gateway.context import Context, fresh_uid, milliseconds
+from api_gateway.session import Session
+from api_gateway.tables import add_table
+from millrace_core.catalog import Catalog, StreamEntry, key_of
+from millrace_core.dialect.statements import CreateStream
+from millrace_core.dialect.stream import lower
+from millrace_core.dialect.stream_output import complete
+from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
+from millrace_core.model.schema import Child, Table
+from millrace_core.model.stream import ResultColumn, StreamSpec
+from millrace_core.trigger.definition import compiled, essence
+from millrace_core.wire import control
+from millrace_core.wire.topics import slot_of, wal_topic
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A stream that could be: checked against the catalog as it was at ``position``."""
+
+    spec: StreamSpec
+    position: int
+
+
+def create_stream(context: Context, session: Session, statement: CreateStream) -> Answer:
+    """Define a stream, and wait a while for trigger-svc to take it up (Init until then).
+
+    :raises MillraceError: if it is refused; then nothing has changed.
+    """
+    db = session.db_of(statement.name)
+    if _exists(context.catalog, db, statement):
+        return affected(0)
+    while True:
+        draft = _draft(context, session, statement)
+        with context.writer.ddl:
+            # the calculation was described without the lock: look whether the catalog is still that one
+            if context.writer.position != draft.position and _draft_changed(
+                context, session, statement, draft
+            ):
+                continue
+            if _exists(context.catalog, db, statement):
+                return affected(0)
+            number = _install(context, session, statement, draft.spec)
+        break
+    context.board.wait_applied(number, context.settings.accept_seconds)
+    return affected(0)
+
+
+def _exists(catalog: Catalog, db: str, statement: CreateStream) -> bool:
+    """Whether the name is taken, and may be; :raises CatalogError: STREAM_EXISTS if it may not."""
+    if (db, statement.name.name) not in catalog.streams:
+        return False
+    if statement.if_not_exists:
+        return True
+    raise CatalogError(
+        ErrorCode.STREAM_EXISTS,
+        f"the stream {db}.{statement.name.name} already exists",
+        statement.name.position,
+    )
+
+
+def _draft(context: Context, session: Session, statement: CreateStream) -> Draft:
+    """All checks; calc-svc says what columns the calculation gives."""
+    position = context.writer.position
+    spec = lower(statement, context.catalog, session.database, session.timezone)
+    _check_trigger(spec, statement)
+    result: tuple[ResultColumn, ...] = ()
+    if statement.query is not None:
+        result = context.calc.describe(spec, position, statement.query.position)
+    spec = complete(spec, statement, result, context.catalog)
+    _check_cycle(context.catalog, spec, statement)
+    return Draft(spec, position)
+
+
+def _draft_changed(context: Context, session: Session, statement: CreateStream, draft: Draft) -> bool:
+    """Whether the statement means something else by now. Hold ``writer.ddl``."""
+    again = lower(statement, context.catalog, session.database, session.timezone)
+    again = complete(again, statement, draft.spec.result, context.catalog)
+    _check_cycle(context.catalog, again, statement)
+    return again != draft.spec
+
+
+def _check_trigger(spec: StreamSpec, statement: CreateStream) -> None:
+    """What trigger-svc would refuse is refused here."""
+    try:
+        compiled(essence(spec))
+    except MillraceError as error:
+        raise SqlError(error.code, error.message, error.position or statement.trigger.position) from error
+
+
+def _check_cycle(catalog: Catalog, spec: StreamSpec, statement: CreateStream) -> None:
+    """:raises CatalogError: if the stream's results would trigger it again through other streams."""
+    if spec.source is None or spec.output is None or statement.into is None:
+        return
+    goal = (spec.source.table.db, spec.source.table.name)
+    seen: set[tuple[str, str]] = set()
+    path = [(spec.output.db, spec.output.table)]
+    while path:
+        table = path.pop()
+        if table == goal:
+            raise CatalogError(
+                ErrorCode.BAD_STREAM,
+                f"INTO {statement.into}: through other streams its rows come back to the trigger table",
+                statement.into.position,
+            )
+        if table in seen:
+            continue
+        seen.add(table)
+        for entry in list(catalog.streams.values()):
+            source, output = entry.spec.source, entry.spec.output
+            if source and output and (source.table.db, source.table.name) == table:
+                path.append((output.db, output.table))
+
+
+def _install(context: Context, session: Session, statement: CreateStream, draft: StreamSpec) -> int:
+    """Make the stream be; the number of its control record. Hold ``writer.ddl``.
+
+    Its record is there before its definition, so that calc-svc knows it before any trigger of it can come.
+    """
+    spec = msgspec.structs.replace(
+        draft, uid=fresh_uid(draft.db, draft.name), created=milliseconds(session.now)
+    )
+    _ensure_output(context, session, statement, spec)
+    entry = StreamEntry(spec, "Running", 0, -1)
+    context.writer.write([entry])
+    try:
+        number = send_definition(context, entry)
+    except MillraceError:
+        context.abandoned.add(spec.uid)
+        context.writer.write(remove=[key_of(entry)])
+        raise
+    context.writer.write([msgspec.structs.replace(entry, control=number)])
+    return number
+
+
+def _ensure_output(context: Context, session: Session, statement: CreateStream, spec: StreamSpec) -> None:
+    """The output table; one that exists was found to match."""
+    output = spec.output
+    if output is None or (output.db, output.table) in context.catalog.tables:
+        return
+    table = Table(
+        output.db, output.table, "super" if output.grouped else "normal",
+        fresh_uid(output.db, output.table), context.catalog.databases[output.db].precision, output.columns,
+        tuple(tag.column for tag in output.tags), milliseconds(session.now),
+    )  # fmt: skip
+    add_table(context, table, statement.into)
+
+
+def send_definition(context: Context, entry: StreamEntry) -> int:
+    """Tell trigger-svc of a stream that is live from now on; the number of the last control record."""
+    spec = entry.spec
+    records: list[tuple[str, control.AnyControl]] = [
+        (spec.full_name, control.DefineStream(spec, live_from(context, spec), entry.epoch))
+    ]
+    return context.append_control([*records, *children_records(context, spec)])
+
+
+def children_records(context: Context, spec: StreamSpec) -> list[tuple[str, control.AnyControl]]:
+    """The control records that go with a definition; behind it, since it says what the slots keep."""
+    found = known_children(spec, context.catalog, context.settings.slots)
+    return [(spec.full_name, record) for record in found]
+
+
+def live_from(context: Context, spec: StreamSpec) -> control.Offsets:
+    """The ends of the trigger table's topic as of now: rows behind them count. Empty without a table, also
+    when it was dropped meanwhile."""
+    if spec.source is None:
+        return {}
+    topic = wal_topic(spec.source.table.db, spec.source.table.name)
+    return context.log.end_offsets(topic) if topic in context.log.topics(topic) else {}
+
+
+def known_children(spec: StreamSpec, catalog: Catalog, slots: int) -> list[control.KnowChildren]:
+    """What the slots cannot know of the trigger table's children from their names, slot by slot.
+
+    That is the tags, where the stream reads tags, and else how often a child was dropped before.
+    """
+    if spec.source is None or spec.source.table.kind != "super":
+        return []
+    table = spec.source.table
+    children = list(catalog.family.get((table.db, table.name), {}).values())
+    if spec.source.child is not None:
+        children = [child for child in children if child.name == spec.source.child]
+    if not _reads_tags(spec):
+        children = [child for child in children if child.incarnation]
+    topic = wal_topic(table.db, table.name)
+    by_slot: dict[int, list[Child]] = {}
+    for child in children:
+        by_slot.setdefault(slot_of(topic, child.name.encode(), slots), []).append(child)
+    return [control.KnowChildren(slot, tuple(found)) for slot, found in sorted(by_slot.items())]
+
+
+def _reads_tags(spec: StreamSpec) -> bool:
+    if any(name != "tbname" for name in spec.partition):
+        return True
+    condition = spec.options.pre_filter
+    table = spec.source.table if spec.source else None
+    return bool(condition and table and any(table.tag(name) for name in condition.columns))

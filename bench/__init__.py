@@ -1,0 +1,1 @@
+"""What Millrace reaches, measured on the whole stack: ``python -m bench [measure…]``. See docs/BENCH.md."""

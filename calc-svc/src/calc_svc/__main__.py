@@ -1,0 +1,38 @@
+"""``python -m calc_svc``: start, serve until told to stop, flush, stop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from calc_svc.http import calc_app
+from calc_svc.service import CalcService, CalcSettings
+from millrace_service import configure_logs, load_settings, serve
+
+
+def main() -> None:
+    settings = load_settings(CalcSettings)
+    configure_logs("calc-svc", settings.log_level)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    # refusals are answered to whoever asked
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    service = CalcService(settings)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        # in the background: /healthz answers "not ready" meanwhile
+        service.start()
+        try:
+            yield
+        finally:
+            service.stop()
+
+    app = calc_app(service.calculator, service.store, service.health, lifespan)
+    serve(app, settings.host, settings.calc_port, settings.stop_seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The catalog as calc-svc has read it: shared by the consumer thread, which writes, and the planners."""
+
+from __future__ import annotations
+
+import threading
+
+from millrace_core.catalog import Catalog, StreamEntry, encode, key_of
+from millrace_core.model.schema import Child, Table
+from millrace_core.wire import status
+from millrace_core.wire.status import AnyStatus
+
+
+class CatalogView:
+    """``lock`` guards ``catalog``: a planner holds it while it plans. ``position``: the first offset of the
+    catalog topic that is not in yet."""
+
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+        self.lock = threading.RLock()
+        self.position = 0
+        self.statuses: dict[bytes, AnyStatus] = {}
+        """What the ``status`` topic says last, by its key."""
+        self.definitions = 0
+        """Grows with every change of a database or table: plans made before may be out of date."""
+        self._streams: dict[int, StreamEntry] = {}
+
+    def apply(self, offset: int, key: bytes, value: bytes | None) -> None:
+        with self.lock:
+            self.catalog.apply(key, value)
+            self.position = offset + 1
+            if key.startswith((b"table", b"database")):
+                self.definitions += 1
+            if key.startswith(b"stream"):
+                self._streams = {entry.spec.uid: entry for entry in self.catalog.streams.values()}
+
+    def apply_status(self, key: bytes, value: bytes | None) -> None:
+        with self.lock:
+            if value is None:
+                self.statuses.pop(key, None)
+            else:
+                self.statuses[key] = status.decode(value)
+
+    def failure(self, uid: int) -> str:
+        """Why a stream failed; empty while it has not."""
+        with self.lock:
+            found = self.statuses.get(status.key(status.StreamFailure(uid, "")))
+            return found.message if isinstance(found, status.StreamFailure) else ""
+
+    def stream_statuses(self) -> dict[tuple[str, str], tuple[str, str]]:
+        """(database, stream) -> (status, message): Init until the control record is applied."""
+        with self.lock:
+            applied = self.statuses.get(b"applied")
+            reached = applied.control if isinstance(applied, status.Applied) else -1
+            found = {}
+            for name, entry in self.catalog.streams.items():
+                message = self.failure(entry.spec.uid)
+                state = "Failed" if message else entry.wanted
+                found[name] = ("Init" if entry.control > reached else state, message)
+            return found
+
+    def stream(self, uid: int) -> StreamEntry | None:
+        with self.lock:
+            return self._streams.get(uid)
+
+    def tables(self) -> dict[tuple[str, str], Table]:
+        with self.lock:
+            return dict(self.catalog.tables)
+
+    def children(self, table: Table) -> list[Child]:
+        with self.lock:
+            return list(self.catalog.children_of(table))
+
+    def learn(self, child: Child) -> None:
+        """A child that registered itself: in force at once, before the gateway's record comes."""
+        with self.lock:
+            if (child.db, child.name) not in self.catalog.children:
+                self.catalog.apply(key_of(child), encode(child))

@@ -1,0 +1,184 @@
+"""Running plans: one job for many triggers, or one per trigger where the query or its size demands it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import structlog
+
+from calc_svc.catalog import CatalogView
+from calc_svc.columns import plain_arrow
+from calc_svc.session import Engine, Lane, Relation
+from calc_svc.sources import TID, Moment, TooManyRows, one_relation, set_relation
+from calc_svc.store import TableStore
+from millrace_core.errors import MillraceError, PlanError
+from millrace_core.model.stream import ResultColumn, StreamSpec
+from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, system_rows, trigger_relation
+from millrace_core.wire.events import TriggerEvent
+from millrace_core.wire.rows import polars_type
+
+TRIG, NOTIFY = "_trig", "_notify"
+SAME_ERRORS = 3  # one trigger after the other fails alike: the rest is not tried
+SET_ROWS = 4_000_000  # rows of one source for all triggers of a job
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a trigger's query gave: ``rows`` with the plan's result columns by position (``r0``, ``r1``, …)
+    and ``_notify`` (whether to notify of the row), or the error that stopped it."""
+
+    rows: pl.DataFrame
+    error: MillraceError | None = None
+
+
+@dataclass(slots=True)
+class Calculator:
+    """Plans and runs. Thread-safe: every job has a lane of its own."""
+
+    engine: Engine
+    catalog: CatalogView
+    store: TableStore
+    result_rows: int
+
+    def query(
+        self, sql: str, database: str | None, timezone: str, now: int, timeout: float
+    ) -> tuple[Plan, pa.Table]:
+        """Run a user's SELECT.
+
+        :raises MillraceError: what the SQL is refused for, or TOO_LARGE for too long a result.
+        """
+        with self.catalog.lock:
+            plan = plan_query(sql, database, self.catalog.catalog, timezone, now)
+        relations = {source.relation: self._one_source(source, None, ()) for source in plan.sources}
+        with self.engine.lane("queries", timeout) as lane:
+            return plan, lane.run(plan.one_sql({}), relations, timezone, self.result_rows)
+
+    def describe(self, spec: StreamSpec) -> tuple[ResultColumn, ...]:
+        """The result columns of a stream's query."""
+        with self.catalog.lock:
+            return plan_stream(spec, self.catalog.catalog).result
+
+    def plan(self, spec: StreamSpec) -> Plan:
+        with self.catalog.lock:
+            return plan_stream(spec, self.catalog.catalog)
+
+    def calculate(
+        self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Lane
+    ) -> list[Outcome]:
+        """Each event's outcome. Retryable errors are raised; others are the outcome of the one event."""
+        relation = trigger_relation(spec, events)
+        rows = relation.rows(named=True)
+        moments = [Moment(row, event.group) for row, event in zip(rows, events, strict=True)]
+        if len(events) > 1 and plan.set_sql is not None:
+            try:
+                return self._set(spec, plan, relation, moments, lane)
+            except TooManyRows:
+                structlog.get_logger("calc-svc").info("one by one: too many rows", stream=spec.full_name)
+            except PlanError as error:
+                # one trigger's rows may be at fault: find out which
+                structlog.get_logger("calc-svc").warning(
+                    "one by one: the job failed", stream=spec.full_name, error=str(error)
+                )
+        return self._each(spec, plan, moments, lane)
+
+    def one_by_one(
+        self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Lane
+    ) -> list[Outcome]:
+        """The same with one job per trigger: the fallback, and what the set-oriented plan is held against."""
+        rows = trigger_relation(spec, events).rows(named=True)
+        moments = [Moment(row, event.group) for row, event in zip(rows, events, strict=True)]
+        return self._each(spec, plan, moments, lane)
+
+    def _each(self, spec: StreamSpec, plan: Plan, moments: list[Moment], lane: Lane) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for moment in moments:
+            last = outcomes[-SAME_ERRORS:]
+            errors = {str(outcome.error) for outcome in last if outcome.error}
+            if len(last) == SAME_ERRORS and len(errors) == 1 and all(outcome.error for outcome in last):
+                # it is the query, not one trigger's rows
+                outcomes.append(last[-1])
+            else:
+                outcomes.append(self._one(spec, plan, moment, lane))
+        return outcomes
+
+    def _set(
+        self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Lane
+    ) -> list[Outcome]:
+        relations: dict[str, Relation] = {TRIG: plain_arrow(relation)}
+        for source in plan.sources:
+            if source.kind == "system":
+                relations[source.relation] = self._system_for_all(source, moments)
+            else:
+                relations[source.relation] = set_relation(
+                    source, self.store, moments, spec.partition, SET_ROWS
+                )
+        result = lane.run(plan.set_sql or "", relations, spec.timezone)
+        tids = result.column(0).to_numpy()
+        rows = result_frame(result, plan, offset=1)
+        order = np.argsort(tids, kind="stable")
+        tids, rows = tids[order], rows[order]
+        wanted = np.array([moment.row[TID] for moment in moments], dtype=np.int64)
+        begins, ends = np.searchsorted(tids, wanted, "left"), np.searchsorted(tids, wanted, "right")
+        return [Outcome(rows[int(b) : int(e)]) for b, e in zip(begins, ends, strict=True)]
+
+    def _one(self, spec: StreamSpec, plan: Plan, moment: Moment, lane: Lane) -> Outcome:
+        try:
+            relations = {s.relation: self._one_source(s, moment, spec.partition) for s in plan.sources}
+            found = lane.run(plan.one_sql(moment.row), relations, spec.timezone)
+            return Outcome(result_frame(found, plan, offset=0))
+        except MillraceError as error:
+            if error.code.value.retry:
+                raise
+            return Outcome(pl.DataFrame(), error)
+
+    def _one_source(self, source: SourceUse, moment: Moment | None, partition: Sequence[str]) -> Relation:
+        if source.kind == "system":
+            return self._system(source)
+        return one_relation(source, self.store, moment, partition)
+
+    def _system(self, source: SourceUse) -> pa.Table:
+        with self.catalog.lock:
+            rows = system_rows(source.relation, self.catalog.catalog, self.catalog.stream_statuses())
+        return plain_arrow(rows.select(source.columns))
+
+    def _system_for_all(self, source: SourceUse, moments: Sequence[Moment]) -> pa.Table:
+        rows = self._system(source)
+        parts = [
+            rows.append_column(TID, pa.array([moment.row[TID]] * rows.num_rows, pa.int32()))
+            for moment in moments
+        ]
+        return pa.concat_tables(parts)
+
+
+def result_frame(result: pa.Table, plan: Plan, offset: int) -> pl.DataFrame:
+    """The result's columns (after ``offset`` others) as ``r0``, ``r1``, … in Millrace's types."""
+    columns = []
+    for place, column in enumerate(plan.result):
+        series = pl.Series(pl.from_arrow(result.column(place + offset).combine_chunks()))
+        columns.append(series.cast(polars_type(column.type), strict=False).alias(f"r{place}"))
+    if plan.notify:
+        last = pl.Series(pl.from_arrow(result.column(len(plan.result) + offset).combine_chunks()))
+        columns.append(last.fill_null(False).alias(NOTIFY))
+    return pl.DataFrame(columns)
+
+
+def typed_result(plan: Plan, result: pa.Table) -> pa.Table:
+    """A query's result for the wire: names of the result, types as metadata of its fields."""
+    fields = []
+    for place, column in enumerate(plan.result):
+        metadata = {b"millrace.type": str(column.type).encode()}
+        if column.type.name == "TIMESTAMP":
+            metadata[b"millrace.precision"] = plan.precision.encode()
+        fields.append(pa.field(column.name, result.schema.field(place).type, metadata=metadata))
+    return pa.table(list(result.columns), schema=pa.schema(fields))
+
+
+def ipc_stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

@@ -1,0 +1,252 @@
+"""The one thread that reads the catalog and all WAL topics into the table store."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from itertools import groupby
+
+import msgspec
+import structlog
+
+from calc_svc import metrics
+from calc_svc.catalog import CatalogView
+from calc_svc.store import TableStore
+from calc_svc.table import StoredTable
+from millrace_core.catalog import record_key
+from millrace_core.errors import ErrorCode, MillraceError, WireError
+from millrace_core.model.schema import Child, Table
+from millrace_core.wire import dead, topics
+from millrace_core.wire.rows import Bad
+from millrace_wal import BEGIN, Log, Message, Reader, Record, replay
+
+LIST_EVERY = 2.0  # seconds between looks at which topics exist
+ORPHAN_AFTER = 10.0  # seconds that a topic's table may lag behind it
+POLL = 0.25
+BATCH = 20_000
+
+
+class WalConsumer:
+    """``start`` replays the catalog and opens the tables; the thread then goes on from there."""
+
+    def __init__(self, log: Log, catalog: CatalogView, store: TableStore) -> None:
+        self._log, self._catalog, self._store = log, catalog, store
+        self._logger = structlog.get_logger("calc-svc")
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="wal-consumer", daemon=True)
+        self._reader: Reader | None = None
+        self._pending: dict[tuple[str, str], Table] = {}
+        self._seen_at: dict[str, float] = {}
+        self._orphans: set[str] = set()
+        self._listed = 0.0
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        gone: set[bytes] = set()
+        for record in replay(self._log, topics.CATALOG.name):
+            self._catalog.apply(record.offset, record.key or b"", record.value)
+            (gone.add if record.value is None else gone.discard)(record.key or b"")
+        for record in replay(self._log, topics.REGISTRATIONS.name):
+            # a registration that the gateway had no time to turn into a catalog record
+            child = msgspec.json.decode(record.value or b"", type=Child)
+            if record_key("child", child.db, child.name) not in gone:
+                self._catalog.learn(child)
+        status_at = 0
+        for record in replay(self._log, topics.STATUS.name):
+            self._catalog.apply_status(record.key or b"", record.value)
+            status_at = record.offset + 1
+        self._store.clean()
+        self._reader = self._log.reader({
+            topics.CATALOG.name: {0: self._catalog.position}, topics.STATUS.name: {0: status_at},
+        })  # fmt: skip
+        self._pending = dict(self._catalog.tables())
+        self._seen_at = dict.fromkeys(self._log.topics(topics.WAL_PREFIX), float("inf"))
+        self._open_pending()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(30)
+        if self._reader is not None:
+            self._reader.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._step()
+            except MillraceError as error:
+                # the broker is away: nothing was advanced, but the reader has moved on; go back
+                self._logger.warning("reading the WAL", error=str(error))
+                self._rewind()
+                self._stop.wait(1.0)
+
+    def _step(self) -> None:
+        assert self._reader is not None
+        records = self._reader.poll(POLL, BATCH)
+        by_topic: dict[str, list[Record]] = {}
+        for record in records:
+            by_topic.setdefault(record.topic, []).append(record)
+        # what this poll brought of a table that ends here, or of its namesake before, is not to be read
+        for topic in self._take_catalog(by_topic.pop(topics.CATALOG.name, [])):
+            by_topic.pop(topic, None)
+        for record in by_topic.pop(topics.STATUS.name, []):
+            self._catalog.apply_status(record.key or b"", record.value)
+        for topic, found in by_topic.items():
+            stored = self._store.by_topic(topic)
+            if stored is not None:
+                self._take(stored, found)
+            elif topic in self._orphans:
+                self._bury(found, [Bad(i, _unknown(topic)) for i in range(len(found))])
+        if records:
+            self._store.moved()
+        now = time.monotonic()
+        if now - self._listed > (POLL if self._pending else LIST_EVERY):
+            self._listed = now
+            self._open_pending()
+            self._look_for_orphans(now)
+
+    def _rewind(self) -> None:
+        assert self._reader is not None
+        self._reader.add(topics.CATALOG.name, {0: self._catalog.position})
+        for stored in self._store.tables():
+            self._reader.add(stored.topic, stored.positions)
+
+    def _take_catalog(self, records: list[Record]) -> set[str]:
+        """Apply catalog records: the topics whose table has ended."""
+        ended: set[str] = set()
+        for record in records:
+            key = record.key or b""
+            kind, *names = key.decode().split("\x1f")
+            before = self._catalog.catalog.tables.get((names[0], names[-1])) if kind == "table" else None
+            self._catalog.apply(record.offset, key, record.value)
+            if kind == "table":
+                ended |= self._table_changed((names[0], names[1]), before)
+            elif kind == "child":
+                self._child_changed((names[0], names[1]))
+        return ended
+
+    def _table_changed(self, name: tuple[str, str], before: Table | None) -> set[str]:
+        table = self._catalog.tables().get(name)
+        ended: set[str] = set()
+        if before is not None and (table is None or table.uid != before.uid):
+            self._pending.pop(name, None)
+            topic = topics.wal_topic(*name)
+            ended.add(topic)
+            # whatever is left in the topic belongs to the table that is gone
+            self._seen_at[topic] = float("inf")
+            self._require().remove(topic)
+            stored = self._store.close(topic)
+            if stored is not None:
+                stored.drop()
+        if table is not None and (before is None or table.uid != before.uid):
+            self._pending[name] = table
+            self._open_pending()
+        return ended
+
+    def _child_changed(self, name: tuple[str, str]) -> None:
+        # the end of a child comes with its WAL topic, in order with its rows
+        child = self._catalog.catalog.children.get(name)
+        if child is None:
+            return
+        stored = self._store.by_topic(topics.wal_topic(child.db, child.table))
+        if stored is not None:
+            stored.register(child)
+
+    def _require(self) -> Reader:
+        assert self._reader is not None
+        return self._reader
+
+    def _open_pending(self) -> None:
+        """Begin to read the tables whose topic is there."""
+        if not self._pending:
+            return
+        there = set(self._log.topics(topics.WAL_PREFIX))
+        for name, table in list(self._pending.items()):
+            topic = topics.wal_topic(*name)
+            if topic not in there:
+                continue
+            try:
+                stored = self._store.open(table)
+            except Exception:
+                # one table that cannot be opened must not keep the others from being read
+                self._logger.exception("table not opened", table=f"{table.db}.{table.name}")
+                del self._pending[name]
+                continue
+            self._orphans.discard(topic)
+            self._require().add(topic, stored.resume(self._log.begin_offsets(topic)))
+            del self._pending[name]
+        self._store.moved()
+
+    def _look_for_orphans(self, now: float) -> None:
+        """Topics that stay without a table: their messages are dead letters."""
+        known = {stored.topic for stored in self._store.tables()}
+        there = self._log.topics(topics.WAL_PREFIX)
+        self._seen_at = {topic: self._seen_at.get(topic, now) for topic in there}
+        for topic in there:
+            if topic in known or topic in self._orphans or now - self._seen_at[topic] < ORPHAN_AFTER:
+                continue
+            self._orphans.add(topic)
+            self._require().add(topic, dict.fromkeys(self._log.end_offsets(topic), BEGIN))
+        self._orphans &= set(there)
+
+    def _take(self, stored: StoredTable, records: list[Record]) -> None:
+        taken = stored.take([r.key for r in records], [r.value for r in records])
+        metrics.ROWS_STORED.inc(taken.rows)
+        self._announce(taken.children)
+        self._bury(records, taken.bad)
+        stored.advance({
+            partition: max(record.offset for record in part) + 1
+            for partition, part in groupby(
+                sorted(records, key=lambda r: r.partition), key=lambda r: r.partition
+            )
+        })  # fmt: skip
+
+    def _announce(self, children: Sequence[Child]) -> None:
+        if not children:
+            return
+        for child in children:
+            self._catalog.learn(child)
+        self._append([_registration(child) for child in children])
+
+    def _bury(self, records: Sequence[Record], bad: Sequence[Bad]) -> None:
+        """Write dead letters. The same message has the same letter after a restart."""
+        if not bad:
+            return
+        letters = []
+        for index, error in ((b.index, b.error) for b in bad):
+            record = records[index]
+            metrics.DEAD_LETTERS.labels(error.code.name).inc()
+            letters.append(
+                dead.DeadLetter(
+                    record.topic, record.partition, record.offset, error.code.name, error.message,
+                    record.key, record.value,
+                )
+            )  # fmt: skip
+        topic = topics.DEAD_LETTERS.name
+        self._append([Message(topic, one.topic.encode(), dead.encode(one)) for one in letters])
+
+    def _append(self, messages: list[Message]) -> None:
+        """Append, however long the broker is away: positions do not move before."""
+        while not self._stop.is_set():
+            try:
+                self._log.append(messages)
+                return
+            except MillraceError as error:
+                if not error.code.value.retry:
+                    self._logger.error("a dead letter or registration is lost", error=str(error))
+                    return
+                self._stop.wait(1.0)
+
+
+def _registration(child: Child) -> Message:
+    key = f"{child.db}.{child.name}".encode()
+    return Message(topics.REGISTRATIONS.name, key, msgspec.json.encode(child))
+
+
+def _unknown(topic: str) -> WireError:
+    return WireError(ErrorCode.UNKNOWN_TABLE, "no table {}.{}".format(*topics.table_of(topic)))

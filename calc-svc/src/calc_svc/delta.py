@@ -1,0 +1,156 @@
+"""A table's rows on disk: a Delta table written by ``deltalake``, its Kafka positions in each commit."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from calc_svc.columns import arrow_type, from_arrow, stored_name
+from millrace_core.model.schema import Table
+from millrace_core.store.rows import HIGHEST, LOWEST, Flush
+from millrace_core.store.run import Run
+
+NAME = "-tbname"  # no column's stored name begins so: "-" is followed by two hexadecimal digits there
+CONFIGURATION = {
+    "delta.logRetentionDuration": "interval 1 hours",
+    "delta.checkpointInterval": "50",
+}
+COMPACT_FILES = 48
+COMPACT_BYTES = 64 * 1024 * 1024
+KEEP_HOURS = 1  # files that a running query may still read
+
+
+def _app(partition: int) -> str:
+    return f"wal/{partition}"
+
+
+class DeltaRows:
+    """The Delta table of one Millrace table. One thread writes; any may read."""
+
+    def __init__(self, path: Path, table: Table) -> None:
+        self.path = path
+        self.table = table
+        self.fields = [(c.name, stored_name(c.name), arrow_type(c.type)) for c in table.columns]
+        self.key = self.fields[0][1]
+        self._commits = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field(NAME, pa.string()), *(pa.field(n, t) for _, n, t in self.fields)])
+
+    def open(self) -> DeltaTable | None:
+        uri = str(self.path)
+        return DeltaTable(uri) if DeltaTable.is_deltatable(uri) else None
+
+    def positions(self, partitions: Sequence[int]) -> dict[int, int]:
+        """Partition -> the WAL offset up to which (exclusive) the table's rows are here."""
+        delta = self.open()
+        if delta is None:
+            return {}
+        versions = {partition: delta.transaction_version(_app(partition)) for partition in partitions}
+        return {partition: version for partition, version in versions.items() if version is not None}
+
+    def commit(self, flush: Flush, names: Sequence[str], positions: Mapping[int, int]) -> None:
+        """Make the flush durable. Deletions go first, in a commit of their own: after a crash between the two
+        they are replayed from the old positions, to the same end."""
+        delta = self.open() or self._create()
+        if flush.deletions:
+            delta.delete(" OR ".join(self._range(names[d.child], d.first, d.last) for d in flush.deletions))
+        properties = CommitProperties(
+            app_transactions=[Transaction(_app(partition), offset) for partition, offset in positions.items()]
+        )
+        if len(flush.changed):
+            rows = pa.concat_tables([self._rows(run, names) for run in (flush.fresh, flush.changed)])
+            self._merge(delta, rows, flush, properties)
+        elif len(flush.fresh):
+            write_deltalake(
+                delta, self._rows(flush.fresh, names), mode="append", commit_properties=properties
+            )
+        else:
+            delta.create_write_transaction([], "append", delta.schema(), [], commit_properties=properties)
+        self._commits += 1
+
+    def _create(self) -> DeltaTable:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return DeltaTable.create(str(self.path), self.schema, configuration=CONFIGURATION)
+
+    def _range(self, name: str, first: int, last: int) -> str:
+        quoted = name.replace("'", "''")
+        key = f'"{self.key}"'
+        text = f"""("{NAME}" = '{quoted}'"""
+        text += f" AND {key} >= {first}" if first > LOWEST else ""
+        text += f" AND {key} <= {last}" if last < HIGHEST else ""
+        return text + ")"
+
+    def _merge(self, delta: DeltaTable, rows: pa.Table, flush: Flush, properties: CommitProperties) -> None:
+        second = next((stored_name(c.name) for c in self.table.columns[1:] if c.composite_key), None)
+        low, high = int(flush.changed.ts.min()), int(flush.changed.ts.max())
+        # the bounds let it pass over the files that hold none of the changed rows
+        matches = [f't."{NAME}" = s."{NAME}"', f't."{self.key}" = s."{self.key}"']
+        matches += [f't."{self.key}" >= {low}', f't."{self.key}" <= {high}']
+        if second:
+            matches.append(f't."{second}" IS NOT DISTINCT FROM s."{second}"')
+        merger = delta.merge(
+            rows, " AND ".join(matches), source_alias="s", target_alias="t", commit_properties=properties
+        )
+        merger.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def _rows(self, run: Run, names: Sequence[str]) -> pa.Table:
+        tbname = pl.Series(np.array(names, dtype=object)[run.child].tolist(), dtype=pl.String)
+        table = run.data.to_arrow()
+        columns: list[object] = [tbname.to_arrow().cast(pa.string())]
+        columns += [table[name].cast(type_) for name, _, type_ in self.fields]
+        return pa.table(columns, schema=self.schema)
+
+    def read(self, low: int = LOWEST, high: int = HIGHEST) -> tuple[pl.Series, pl.DataFrame]:
+        """Table names and rows with ``low <= ts <= high``."""
+        return self._read([(self.key, ">=", low), (self.key, "<=", high)])
+
+    def read_at(self, names: Sequence[str], ts: Sequence[int]) -> tuple[pl.Series, pl.DataFrame]:
+        """Table names and rows of these tables at these times (of all pairs of both)."""
+        return self._read([(NAME, "in", sorted(set(names))), (self.key, "in", sorted(set(ts)))])
+
+    def _read(self, filters: list[tuple[str, str, object]]) -> tuple[pl.Series, pl.DataFrame]:
+        delta = self.open()
+        found = self.schema.empty_table() if delta is None else delta.to_pyarrow_table(filters=filters)
+        own = found.drop_columns([NAME]).select([name for _, name, _ in self.fields])
+        rows = from_arrow(own.rename_columns([name for name, _, _ in self.fields]), self.table.columns)
+        return pl.Series(pl.from_arrow(found[NAME])), rows
+
+    def statistics(self) -> list[tuple[int, int, int]]:
+        """(lowest time, highest time, rows) of each file."""
+        delta = self.open()
+        if delta is None:
+            return []
+        actions = pa.table(delta.get_add_actions(flatten=True))
+        if not len(actions):
+            return []
+        names = [f"min.{self.key}", f"max.{self.key}", "num_records"]
+        return [(low, high, rows) for low, high, rows in pl.DataFrame(actions.select(names)).iter_rows()]
+
+    def files(self, low: int, high: int) -> list[str]:
+        """Paths of the Parquet files that may hold rows with ``low <= ts <= high``."""
+        delta = self.open()
+        if delta is None:
+            return []
+        uris = delta.file_uris(file_pruning_predicate=[(self.key, ">=", low), (self.key, "<=", high)])
+        return [uri.removeprefix("file://") for uri in uris]
+
+    def maintain(self) -> None:
+        """Now and then put small files together and remove those that no reader can need."""
+        if self._commits < COMPACT_FILES:
+            return
+        self._commits = 0
+        delta = self.open()
+        if delta is not None:
+            delta.optimize.compact(target_size=COMPACT_BYTES, max_concurrent_tasks=1)
+            delta.vacuum(KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)

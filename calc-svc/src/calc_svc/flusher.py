@@ -1,0 +1,77 @@
+"""The thread that brings Delta up to date, keeps the files few and the memory within its budget."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import structlog
+
+from calc_svc import metrics
+from calc_svc.store import TableStore
+from calc_svc.table import StoredTable
+
+AGE = 1.0  # seconds that a write waits for its flush while flushing keeps up
+IDLE_SHARE = 4.0  # seconds of rest per second of flushing: many small tables must not eat the processor
+URGENT_ROWS = 500_000
+TICK = 0.2
+
+
+class Flusher:
+    """The WAL keeps what is not flushed: a late flush costs time at the next start, nothing else."""
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+        self._logger = structlog.get_logger("calc-svc")
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, and flush everything."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(60)
+        for stored in self._store.tables():
+            self._flush(stored)
+
+    def _run(self) -> None:
+        while not self._stop.wait(TICK):
+            now = time.monotonic()
+            due = [stored for stored in self._store.tables() if stored.dirty_for(now) > AGE]
+            for stored in sorted(due, key=lambda s: s.dirty_for(now), reverse=True):
+                took = self._flush(stored)
+                rest = 0.0 if stored.rows.count > URGENT_ROWS else took * IDLE_SHARE
+                if self._stop.wait(rest):
+                    return
+            self._evict()
+
+    def _flush(self, stored: StoredTable) -> float:
+        began = time.monotonic()
+        try:
+            stored.flush()
+            stored.maintain()
+        except Exception as error:  # a full disk, say: the rows stay in memory and in the WAL
+            metrics.FLUSH_FAILURES.inc()
+            self._logger.error("flush failed", table=stored.topic, error=str(error))
+        took = time.monotonic() - began
+        metrics.FLUSH_SECONDS.observe(took)
+        return took
+
+    def _evict(self) -> None:
+        rows = self._store.rows()
+        metrics.MEMORY_ROWS.set(rows)
+        while rows > self._store.memory_rows and not self._stop.is_set():
+            largest = max(self._store.tables(), key=lambda stored: stored.rows.count)
+            try:
+                largest.evict_half()
+            except Exception as error:
+                self._logger.error("eviction failed", table=largest.topic, error=str(error))
+                return
+            left = self._store.rows()
+            if left == rows:
+                return
+            rows = left
+            metrics.MEMORY_ROWS.set(rows)

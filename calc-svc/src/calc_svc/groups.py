@@ -1,0 +1,66 @@
+"""The sub-tables of a stream's groups: names and tags, once per group from its expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+import pyarrow as pa
+
+from calc_svc.columns import plain_arrow
+from calc_svc.results import SubTable, cut_name, made_up_name
+from calc_svc.session import Lane
+from millrace_core.model.stream import StreamSpec
+from millrace_core.plan import plan_output
+from millrace_core.wire.events import Group
+from millrace_core.wire.rows import polars_type
+
+LARGEST = 200_000  # groups that are remembered
+
+
+@dataclass(slots=True)
+class GroupNames:
+    """Thread-safe for different streams; one stream is calculated by one thread at a time."""
+
+    _known: dict[tuple[int, int], SubTable] = field(default_factory=dict)
+
+    def resolve(self, spec: StreamSpec, groups: Sequence[Group], lane: Lane) -> None:
+        """Make sure that these groups' sub-tables are known: one job for all that are new."""
+        if spec.output is None:
+            return
+        new = {g.id: g for g in groups if (spec.uid, g.id) not in self._known}
+        if not new:
+            return
+        if len(self._known) > LARGEST:
+            self._known.clear()
+        if not spec.output.grouped:
+            self._known |= {(spec.uid, id_): SubTable(spec.output.table, {}) for id_ in new}
+            return
+        plan = plan_output(spec)
+        result = lane.run(plan.sql, {"_grp": _relation(spec, list(new.values()))}, spec.timezone)
+        types = {tag.column.name: polars_type(tag.column.type) for tag in spec.output.tags}
+        frame = pl.DataFrame(pl.from_arrow(result)).cast(
+            {name: type_ for name, type_ in types.items() if name in plan.tags}, strict=False
+        )
+        for gid, name, *tags in frame.select("_gid", "_subtable", *plan.tags).iter_rows():
+            group = new[gid]
+            text = made_up_name(spec, group) if not name else cut_name(name)
+            self._known[spec.uid, gid] = SubTable(text, dict(zip(plan.tags, tags, strict=True)))
+
+    def of(self, spec: StreamSpec, group: Group) -> SubTable:
+        """A resolved group's sub-table."""
+        return self._known[spec.uid, group.id]
+
+
+def _relation(spec: StreamSpec, groups: Sequence[Group]) -> pa.Table:
+    """``_grp(_gid, _tbname, _g1, _g2, …)``: one row per group, its grouping columns' values."""
+    columns = {
+        "_gid": pl.Series([group.id for group in groups], dtype=pl.Int64),
+        "_tbname": pl.Series([group.table for group in groups], dtype=pl.String),
+    }
+    for place, name in enumerate(spec.partition):
+        tag = spec.source.table.tag(name) if spec.source else None
+        type_ = polars_type(tag.type) if tag else pl.String
+        columns[f"_g{place + 1}"] = pl.Series([group.key[place] for group in groups], dtype=type_)
+    return plain_arrow(pl.DataFrame(columns))

@@ -1,0 +1,81 @@
+"""The HTTP side: ``POST /query``, ``POST /describe``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from calc_svc.compute import Calculator, ipc_stream, typed_result
+from calc_svc.store import TableStore
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.stream import StreamSpec
+from millrace_service import Health, service_app
+
+WAIT_SECONDS = 30.0
+Asked = TypeVar("Asked")
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+class QueryRequest(msgspec.Struct):
+    """``catalog`` and ``wal``: what the answer must have seen, as first offsets not included."""
+
+    sql: str
+    db: str | None = None
+    timezone: str = "UTC"
+    catalog: int = 0
+    wal: dict[str, dict[int, int]] = {}
+
+
+class DescribeRequest(msgspec.Struct):
+    spec: StreamSpec
+    catalog: int = 0
+
+
+def calc_app(
+    calculator: Calculator, store: TableStore, health: Callable[[], Health],
+    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
+) -> FastAPI:  # fmt: skip
+    """The service's app."""
+    app = service_app("calc-svc", health, lifespan)
+
+    @app.post("/query")
+    async def query(request: Request) -> Response:
+        """A SELECT's rows, an Arrow IPC stream. Fields carry ``millrace.type`` and ``millrace.precision``."""
+        asked = _decode(await request.body(), QueryRequest)
+        return Response(await run_in_threadpool(_query, calculator, store, asked), media_type=ARROW)
+
+    @app.post("/describe")
+    async def describe(request: Request) -> Response:
+        """A stream's result columns: ``{"columns": [{"name", "type": {"name", "length"}}]}``."""
+        asked = _decode(await request.body(), DescribeRequest)
+        return Response(
+            await run_in_threadpool(_describe, calculator, store, asked), media_type="application/json"
+        )
+
+    return app
+
+
+def _decode(body: bytes, kind: type[Asked]) -> Asked:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise MillraceError(ErrorCode.INVALID_VALUE, f"request: {error}") from error
+
+
+def _query(calculator: Calculator, store: TableStore, asked: QueryRequest) -> bytes:
+    store.wait(asked.catalog, asked.wal, WAIT_SECONDS)
+    plan, result = calculator.query(asked.sql, asked.db, asked.timezone, time.time_ns(), WAIT_SECONDS)
+    return ipc_stream(typed_result(plan, result))
+
+
+def _describe(calculator: Calculator, store: TableStore, asked: DescribeRequest) -> bytes:
+    store.wait(asked.catalog, {}, WAIT_SECONDS)
+    columns = calculator.describe(asked.spec)
+    return msgspec.json.encode({"columns": columns})

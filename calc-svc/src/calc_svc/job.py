@@ -1,0 +1,247 @@
+"""One stream's waiting events: from the definition and the stored rows to messages and notifications."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import structlog
+
+from calc_svc import metrics
+from calc_svc.catalog import CatalogView
+from calc_svc.compute import Calculator, Outcome
+from calc_svc.groups import GroupNames
+from calc_svc.results import calculates, notices, scale, write_results
+from calc_svc.store import TableStore
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.schema import Table
+from millrace_core.model.stream import StreamSpec
+from millrace_core.plan import Plan
+from millrace_core.store.family import Family
+from millrace_core.wire.events import ROWNUM_FROM_STORE, Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.notices import Notice
+from millrace_core.wire.status import StreamFailure
+from millrace_core.wire.topics import wal_topic
+from millrace_wal import Message
+
+SEEN_SECONDS = 30.0  # the longest wait for the store to reach what the trigger has seen
+UNKNOWN_SECONDS = 5.0  # the longest wait for the catalog to tell of a stream
+TRIES = 5
+EVENTS_PER_JOB = 5_000
+
+
+@dataclass(slots=True)
+class Product:
+    """What a stream's job gives: rows to write, then notifications and perhaps a change of status."""
+
+    stream: int
+    messages: list[Message] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    status: StreamFailure | None = None
+
+
+@dataclass(slots=True)
+class StreamJobs:
+    """Runs one stream's events. One thread at a time runs a stream's job; streams run side by side."""
+
+    calculator: Calculator
+    catalog: CatalogView
+    store: TableStore
+    names: GroupNames = field(default_factory=GroupNames)
+    _plans: dict[int, tuple[int, Plan]] = field(default_factory=dict)
+    _failed: set[int] = field(default_factory=set)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def stop(self) -> None:
+        """Wait no more between tries."""
+        self._stop.set()
+
+    def low_latency(self, uid: int) -> bool:
+        entry = self.catalog.stream(uid)
+        return entry is not None and entry.spec.options.low_latency_calc
+
+    def run(self, uid: int, batches: Sequence[TriggerBatch]) -> Product:
+        """Calculate the batches' events; errors end in the product's status, never here."""
+        product = Product(uid)
+        events = [event for batch in batches for event in batch.events]
+        spec = self._spec(uid)
+        if spec is None:
+            metrics.EVENTS_DROPPED.labels("no such stream").inc(len(events))
+            return product
+        seen: dict[int, int] = {}
+        for batch in batches:
+            for partition, offset in batch.seen.items():
+                seen[partition] = max(offset, seen.get(partition, 0))
+        failure: MillraceError | None = None
+        for begin in range(0, len(events), EVENTS_PER_JOB):
+            part = events[begin : begin + EVENTS_PER_JOB]
+            failure = self._persist(spec, part, seen, product) or failure
+        product.status = self._status(spec, failure)
+        return product
+
+    def _status(self, spec: StreamSpec, failure: MillraceError | None) -> StreamFailure | None:
+        if failure is not None:
+            self._failed.add(spec.uid)
+            return StreamFailure(spec.uid, failure.message)
+        if spec.uid in self._failed or self.catalog.failure(spec.uid):
+            self._failed.discard(spec.uid)
+            return StreamFailure(spec.uid, "")
+        return None
+
+    def _spec(self, uid: int) -> StreamSpec | None:
+        entry = self.catalog.stream(uid)
+        if entry is None:
+            # the event may be ahead of the catalog's record
+            waited = 0.0
+            while entry is None and waited < UNKNOWN_SECONDS and not self._stop.wait(0.05):
+                waited += 0.05
+                entry = self.catalog.stream(uid)
+        return entry.spec if entry else None
+
+    def _persist(
+        self, spec: StreamSpec, events: Sequence[TriggerEvent], seen: dict[int, int], product: Product
+    ) -> MillraceError | None:
+        """Try until it works or is given up: the error for which it was."""
+        pause = 0.2
+        for attempt in range(TRIES):
+            try:
+                return self._calculate(spec, events, seen, product)
+            except MillraceError as error:
+                last = error
+            except Exception as error:  # a broken plan must not stop the other streams
+                structlog.get_logger("calc-svc").exception("calculation", stream=spec.full_name)
+                last = MillraceError(ErrorCode.INTERNAL, f"{type(error).__name__}: {error}")
+            if not last.code.value.retry or attempt == TRIES - 1 or self._stop.wait(pause):
+                break
+            pause *= 2
+        metrics.CALCULATION_FAILURES.labels(last.code.name).inc(len(events))
+        structlog.get_logger("calc-svc").error(
+            "calculation given up", stream=spec.full_name, events=len(events), error=str(last)
+        )
+        return last
+
+    def _calculate(
+        self, spec: StreamSpec, events: Sequence[TriggerEvent], seen: dict[int, int], product: Product
+    ) -> MillraceError | None:
+        if not self._reach(spec, seen):
+            metrics.EVENTS_DROPPED.labels("no such table").inc(len(events))
+            return None
+        events = self._of_known_groups(spec, events)
+        wanted = [event for event in events if calculates(spec, event)]
+        outcomes: dict[int, Outcome] = {}
+        with self.calculator.engine.lane("triggers", SEEN_SECONDS) as lane:
+            plan = self._plan(spec) if wanted else None
+            if plan is not None:
+                counted = self._count_rows(spec, wanted, plan)
+                found = self.calculator.calculate(spec, plan, counted, lane)
+                outcomes = {id(event): outcome for event, outcome in zip(wanted, found, strict=True)}
+            self.names.resolve(spec, [event.group for event in events], lane)
+        self._deliver(spec, plan, events, outcomes, product)
+        errors = [outcome.error for outcome in outcomes.values() if outcome.error is not None]
+        for error in errors:
+            metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
+        return errors[0] if errors else None
+
+    def _reach(self, spec: StreamSpec, seen: dict[int, int]) -> bool:
+        """Wait until the store has what the trigger has seen; False where the trigger table is gone."""
+        if spec.source is None:
+            return True
+        wanted = spec.source.table
+        table = self.catalog.tables().get((wanted.db, wanted.name))
+        if table is None or table.uid != wanted.uid:
+            return False
+        self.store.wait(0, {wal_topic(wanted.db, wanted.name): seen}, SEEN_SECONDS)
+        return True
+
+    def _plan(self, spec: StreamSpec) -> Plan:
+        """The stream's plan, made anew when a definition has changed since."""
+        definitions = self.catalog.definitions
+        known = self._plans.get(spec.uid)
+        if known is None or known[0] != definitions:
+            known = (definitions, self.calculator.plan(spec))
+            self._plans[spec.uid] = known
+        return known[1]
+
+    def _family(self, spec: StreamSpec) -> Family | None:
+        return None if spec.source is None else self.store.table(spec.source.table).family
+
+    def _of_known_groups(self, spec: StreamSpec, events: Sequence[TriggerEvent]) -> list[TriggerEvent]:
+        """Without the events of tables that were dropped since."""
+        family = self._family(spec)
+        if family is None:
+            return list(events)
+        kept = [e for e in events if e.group.table is None or e.group.table in family.numbers]
+        if len(kept) < len(events):
+            metrics.EVENTS_DROPPED.labels("no such table").inc(len(events) - len(kept))
+        return kept
+
+    def _count_rows(self, spec: StreamSpec, events: list[TriggerEvent], plan: Plan) -> list[TriggerEvent]:
+        """``_twrownum`` from the stored rows where disorder made the trigger's own count unsure."""
+        unsure = [i for i, event in enumerate(events) if event.rownum == ROWNUM_FROM_STORE]
+        if not unsure or spec.source is None or "_twrownum" not in plan.uses:
+            return events
+        stored = self.store.table(spec.source.table)
+        low = min(events[i].start for i in unsure)
+        view = stored.view(low)
+        counted = list(events)
+        for i in unsure:
+            event = events[i]
+            with stored.lock:
+                child = members_of(spec, stored.family, event.group)
+            first = np.full(len(child), event.start)
+            # an interval's end is the next one's start, a session's or state's is its last row
+            last = np.full(len(child), event.end - (type(spec.trigger).__name__ == "Interval"))
+            total = int(view.slices.count(child, first, last).sum())
+            counted[i] = msgspec.structs.replace(event, rownum=total)
+        return counted
+
+    def _deliver(
+        self, spec: StreamSpec, plan: Plan | None, events: Sequence[TriggerEvent],
+        outcomes: dict[int, Outcome], product: Product,
+    ) -> None:  # fmt: skip
+        precision = spec.source.table.precision if spec.source else "ms"
+        result = plan.result if plan else ()
+        factor = (1, 1)
+        stores = spec.output is not None and not spec.options.calc_notify_only
+        if spec.output is not None:
+            table = self._output_table(spec)
+            factor = scale(precision, table.precision)
+            if plan is not None and stores:
+                family = self.store.table(table).family
+                found = [(event, outcomes[id(event)]) for event in events if id(event) in outcomes]
+                written = write_results(
+                    spec, table, plan.result, plan.precision, found,
+                    lambda group: self.names.of(spec, group), lambda name: name in family.numbers,
+                )  # fmt: skip
+                product.messages += written.messages
+                metrics.RESULT_ROWS.inc(written.rows)
+                metrics.NULL_KEYS.inc(written.null_keys)
+        product.notices += notices(
+            spec, result, [(event, outcomes.get(id(event))) for event in events],
+            lambda group: self.names.of(spec, group).name if spec.output else None, factor,
+        )  # fmt: skip
+
+    def _output_table(self, spec: StreamSpec) -> Table:
+        assert spec.output is not None
+        table = self.catalog.tables().get((spec.output.db, spec.output.table))
+        if table is None:
+            raise MillraceError(
+                ErrorCode.UNKNOWN_TABLE, f"the output table {spec.output.db}.{spec.output.table} is gone"
+            )
+        # its topic may be there before the store has opened it
+        self.store.wait(0, {wal_topic(table.db, table.name): {}}, SEEN_SECONDS)
+        return table
+
+
+def members_of(spec: StreamSpec, family: Family, group: Group) -> np.ndarray:
+    """The tables whose rows are a group's rows."""
+    if group.table is not None:
+        return family.numbers_of([group.table])
+    if spec.source is not None and spec.source.child is not None:
+        return family.numbers_of([spec.source.child])
+    if spec.partition:
+        return family.group(dict(zip(spec.partition, group.key, strict=True)))
+    return np.array(list(family.numbers.values()), dtype=np.int32)

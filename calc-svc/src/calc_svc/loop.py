@@ -1,0 +1,151 @@
+"""The trigger loop: takes all events that wait, calculates them stream by stream, writes, tells, commits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from calc_svc import metrics
+from calc_svc.job import Product, StreamJobs
+from millrace_core.errors import MillraceError
+from millrace_core.wire import events as wire
+from millrace_core.wire import notices, status, topics
+from millrace_core.wire.events import TriggerBatch
+from millrace_core.wire.notices import Notice, NoticeBatch
+from millrace_wal import GroupReader, Log, Message, Record
+
+GROUP = "calc-svc"
+POLL = 0.5
+TAKE = 5_000  # messages of one round
+SIDE_BY_SIDE = 2
+
+
+@dataclass(slots=True)
+class Round:
+    """What one round took: per stream the batches that are new, and where to commit."""
+
+    streams: dict[int, list[TriggerBatch]] = field(default_factory=dict)
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    @property
+    def events(self) -> int:
+        return sum(len(batch.events) for batches in self.streams.values() for batch in batches)
+
+
+class Intake:
+    """Sorts messages by stream and leaves out batches that came before: a replay has its old numbers."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[int, int, int], int] = {}
+
+    def take(self, records: Sequence[Record]) -> Round:
+        found = Round()
+        for record in records:
+            found.offsets[record.topic, record.partition] = record.offset + 1
+            try:
+                batch = wire.decode(record.value or b"")
+            except ValueError as error:
+                metrics.EVENTS_DROPPED.labels("undecodable").inc()
+                structlog.get_logger("calc-svc").error(
+                    "trigger batch", offset=record.offset, error=str(error)
+                )
+                continue
+            source = (batch.stream, batch.epoch, batch.slot)
+            if batch.number <= self._last.get(source, -1):
+                metrics.EVENTS_DROPPED.labels("repeated").inc(len(batch.events))
+                continue
+            self._last[source] = batch.number
+            found.streams.setdefault(batch.stream, []).append(batch)
+        return found
+
+
+class TriggerLoop:
+    """While jobs run, triggers queue up; the next round takes all that wait (natural batching)."""
+
+    def __init__(self, log: Log, jobs: StreamJobs) -> None:
+        self._log, self._jobs = log, jobs
+        self._logger = structlog.get_logger("calc-svc")
+        self._stop = threading.Event()
+        self._intake = Intake()
+        self._workers = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="job")
+        self._thread = threading.Thread(target=self._run, name="trigger-loop", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the round under way."""
+        self._stop.set()
+        self._jobs.stop()
+        if self._thread.is_alive():
+            self._thread.join(60)
+        self._workers.shutdown()
+
+    def _run(self) -> None:
+        reader = self._log.subscribe(GROUP, [topics.TRIGGERS.name], client=GROUP)
+        try:
+            while not self._stop.is_set():
+                records = reader.poll(POLL, TAKE)
+                if records:
+                    self._round(self._intake.take(records), reader)
+        finally:
+            reader.close()
+
+    def _round(self, found: Round, reader: GroupReader) -> None:
+        metrics.TRIGGERS_WAITING.set(found.events)
+        urgent = [uid for uid in found.streams if self._jobs.low_latency(uid)]
+        for uids in (urgent, [uid for uid in found.streams if uid not in set(urgent)]):
+            products = list(self._workers.map(lambda uid: self._jobs.run(uid, found.streams[uid]), uids))
+            if uids and not self._write(products):
+                return
+        metrics.TRIGGERS_CALCULATED.inc(found.events)
+        metrics.TRIGGERS_WAITING.set(0)
+        self._patiently(lambda: reader.commit(found.offsets))
+
+    def _write(self, products: Sequence[Product]) -> bool:
+        """Results first, then the notifications of them; False when stopped before it was done."""
+        rows = [message for product in products for message in product.messages]
+        told = [
+            message for product in products for message in notice_messages(product.stream, product.notices)
+        ]
+        told += [
+            Message(topics.STATUS.name, status.key(product.status), status.encode(product.status))
+            for product in products
+            if product.status is not None
+        ]
+        parts = [part for part in (rows, told) if part]
+        return all(self._patiently(partial(self._log.append, part)) for part in parts)
+
+    def _patiently(self, action: Callable[[], object]) -> bool:
+        """Do it, however long the broker is away. A result that the log refuses for good is dropped."""
+        while not self._stop.is_set():
+            try:
+                action()
+                return True
+            except MillraceError as error:
+                self._logger.warning("writing results", error=str(error))
+                if not error.code.value.retry:
+                    metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
+                    return True
+                self._stop.wait(1.0)
+        return False
+
+
+def notice_messages(stream: int, told: Sequence[Notice]) -> list[Message]:
+    """One message per group, in order."""
+    by_group: dict[str, list[Notice]] = {}
+    for notice in told:
+        by_group.setdefault(notice.group, []).append(notice)
+    return [
+        Message(topics.NOTIFICATIONS.name, f"{stream}/{group}".encode(), notices.encode(NoticeBatch(part)))
+        for group, part in by_group.items()
+    ]

@@ -1,0 +1,21 @@
+"""What calc-svc counts and measures."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+ROWS_STORED = Counter("millrace_rows_stored", "Rows taken from the WAL into the table store")
+DEAD_LETTERS = Counter("millrace_dead_letters", "WAL messages that could not be used", ["cause"])
+MEMORY_ROWS = Gauge("millrace_memory_rows", "Rows that the table store holds in memory")
+FLUSH_SECONDS = Histogram("millrace_flush_seconds", "Duration of bringing one table's Delta up to date")
+FLUSH_FAILURES = Counter("millrace_flush_failures", "Flushes to Delta that failed")
+TRIGGERS_WAITING = Gauge("millrace_triggers_waiting", "Trigger events that wait for their calculation")
+TRIGGERS_CALCULATED = Counter("millrace_triggers_calculated", "Trigger events that were calculated")
+EVENTS_DROPPED = Counter("millrace_events_dropped", "Trigger events not calculated, by cause", ["cause"])
+RESULT_ROWS = Counter("millrace_result_rows", "Result rows written to output tables")
+NULL_KEYS = Counter("millrace_null_key_rows", "Result rows not stored because their key is NULL")
+JOB_SECONDS = Histogram(
+    "millrace_job_seconds", "Duration of a calculation job", ["kind"],
+    buckets=(0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)  # fmt: skip
+CALCULATION_FAILURES = Counter("millrace_calculation_failures", "Calculations given up", ["cause"])

@@ -1,0 +1,259 @@
+"""From a stream's outcomes to the messages they become: rows of the output table, and notifications. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import polars as pl
+
+from calc_svc.compute import NOTIFY, Outcome
+from millrace_core.model.schema import MAX_NAME, TICKS_PER_SECOND, Column, Precision, Table
+from millrace_core.model.stream import EventType, ResultColumn, StreamSpec
+from millrace_core.wire.events import Group, Kind, TriggerEvent
+from millrace_core.wire.notices import Notice
+from millrace_core.wire.rows import polars_type
+from millrace_core.wire.topics import wal_topic
+from millrace_wal import Message
+
+EVENT_TYPES: dict[Kind, EventType] = {
+    "OPEN": "WINDOW_OPEN", "CLOSE": "WINDOW_CLOSE", "ON_TIME": "ON_TIME", "INVALID": "WINDOW_INVALIDATION",
+}  # fmt: skip
+INSTANTS = ("Period", "Sliding")
+ROWS_PER_MESSAGE = 1000
+NAME_TEXT = "utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class SubTable:
+    """The output table of a group: its name, and its tags by name (none for a normal table)."""
+
+    name: str
+    tags: Mapping[str, object]
+
+
+@dataclass(slots=True)
+class Written:
+    """WAL messages for the output tables, and what was left out: rows whose key is NULL."""
+
+    messages: list[Message] = field(default_factory=list)
+    rows: int = 0
+    null_keys: int = 0
+
+
+def event_type(event: TriggerEvent) -> EventType:
+    return EVENT_TYPES[event.kind]
+
+
+def calculates(spec: StreamSpec, event: TriggerEvent) -> bool:
+    """Whether the event asks for a calculation: OPEN and CLOSE only if EVENT_TYPE has them."""
+    if spec.query is None or event.kind == "INVALID":
+        return False
+    return event.kind == "ON_TIME" or event_type(event) in spec.options.event_types
+
+
+def made_up_name(spec: StreamSpec, group: Group) -> str:
+    """The name of a group's sub-table where the stream gives none: unique per stream and group."""
+    digest = hashlib.blake2b(f"{spec.uid}/{group.id}/{group.key}".encode(), digest_size=16).hexdigest()
+    return f"t_{digest}"
+
+
+def cut_name(name: str) -> str:
+    """A table name has at most MAX_NAME bytes; a longer one is cut (seed 000)."""
+    return name.encode()[:MAX_NAME].decode(NAME_TEXT, "ignore")
+
+
+def convert(series: pl.Series, source: ResultColumn, target: Column, factor: tuple[int, int]) -> pl.Series:
+    """A result column as the output column's type; what does not fit becomes NULL, long text is cut.
+
+    ``factor``: ticks of the output table per ticks of the result.
+    """
+    wanted = polars_type(target.type)
+    if source.type.name == "TIMESTAMP" and target.type.name == "TIMESTAMP" and factor[0] != factor[1]:
+        series = series * factor[0] if factor[0] > 1 else series // factor[1]
+    if wanted == pl.String and series.dtype == pl.Binary:
+        series = pl.Series(series.name, [None if v is None else v.decode("utf-8", "replace") for v in series])
+    found = series.cast(wanted, strict=False)
+    if target.type.length is None or wanted != pl.String:
+        return found
+    if target.type.name == "NCHAR":
+        return found.str.slice(0, target.type.length)
+    long = found.str.len_bytes().max()
+    if not isinstance(long, int) or long <= target.type.length:
+        return found
+    cut = [v if v is None else v.encode()[: target.type.length].decode(NAME_TEXT, "ignore") for v in found]
+    return pl.Series(found.name, cut, dtype=pl.String)
+
+
+def scale(source: Precision, target: Precision) -> tuple[int, int]:
+    """(multiply, divide) that turns ticks of ``source`` into ticks of ``target``."""
+    a, b = TICKS_PER_SECOND[source], TICKS_PER_SECOND[target]
+    return (b // a, 1) if b >= a else (1, a // b)
+
+
+def write_results(
+    spec: StreamSpec, table: Table, result: Sequence[ResultColumn], precision: Precision,
+    found: Sequence[tuple[TriggerEvent, Outcome]], subtable: Callable[[Group], SubTable],
+    known: Callable[[str], bool],
+) -> Written:  # fmt: skip
+    """The result rows as messages for the output table's WAL topic, in the order of the events.
+
+    ``known``: whether a sub-table exists; the first message of one that does not carries its tags.
+    """
+    written = Written()
+    columns = spec.output.columns if spec.output and spec.output.columns else table.columns
+    by_table: dict[str, list[dict[str, object]]] = {}
+    tables: dict[str, SubTable] = {}
+    used = [(event, outcome) for event, outcome in found if outcome.error is None]
+    if not used:
+        return written
+    rows = _cells(
+        pl.concat([outcome.rows for _, outcome in used]), result, columns, scale(precision, table.precision)
+    )
+    begin = 0
+    for event, outcome in used:
+        end = begin + len(outcome.rows)
+        own = rows[begin:end]
+        begin = end
+        # an opening calculation creates the sub-table even if it gives no row
+        if not own and event.kind != "OPEN":
+            continue
+        home = subtable(event.group)
+        tables.setdefault(home.name, home)
+        kept = [row for row in own if row[columns[0].name] is not None]
+        written.null_keys += len(own) - len(kept)
+        by_table.setdefault(home.name, []).extend(kept)
+    topic = wal_topic(table.db, table.name)
+    for name, cells in by_table.items():
+        written.rows += len(cells)
+        new = table.kind == "super" and not known(name)
+        written.messages += _messages(topic, tables[name], cells, new)
+    return written
+
+
+def _cells(
+    rows: pl.DataFrame, result: Sequence[ResultColumn], columns: Sequence[Column], factor: tuple[int, int]
+) -> list[dict[str, object]]:
+    series = [
+        convert(rows[f"r{place}"], source, target, factor).alias(target.name)
+        for place, (source, target) in enumerate(zip(result, columns, strict=True))
+    ]
+    return _plain(pl.DataFrame(series)).to_dicts()
+
+
+def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+    """Cells that JSON can hold: no infinities, text for bytes."""
+    changed = []
+    for series in frame:
+        if series.dtype.is_float():
+            changed.append(series.set(~series.is_finite(), None))
+        elif series.dtype == pl.Binary:
+            texts = [None if v is None else v.decode("utf-8", "replace") for v in series]
+            changed.append(pl.Series(series.name, texts, dtype=pl.String))
+    return frame.with_columns(changed)
+
+
+def _messages(topic: str, home: SubTable, rows: list[dict[str, object]], new: bool) -> list[Message]:
+    key = home.name.encode()
+    if not rows:
+        return [Message(topic, key, msgspec.json.encode({"tags": home.tags, "rows": []}))] if new else []
+    messages = []
+    for begin in range(0, len(rows), ROWS_PER_MESSAGE):
+        part = rows[begin : begin + ROWS_PER_MESSAGE]
+        value = {"tags": home.tags, "rows": part} if new and begin == 0 else part
+        messages.append(Message(topic, key, msgspec.json.encode(value)))
+    return messages
+
+
+def notices(
+    spec: StreamSpec, result: Sequence[ResultColumn], events: Sequence[tuple[TriggerEvent, Outcome | None]],
+    table_name: Callable[[Group], str | None], factor: tuple[int, int],
+) -> list[Notice]:  # fmt: skip
+    """The notifications of these events, in order: the seed's JSON objects.
+
+    ``factor``: window times are given in the output table's precision.
+    """
+    found: list[Notice] = []
+    told = set(spec.options.event_types) | {"ON_TIME", "WINDOW_INVALIDATION"}
+    if spec.notify:
+        told |= set(spec.notify.events)
+    cells = _result_cells(result, events)
+    for place, (event, outcome) in enumerate(events):
+        kind = event_type(event)
+        history = event.cause == "HISTORY" and not (spec.notify and spec.notify.history)
+        if kind not in told or history or (outcome is not None and outcome.error is not None):
+            continue
+        urls = _urls(spec, kind)
+        base = _base(spec, event, kind, table_name(event.group), factor)
+        pause = spec.notify is not None and spec.notify.pause_on_failure
+        found += [
+            Notice(spec.full_name, str(event.group.id), told_of, urls, pause)
+            for told_of in _with_results(base, cells.get(place))
+        ]
+    return found
+
+
+def _urls(spec: StreamSpec, kind: EventType) -> tuple[str, ...]:
+    if spec.notify is None:
+        return ()
+    # ON is ignored for SLIDING and PERIOD
+    always = kind in ("ON_TIME", "WINDOW_INVALIDATION")
+    return spec.notify.urls if always or kind in spec.notify.events else ()
+
+
+def _base(
+    spec: StreamSpec, event: TriggerEvent, kind: EventType, table: str | None, factor: tuple[int, int]
+) -> dict[str, object]:
+    trigger = type(spec.trigger).__name__
+    base: dict[str, object] = {} if table is None else {"tableName": table}
+    base |= {
+        "eventType": kind, "eventTime": event.localtime // 1_000_000, "triggerId": event.id,
+        "triggerType": trigger, "groupId": str(event.group.id),
+    }  # fmt: skip
+    if trigger not in INSTANTS:
+        base["windowStart"] = event.start * factor[0] // factor[1]
+        if event.kind != "OPEN":
+            base["windowEnd"] = event.end * factor[0] // factor[1]
+    return base | (event.detail or {})
+
+
+Cells = list[dict[str, object] | None]
+"""The result rows of an event; None in place of one that NOTIFY's condition leaves out."""
+
+
+def _result_cells(
+    result: Sequence[ResultColumn], events: Sequence[tuple[TriggerEvent, Outcome | None]]
+) -> dict[int, Cells]:
+    """By the event's place: its result rows, converted all at once."""
+    calculated = [
+        (place, outcome) for place, (_, outcome) in enumerate(events) if outcome and outcome.error is None
+    ]
+    if not calculated:
+        return {}
+    rows = pl.concat([outcome.rows for _, outcome in calculated])
+    plain = _plain(rows.select(f"r{place}" for place in range(len(result))))
+    names = [column.name for column in result]
+    all_cells: Cells = [dict(zip(names, row, strict=True)) for row in plain.iter_rows()]
+    if NOTIFY in rows.columns:
+        wanted = rows[NOTIFY].to_list()
+        all_cells = [cells if told else None for cells, told in zip(all_cells, wanted, strict=True)]
+    found: dict[int, Cells] = {}
+    begin = 0
+    for place, outcome in calculated:
+        found[place] = all_cells[begin : begin + len(outcome.rows)]
+        begin += len(outcome.rows)
+        if NOTIFY in rows.columns and not found[place]:
+            found[place] = [None]  # a condition over no row is not met
+    return found
+
+
+def _with_results(base: dict[str, object], cells: Cells | None) -> list[dict[str, object]]:
+    """One object per result row; one without result where there is no row or nothing was calculated."""
+    if not cells:
+        return [base]
+    told = [row for row in cells if row is not None]
+    if len(told) == 1:
+        return [base | {"result": told[0]}]
+    return [base | {"result": row, "resultIndex": place} for place, row in enumerate(told)]

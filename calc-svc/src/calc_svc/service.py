@@ -1,0 +1,99 @@
+"""calc-svc put together: settings, start and stop in order, health."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import structlog
+from pydantic import Field
+
+from calc_svc.catalog import CatalogView
+from calc_svc.compute import Calculator
+from calc_svc.consumer import WalConsumer
+from calc_svc.flusher import Flusher
+from calc_svc.job import StreamJobs
+from calc_svc.loop import TriggerLoop
+from calc_svc.session import Engine
+from calc_svc.store import TableStore
+from millrace_core.errors import MillraceError
+from millrace_core.wire import topics
+from millrace_service import Health, ServiceSettings
+from millrace_wal import KafkaLog
+
+START_PAUSE = 1.0
+
+
+class CalcSettings(ServiceSettings):
+    """The settings of calc-svc."""
+
+    calc_memory_rows: int = Field(
+        8_000_000, ge=1000, description="Rows that the table store keeps in memory; older ones are in Delta."
+    )
+    calc_result_rows: int = Field(1_000_000, ge=1, description="The most rows that a query may return.")
+    calc_spark_memory: str = Field("1g", description="Heap of calc-svc's Spark.")
+    calc_spark_cores: int = Field(2, ge=1, description="Threads that calc-svc's Spark computes with.")
+    calc_query_lanes: int = Field(3, ge=1, description="Queries of users that run at the same time.")
+
+
+class CalcService:
+    """Everything that runs, and the order in which it starts and stops."""
+
+    def __init__(self, settings: CalcSettings) -> None:
+        self._settings = settings
+        self._logger = structlog.get_logger("calc-svc")
+        self._log = KafkaLog(settings.broker, "calc-svc")
+        self._catalog = CatalogView()
+        self.store = TableStore(self._catalog, settings.data_dir / "tables", settings.calc_memory_rows)
+        # not serving before it is there: its JVM takes seconds to start
+        self._engine = Engine(
+            {"triggers": 2, "queries": settings.calc_query_lanes},
+            settings.calc_spark_cores, settings.calc_spark_memory,
+        )  # fmt: skip
+        self.calculator = Calculator(self._engine, self._catalog, self.store, settings.calc_result_rows)
+        self._consumer = WalConsumer(self._log, self._catalog, self.store)
+        self._flusher = Flusher(self.store)
+        self._loop = TriggerLoop(self._log, StreamJobs(self.calculator, self._catalog, self.store))
+        self._stop = threading.Event()
+        self._ready = threading.Event()
+        self._starter = threading.Thread(target=self._start, name="starter", daemon=True)
+
+    def start(self) -> None:
+        """Begin to start; :meth:`health` tells when it is done."""
+        self._starter.start()
+
+    def _start(self) -> None:
+        warming = threading.Thread(target=self._engine.warm_up, name="warm-up", daemon=True)
+        warming.start()
+        while not self._stop.is_set():
+            try:
+                self._log.ensure_topics(topics.TOPICS)
+                self._consumer.start()
+                break
+            except MillraceError as error:
+                self._logger.warning("waiting for the broker", error=str(error))
+                self._stop.wait(START_PAUSE)
+        warming.join()
+        if self._stop.is_set():
+            return
+        self._flusher.start()
+        self._loop.start()
+        self._ready.set()
+        self._logger.info("ready", tables=len(self.store.tables()), rows=self.store.rows())
+
+    def health(self) -> Health:
+        started = self._ready.is_set()
+        alive = {"consumer": self._consumer.alive, "loop": self._loop.alive, "spark": self._engine.alive}
+        detail: dict[str, object] = {"started": started, **alive, "tables": len(self.store.tables())}
+        return Health(started and all(alive.values()), detail)
+
+    def stop(self) -> None:
+        """Finish the jobs under way, stop reading, flush everything."""
+        self._stop.set()
+        self._starter.join(60)
+        self._loop.stop()
+        self._consumer.stop()
+        self._flusher.stop()
+        self._engine.stop()
+        self._log.close()
+        self._logger.info("stopped", pid=os.getpid())

@@ -1,0 +1,193 @@
+"""What a plan reads, as relations for Spark: slices of stored rows, per trigger where they are correlated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from calc_svc.columns import arrow_type, stored_name, to_arrow
+from calc_svc.delta import NAME
+from calc_svc.session import Parquet, Relation
+from calc_svc.store import TableStore
+from calc_svc.table import StoredTable, View
+from millrace_core.errors import ErrorCode, PlanError
+from millrace_core.model.schema import Table
+from millrace_core.plan import SourceUse
+from millrace_core.store.family import TBNAME, Family
+from millrace_core.store.rows import HIGHEST, LOWEST
+from millrace_core.store.run import Children
+from millrace_core.store.search import Ints, expand
+from millrace_core.wire.events import Group
+
+TID = "_tid"
+PARQUET_ROWS = 2_000_000  # stored rows below the memory's floor from which on Spark reads the files itself
+Row = Mapping[str, Any]
+
+
+class TooManyRows(Exception):
+    """Rows times triggers are more than one job should hold: compute one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A trigger as the plan sees it: its row of the trigger relation, and its group."""
+
+    row: Row
+    group: Group
+
+
+def fields_of(source: SourceUse) -> list[tuple[str, pa.DataType]]:
+    """The columns that a source gives, with the types that Spark computes with."""
+    table = _table(source)
+    types = {column.name: arrow_type(column.type) for column in (*table.columns, *table.tags)}
+    types.setdefault(TBNAME, pa.string())
+    return [(name, types[name]) for name in source.columns]
+
+
+def _table(source: SourceUse) -> Table:
+    if source.table is None:
+        raise PlanError(ErrorCode.INTERNAL, f"the source {source.relation} names no table")
+    return source.table
+
+
+def range_of(source: SourceUse, row: Row) -> tuple[int, int]:
+    """The times (inclusive) of the rows that a source needs for this trigger."""
+    low = None if source.low is None else source.low.evaluate(row)
+    high = None if source.high is None else source.high.evaluate(row)
+    return LOWEST if low is None else low, HIGHEST if high is None else high
+
+
+def members(
+    source: SourceUse, family: Family, moment: Moment | None, partition: Sequence[str]
+) -> Children | None:
+    """The tables that a source reads for this trigger, by number; None: all of the family."""
+    if source.own_table:
+        return family.numbers_of([(moment.group.table if moment else None) or ""])
+    if source.child is not None:
+        return family.numbers_of([source.child])
+    wanted: dict[str, object] = {}
+    if moment is not None:
+        if source.group_tags:
+            wanted |= dict(zip(partition, moment.group.key, strict=True))
+        wanted |= {tag: moment.group.key[place - 1] for tag, place in source.tag_equals}
+    return family.group(wanted) if wanted else None
+
+
+def described(view: View, data: pl.DataFrame, child: Children, names: Sequence[str]) -> pl.DataFrame:
+    """The rows with their table's name and tags where ``names`` asks for them."""
+    own = set(data.columns)
+    extra = [view.described[name][child] for name in names if name not in own]
+    return data.with_columns(extra)
+
+
+def one_relation(
+    source: SourceUse,
+    store: TableStore,
+    moment: Moment | None = None,
+    partition: Sequence[str] = (),
+    files_from: int = PARQUET_ROWS,
+) -> Relation:
+    """The rows of a source for a user's query, or for one trigger.
+
+    ``files_from``: with so many stored rows below the memory's floor, Spark reads the files itself.
+    """
+    stored = store.table(_table(source))
+    low, high = range_of(source, moment.row if moment else {})
+    with stored.lock:
+        wanted = members(source, stored.family, moment, partition)
+    if low < stored.rows.floor and _rows_in_files(stored, low, high) >= files_from:
+        return _files(source, stored, wanted, low, high)
+    view = stored.view(low, high)
+    if wanted is None:
+        data, child = view.slices.within(low, high)
+    else:
+        size = len(wanted)
+        data, _, child = view.slices.between(wanted, np.full(size, low), np.full(size, high))
+    return to_arrow(described(view, data, child, source.columns), fields_of(source))
+
+
+def _rows_in_files(stored: StoredTable, low: int, high: int) -> int:
+    return sum(n for first, last, n in stored.delta.statistics() if last >= low and first <= high)
+
+
+def _files(source: SourceUse, stored: StoredTable, wanted: Children | None, low: int, high: int) -> Relation:
+    """The files that Spark reads itself, once they hold all rows below the memory's floor."""
+    stored.flush()
+    with stored.lock:
+        floor = stored.rows.floor
+        view = View(stored.table, stored.rows.slices(), stored.family.described(), stored.family)
+    data, child = view.slices.within(max(low, floor), high)
+    if wanted is not None:
+        keep = np.isin(child, wanted)
+        data, child = data.filter(pl.Series(keep)), child[keep]
+    fields = fields_of(source)
+    tags = [(name, type_) for name, type_ in fields if view.table.tag(name)]
+    own = [name for name, _ in fields if view.table.column(name)]
+    alive = np.array(sorted(stored.family.numbers.values()), dtype=np.int32) if wanted is None else wanted
+    needs_members = wanted is not None or bool(tags)
+    return Parquet(
+        tuple(stored.delta.files(low, min(high, floor - 1))),
+        (*((stored_name(name), name) for name in own), (NAME, TBNAME)),
+        stored.delta.key, low, min(high, floor - 1), TBNAME,
+        to_arrow(view.described[alive], [(TBNAME, pa.string()), *tags]) if needs_members else None,
+        to_arrow(
+            described(view, data, child, [*own, TBNAME, *(n for n, _ in tags)]),
+            [(n, t) for n, t in fields if n != TBNAME] + [(TBNAME, pa.string())],
+        ),
+    )  # fmt: skip
+
+
+def set_relation(
+    source: SourceUse, store: TableStore, moments: Sequence[Moment], partition: Sequence[str], limit: int
+) -> pa.Table:
+    """The slices of all triggers in one relation, each row with its trigger's ``_tid``.
+
+    :raises TooManyRows: for more than ``limit`` rows.
+    """
+    stored = store.table(_table(source))
+    ranges = np.array([range_of(source, moment.row) for moment in moments], dtype=np.int64).reshape(-1, 2)
+    low, high = ranges[:, 0], ranges[:, 1]
+    view = stored.view(int(low.min(initial=HIGHEST)), int(high.max(initial=LOWEST)))
+    if not source.correlated and source.child is None:
+        data, child, owner = _same_for_all(view, moments, int(low[0]), int(high[0]), limit)
+    else:
+        data, child, owner = _own_slices(source, stored, view, moments, partition, low, high, limit)
+    tids = np.array([moment.row[TID] for moment in moments], dtype=np.int32)
+    frame = described(view, data, child, source.columns).with_columns(pl.Series(TID, tids[owner]))
+    return to_arrow(frame, [(TID, pa.int32()), *fields_of(source)])
+
+
+def _same_for_all(
+    view: View, moments: Sequence[Moment], low: int, high: int, limit: int
+) -> tuple[pl.DataFrame, Children, Ints]:
+    data, child = view.slices.within(low, high)
+    if len(data) * len(moments) > limit:
+        raise TooManyRows
+    rows = np.tile(np.arange(len(data)), len(moments))
+    owner = np.repeat(np.arange(len(moments), dtype=np.int64), len(data))
+    return data[rows], child[rows], owner
+
+
+def _own_slices(
+    source: SourceUse, stored: StoredTable, view: View, moments: Sequence[Moment], partition: Sequence[str],
+    low: Ints, high: Ints, limit: int,
+) -> tuple[pl.DataFrame, Children, Ints]:  # fmt: skip
+    with stored.lock:
+        everyone = np.array(list(stored.family.numbers.values()), dtype=np.int32)
+        parts = [members(source, stored.family, moment, partition) for moment in moments]
+    sets = [everyone if part is None else part for part in parts]
+    if sum(map(len, sets)) > limit:
+        raise TooManyRows
+    child = np.concatenate(sets)
+    ends = np.cumsum([len(part) for part in sets], dtype=np.int64)
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])
+    _, trigger = expand(starts, ends)
+    if int(view.slices.count(child, low[trigger], high[trigger]).sum()) > limit:
+        raise TooManyRows
+    data, owner, of = view.slices.between(child, low[trigger], high[trigger])
+    return data, of, trigger[owner]

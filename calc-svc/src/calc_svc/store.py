@@ -1,0 +1,97 @@
+"""All stored tables, by WAL topic; and waiting until they have read what a caller has seen."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from calc_svc.catalog import CatalogView
+from calc_svc.table import StoredTable
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.schema import Table
+from millrace_core.wire.topics import wal_topic
+
+
+class TableStore:
+    """Thread-safe. Tables come and go with the catalog's records; only the consumer thread adds and drops."""
+
+    def __init__(self, catalog: CatalogView, folder: Path, memory_rows: int) -> None:
+        self.catalog = catalog
+        self.memory_rows = memory_rows
+        self._folder = folder
+        self._tables: dict[str, StoredTable] = {}
+        self._moved = threading.Condition()
+
+    def clean(self) -> None:
+        """Remove the folders of tables that were dropped while the service was down."""
+        wanted = {str(table.uid) for table in self.catalog.tables().values()}
+        for path in self._folder.glob("*"):
+            if path.name not in wanted:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def tables(self) -> list[StoredTable]:
+        with self._moved:
+            return list(self._tables.values())
+
+    def table(self, table: Table) -> StoredTable:
+        """:raises MillraceError: UNKNOWN_TABLE where it is not stored (yet, or any more)."""
+        found = self.by_topic(wal_topic(table.db, table.name))
+        if found is None or found.table.uid != table.uid:
+            raise MillraceError(ErrorCode.UNKNOWN_TABLE, f"no table {table.db}.{table.name}")
+        return found
+
+    def by_topic(self, topic: str) -> StoredTable | None:
+        with self._moved:
+            return self._tables.get(topic)
+
+    def open(self, table: Table) -> StoredTable:
+        stored = StoredTable(table, self._folder, self.catalog.children(table), self.memory_rows // 4)
+        with self._moved:
+            self._tables[stored.topic] = stored
+            self._moved.notify_all()
+        return stored
+
+    def close(self, topic: str) -> StoredTable | None:
+        with self._moved:
+            self._moved.notify_all()
+            return self._tables.pop(topic, None)
+
+    def moved(self) -> None:
+        """Something was read: wake who waits."""
+        with self._moved:
+            self._moved.notify_all()
+
+    def rows(self) -> int:
+        return sum(stored.rows.count for stored in self.tables())
+
+    def wait(self, catalog: int, wal: Mapping[str, Mapping[int, int]], timeout: float) -> None:
+        """Until the catalog and these topics have been read up to these offsets (exclusive).
+
+        A topic whose table the catalog does not know (any more) is not waited for.
+
+        :raises MillraceError: TIMEOUT, which names what has not come.
+        """
+        deadline = time.monotonic() + timeout
+        with self._moved:
+            while (missing := self._missing(catalog, wal)) is not None:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise MillraceError(ErrorCode.TIMEOUT, f"not read within {timeout:g} s: {missing}")
+                self._moved.wait(min(left, 1.0))
+
+    def _missing(self, catalog: int, wal: Mapping[str, Mapping[int, int]]) -> str | None:
+        if self.catalog.position < catalog:
+            return f"catalog offset {catalog} (at {self.catalog.position})"
+        for topic, offsets in wal.items():
+            stored = self._tables.get(topic)
+            if stored is None:
+                if any(wal_topic(db, name) == topic for db, name in self.catalog.tables()):
+                    return topic
+                continue
+            for partition, offset in offsets.items():
+                if offset > 0 and stored.positions.get(partition, 0) < offset:
+                    return f"{topic}/{partition} offset {offset} (at {stored.positions.get(partition, 0)})"
+        return None

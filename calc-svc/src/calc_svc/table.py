@@ -1,0 +1,170 @@
+"""One stored table: rows in memory over rows in Delta, its members, and how far it has read its WAL topic."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from calc_svc.delta import DeltaRows
+from millrace_core.model.schema import Child, Table
+from millrace_core.store.family import Family
+from millrace_core.store.intake import Intake, Taken
+from millrace_core.store.rows import CHILD, HIGHEST, LOWEST, Slices, TableRows
+from millrace_core.store.run import Children, Run, write_run
+from millrace_core.store.search import Ints
+from millrace_core.wire.topics import wal_topic
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A table at one moment: its rows, and its members' names and tags by number."""
+
+    table: Table
+    slices: Slices
+    described: pl.DataFrame
+    family: Family
+
+
+class StoredTable:
+    """Thread-safe. ``positions``: partition -> the WAL offset up to which (exclusive) it has read."""
+
+    def __init__(self, table: Table, folder: Path, children: Sequence[Child], memory_rows: int) -> None:
+        self.table = table
+        self.topic = wal_topic(table.db, table.name)
+        self.delta = DeltaRows(folder / str(table.uid), table)
+        self.family = Family(table)
+        self.rows = TableRows(table, self._fetch)
+        self.lock = threading.RLock()
+        self.positions: dict[int, int] = {}
+        self.dropped = False
+        self._flushed: dict[int, int] = {}
+        self._flushing = threading.Lock()
+        self._written_at: float | None = None
+        for child in children:
+            self.family.register(child)
+        self._intake = Intake(self.family, self.rows)
+        self._load(memory_rows)
+
+    def _load(self, memory_rows: int) -> None:
+        """Take the newest rows of Delta back into memory, file by file while they fit."""
+        files = sorted(self.delta.statistics(), key=lambda file: file[1], reverse=True)
+        total, floor = 0, LOWEST
+        for _, highest, rows in files:
+            total += rows
+            if total > memory_rows:
+                floor = highest + 1
+                break
+        if files:
+            names, data = self.delta.read(low=floor)
+            self.rows.floor = floor
+            self.rows.load(self._numbers(names), data)
+
+    def _numbers(self, names: pl.Series) -> Children:
+        unique = names.unique()
+        numbers = pl.DataFrame({"name": unique, "number": [self.family.stored(n) for n in unique.to_list()]})
+        joined = pl.DataFrame({"name": names}).join(numbers, "name", "left", maintain_order="left")
+        return joined["number"].cast(pl.Int32).to_numpy()
+
+    def resume(self, begins: Mapping[int, int]) -> dict[int, int]:
+        """Where to read on: the positions that Delta's commits hold, else the partitions' first offsets."""
+        self._flushed = dict(begins) | self.delta.positions(list(begins))
+        self.positions = dict(self._flushed)
+        return dict(self._flushed)
+
+    def take(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Taken:
+        """Apply messages of the topic, in order."""
+        with self.lock:
+            taken = self._intake.take(keys, values)
+            if self._written_at is None:
+                self._written_at = time.monotonic()
+            return taken
+
+    def advance(self, positions: dict[int, int]) -> None:
+        """All before these offsets has been taken, its dead letters and registrations are written."""
+        with self.lock:
+            self.positions.update(positions)
+
+    def register(self, child: Child) -> None:
+        """A child that the catalog tells of."""
+        with self.lock:
+            self.family.register(child)
+
+    def dirty_for(self, now: float) -> float:
+        """Seconds since the oldest write that Delta lacks; 0 if it lacks none."""
+        return 0.0 if self._written_at is None else max(now - self._written_at, 1e-9)
+
+    def flush(self) -> int:
+        """Bring Delta up to date: the number of rows written.
+
+        When it fails, the rows stay dirty and the next flush takes them along.
+        """
+        with self._flushing:
+            with self.lock:
+                began, self._written_at = self._written_at, None
+                positions = dict(self.positions)
+                if self.dropped or (positions == self._flushed and not self.rows.dirty):
+                    return 0
+                flush = self.rows.begin_flush()
+                names = list(self.family.names)
+            try:
+                self.delta.commit(flush, names, positions)
+            except BaseException:
+                self._written_at = began or time.monotonic()
+                raise
+            with self.lock:
+                self.rows.end_flush(flush)
+            self._flushed = positions
+            return len(flush.fresh) + len(flush.changed)
+
+    def maintain(self) -> None:
+        """Compact the files; not while a flush runs."""
+        with self._flushing:
+            if not self.dropped:
+                self.delta.maintain()
+
+    def evict_half(self) -> None:
+        """Let go of the older half of the rows in memory: they are read from Delta from now on."""
+        self.flush()
+        with self.lock:
+            middle = self.rows.middle()
+            if middle is not None:
+                self.rows.evict(middle + 1)
+
+    def drop(self) -> None:
+        """The table is gone: so are its files."""
+        self.dropped = True
+        with self._flushing:
+            self.delta.remove()
+
+    def view(self, low: int = LOWEST, high: int = HIGHEST) -> View:
+        """The rows with ``low <= ts <= high`` (and others) as they stand."""
+        with self.lock:
+            if low >= self.rows.floor:
+                return View(self.table, self.rows.slices(), self.family.described(), self.family)
+        # rows below the floor that are not flushed yet would be missing from both parts
+        self.flush()
+        with self.lock:
+            floor, slices = self.rows.floor, self.rows.slices()
+        stored = self._stored(low, min(high, floor - 1))
+        runs = [run.take(np.flatnonzero(run.ts >= floor)) for run in map(Run.living, slices.runs)]
+        with self.lock:
+            described = self.family.described()
+        return View(self.table, Slices((*runs, stored), slices.empty), described, self.family)
+
+    def _stored(self, low: int, high: int) -> Run:
+        names, data = self.delta.read(low, high)
+        with self.lock:
+            numbers = self._numbers(names)
+        epoch = np.zeros(len(numbers), dtype=np.int32)
+        return write_run(numbers, data, {}, epoch, self.rows.second)[0]
+
+    def _fetch(self, child: Children, ts: Ints) -> pl.DataFrame:
+        names = [self.family.names[number] for number in child.tolist()]
+        found, data = self.delta.read_at(names, ts.tolist())
+        return data.insert_column(0, pl.Series(CHILD, self._numbers(found)))

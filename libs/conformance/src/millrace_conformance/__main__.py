@@ -1,0 +1,116 @@
+"""``python -m millrace_conformance CASES…``: 0 if all cases pass, 1 if one fails, 2 if one is no case."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from millrace.settings import StackSettings, project_root
+from millrace.stack import Stack
+from millrace_conformance import load, report, run
+from millrace_conformance.case import Case
+from millrace_conformance.load import Dispute
+from millrace_conformance.producer import ToProduce, produce
+from millrace_conformance.report import Outcome
+from millrace_core.errors import MillraceError
+
+DISPUTES = Path("tests/conformance/disputed.yaml")
+
+
+class OnThisMachine:
+    """The stack that ``millrace up`` starts: its services can be killed."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+
+    async def restart(self, service: str) -> None:
+        """kill -9 and a start. :raises RuntimeError: if it did not run, or is not ready again."""
+        await asyncio.to_thread(self._restart, service)
+
+    def _restart(self, service: str) -> None:
+        try:
+            if not self._stack.kill(service):
+                raise RuntimeError(f"{service} does not run in {self._stack.settings.data_dir}")
+            self._stack.start(service)
+        except MillraceError as error:
+            raise RuntimeError(str(error)) from error
+
+    async def produce(self, what: ToProduce) -> None:
+        """Writes to the stack's broker."""
+        await asyncio.to_thread(produce, self._stack.settings.broker, what)
+
+
+@contextmanager
+def running_stack() -> Iterator[Stack]:
+    """The running stack; with none running one is started, and stopped in the end."""
+    stack = Stack(StackSettings.from_environment(), lambda line: print(line, file=sys.stderr, flush=True))
+    ours = not stack.is_running()
+    try:
+        stack.up()
+        yield stack
+    finally:
+        if ours:
+            stack.down()
+
+
+def _jobs(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of jobs")
+    return int(text)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    root = argparse.ArgumentParser(prog="millrace_conformance", description=__doc__)
+    root.add_argument("cases", nargs="+", type=Path, metavar="CASES", help="case files or folders of them")
+    root.add_argument("--jobs", type=_jobs, default=8, help="cases side by side (default: 8)")
+    root.add_argument(
+        "--disputed", type=Path, help=f"cases that do not count: id, reason, seed (default: {DISPUTES})"
+    )
+    return root
+
+
+def disputes(path: Path | None) -> dict[str, Dispute]:
+    """The disputed cases; the default file need not be there."""
+    where = path or project_root() / DISPUTES
+    if path is None and not where.is_file():
+        return {}
+    return load.read_disputes(where, where.read_text(encoding="utf-8"))
+
+
+def show(outcome: Outcome) -> None:
+    """Prints a case as it ends."""
+    print("\n".join(report.lines(outcome)), flush=True)
+
+
+def play(cases: Sequence[Case], known: dict[str, Dispute], jobs: int) -> list[Outcome]:
+    """Plays the cases on the running stack, or on one of their own."""
+    with running_stack() as stack:
+        url = stack.settings.url("api-gateway")
+        return asyncio.run(run.play_cases(cases, url, OnThisMachine(stack), jobs, known, show))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Loads all cases before any is played."""
+    given = parser().parse_args(arguments)
+    try:
+        known = disputes(given.disputed)
+        cases = load.load(load.files(given.cases))
+    except (load.BadCases, load.BadCase, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    try:
+        outcomes = play(cases, known, given.jobs)
+    except MillraceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(report.summary(outcomes)), flush=True)
+    return 1 if any(outcome.word == "FAIL" for outcome in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""SQL over the gateway's REST endpoint, as any client of it would."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import aiohttp
+
+from millrace_conformance.case import Dialect
+from millrace_conformance.values import Answer
+from millrace_core.errors import ErrorCode, Fault
+
+USER, PASSWORD = "root", "taosdata"
+TIMEOUT = 120.0
+
+
+class Refused(Exception):
+    """The statement was refused; ``str()`` is the gateway's message."""
+
+
+class Broken(Exception):
+    """There is no answer, or one that is neither a result nor a refusal: the gateway failed."""
+
+
+_OURS = {code.value.number for code in ErrorCode if code.value.fault is not Fault.USER}
+
+
+class Gateway:
+    """One gateway, as an asynchronous context manager."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    async def __aenter__(self) -> Gateway:
+        token = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        self._http = aiohttp.ClientSession(
+            headers={"Authorization": f"Basic {token}"}, timeout=aiohttp.ClientTimeout(total=TIMEOUT)
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.close()
+
+    async def execute(self, sql: str, timezone: str = "UTC", dialect: Dialect = "tdengine") -> Answer:
+        """Runs one statement. The dialect is named only where it is not the usual one.
+
+        :raises Refused: with the gateway's reason.
+        :raises Broken: if it does not answer, or answers that it failed itself.
+        """
+        parameters = {"tz": timezone} | ({} if dialect == "tdengine" else {"dialect": dialect})
+        try:
+            async with self._http.post(
+                f"{self.url}/rest/sql", data=sql.encode(), params=parameters
+            ) as response:
+                status, body = response.status, await response.json(content_type=None)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise Broken(f"the gateway does not answer: {type(error).__name__} {error}") from error
+        except ValueError as error:
+            raise Broken(f"the gateway answered with status {status} and no JSON") from error
+        return read(status, body)
+
+
+def read(status: int, body: Any) -> Answer:
+    """The REST protocol's JSON as an answer; raises as :meth:`Gateway.execute` does."""
+    if not isinstance(body, dict) or not isinstance(body.get("code"), int):
+        raise Broken(f"the gateway answered with status {status} and no REST answer: {body!r:.200}")
+    if body["code"] != 0:
+        reason = f"{body.get('desc')} (code 0x{body['code']:04x})"
+        raise Broken(reason) if body["code"] in _OURS else Refused(reason)
+    try:
+        columns = [(str(name), str(type_)) for name, type_, *_ in body["column_meta"]]
+        rows = tuple(tuple(row) for row in body["data"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise Broken(f"the answer lacks column_meta or data: {body!r:.200}") from error
+    if any(len(row) != len(columns) for row in rows) or body.get("rows") != len(rows):
+        raise Broken(f"column_meta, data and rows do not agree: {body!r:.200}")
+    return Answer(tuple(name for name, _ in columns), tuple(type_ for _, type_ in columns), rows)

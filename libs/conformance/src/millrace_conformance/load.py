@@ -1,0 +1,383 @@
+"""YAML files to cases. Whatever a case may not say is refused with file and line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import yaml
+
+from millrace_conformance import case as model
+from millrace_conformance.case import Case, Dialect, Step
+from millrace_core.model.schema import Precision
+
+
+class BadCase(Exception):
+    """A file that is no case. The message begins with ``file:line``."""
+
+    def __init__(self, path: Path, line: int, message: str) -> None:
+        super().__init__(f"{path}:{line}: {message}")
+
+
+class BadCases(Exception):
+    """Several files that are no cases, a line each."""
+
+    def __init__(self, errors: Iterable[BadCase]) -> None:
+        super().__init__("\n".join(map(str, errors)))
+
+
+Where = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file's content as plain data, and the line of every key and list item by its place."""
+
+    path: Path
+    data: Any
+    lines: Mapping[Where, int]
+
+    def bad(self, where: Where, message: str) -> BadCase:
+        """The error for a place; the line is that of the nearest place that has one."""
+        while where and where not in self.lines:
+            where = where[:-1]
+        return BadCase(self.path, self.lines.get(where, 1), message)
+
+
+def parse(path: Path, text: str) -> Source:
+    """YAML to plain data. :raises BadCase: for what is no YAML, and for a key given twice."""
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        lines: dict[Where, int] = {}
+        if node is not None:
+            _note_lines(path, node, (), lines)
+        data = None if node is None else loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise BadCase(path, mark.line + 1 if mark else 1, error.problem or str(error)) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadCase(path, 1, str(error)) from error
+    return Source(path, data, lines)
+
+
+def _note_lines(path: Path, node: yaml.Node, where: Where, lines: dict[Where, int]) -> None:
+    lines.setdefault(where, node.start_mark.line + 1)
+    if isinstance(node, yaml.SequenceNode):
+        for number, item in enumerate(node.value):
+            _note_lines(path, item, (*where, number), lines)
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            place = (*where, str(key.value))
+            if place in lines:
+                raise BadCase(path, key.start_mark.line + 1, f"'{key.value}' is given twice")
+            lines[place] = key.start_mark.line + 1
+            _note_lines(path, value, place, lines)
+
+
+# -- what a value may be: (source, place, raw value) -> value ------------------------------------------------
+
+Reader = Callable[[Source, Where, Any], Any]
+
+
+def _text(source: Source, where: Where, raw: Any) -> str:
+    if isinstance(raw, str) and raw.strip():
+        return raw
+    raise source.bad(where, f"'{where[-1]}' must be a text that is not empty")
+
+
+def _flag(source: Source, where: Where, raw: Any) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    raise source.bad(where, f"'{where[-1]}' must be true or false")
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
+_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+def _seconds(source: Source, where: Where, raw: Any) -> float:
+    found = _DURATION.fullmatch(raw) if isinstance(raw, str) else None
+    if found is None:
+        raise source.bad(where, f"'{where[-1]}' must be a duration such as 30s, 500ms or 2m, not {raw!r}")
+    return float(found[1]) * _UNIT[found[2]]
+
+
+def _list(source: Source, where: Where, raw: Any, item: Reader) -> tuple[Any, ...]:
+    if not isinstance(raw, list):
+        raise source.bad(where, f"'{where[-1]}' must be a list")
+    return tuple(item(source, (*where, number), one) for number, one in enumerate(raw))
+
+
+def _texts(source: Source, where: Where, raw: Any) -> tuple[str, ...]:
+    texts = _list(source, where, raw, _text)
+    if not texts:
+        raise source.bad(where, f"'{where[-1]}' must not be empty")
+    return texts
+
+
+def _text_or_texts(source: Source, where: Where, raw: Any) -> tuple[str, ...]:
+    return (_text(source, where, raw),) if isinstance(raw, str) else _texts(source, where, raw)
+
+
+def _scalar(source: Source, where: Where, raw: Any) -> Any:
+    if raw is None or isinstance(raw, str | int | float | bool):
+        return raw
+    raise source.bad(where, f"{raw} is no plain value: text (a timestamp too) stands in quotes")
+
+
+def _row(source: Source, where: Where, raw: Any) -> tuple[Any, ...]:
+    if not isinstance(raw, list):
+        raise source.bad(where, "a row must be a list of values")
+    return tuple(_scalar(source, (*where, number), one) for number, one in enumerate(raw))
+
+
+def _rows(source: Source, where: Where, raw: Any) -> tuple[Any, ...]:
+    rows = _list(source, where, raw, _row)
+    if len({len(row) for row in rows}) > 1:
+        raise source.bad(where, "the rows differ in their number of values")
+    return rows
+
+
+def _plain(source: Source, where: Where, raw: Any) -> Any:
+    """Objects and lists of plain values, as JSON has them."""
+    if isinstance(raw, dict):
+        for key, value in raw.items():
+            if not isinstance(key, str):
+                raise source.bad((*where, str(key)), f"the key {key!r} must be text")
+            _plain(source, (*where, key), value)
+        return raw
+    if isinstance(raw, list):
+        return [_plain(source, (*where, number), one) for number, one in enumerate(raw)]
+    return _scalar(source, where, raw)
+
+
+def _object(source: Source, where: Where, raw: Any) -> dict[str, Any]:
+    if not isinstance(raw, dict) or not raw:
+        raise source.bad(where, "this must be an object: field: value, …")
+    _plain(source, where, raw)
+    return raw
+
+
+def _event(source: Source, where: Where, raw: Any) -> dict[str, Any]:
+    event = _object(source, where, raw)
+    if "streamName" not in event:
+        raise source.bad(where, "an event must name its streamName")
+    return event
+
+
+def _events(source: Source, where: Where, raw: Any) -> tuple[Any, ...]:
+    return _list(source, where, raw, _event)
+
+
+def _objects(source: Source, where: Where, raw: Any) -> tuple[Any, ...]:
+    objects = _list(source, where, raw, _object)
+    if not objects:
+        raise source.bad(where, f"'{where[-1]}' must not be empty")
+    return objects
+
+
+def _pattern(source: Source, where: Where, raw: Any) -> str:
+    text = _text(source, where, raw)
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise source.bad(where, f"'{where[-1]}' is no regular expression: {error}") from error
+    return text
+
+
+def _one_of(choices: Iterable[str]) -> Reader:
+    allowed = tuple(choices)
+
+    def read(source: Source, where: Where, raw: Any) -> str:
+        if raw in allowed:
+            return str(raw)
+        place = where[-1]
+        raise source.bad(where, f"'{place}' must be one of {', '.join(allowed)}, not {raw!r}")
+
+    return read
+
+
+def _zone(source: Source, where: Where, raw: Any) -> str:
+    name = _text(source, where, raw)
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise source.bad(where, f"there is no time zone {name!r}") from error
+    return name
+
+
+def _table(source: Source, where: Where, raw: Any) -> str:
+    name = _text(source, where, raw)
+    if name.count(".") != 1:
+        raise source.bad(where, f"'table' must be <database>.<table>, not {name!r}")
+    return name
+
+
+# -- the tables of what a case and its steps have ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key: how its value is read, into which field, and whether it must be there."""
+
+    read: Reader
+    field: str
+    required: bool = True
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of step: its class, and its keys; ``whole``: the value itself is the one field."""
+
+    step: type[Step]
+    keys: Mapping[str, Key]
+    whole: Key | None = None
+
+
+_WITHIN = Key(_seconds, "within", required=False)
+_QUERY = {
+    "sql": Key(_text, "sql"),
+    "rows": Key(_rows, "rows"),
+    "within": _WITHIN,
+    "ordered": Key(_flag, "ordered", required=False),
+}
+KINDS: dict[str, Kind] = {
+    "sql": Kind(model.Sql, {}, Key(_text_or_texts, "statements")),
+    "running": Kind(model.Running, {}, Key(_texts, "streams")),
+    "expect": Kind(model.Expect, _QUERY),
+    "stays": Kind(model.Stays, _QUERY | {"for": Key(_seconds, "during")}),
+    "error": Kind(model.Refused, {"sql": Key(_text, "sql"), "match": Key(_pattern, "match", required=False)}),
+    "sleep": Kind(model.Sleep, {}, Key(_seconds, "seconds")),
+    "notifications": Kind(
+        model.Notifications,
+        {"events": Key(_events, "events"), "within": _WITHIN, "complete": Key(_flag, "complete", False)},
+    ),
+    "restart": Kind(model.Restart, {}, Key(_one_of(model.SERVICES), "service")),
+    "produce": Kind(model.Produce, {"table": Key(_table, "table"), "rows": Key(_objects, "rows")}),
+}
+
+
+def _steps(source: Source, where: Where, raw: Any) -> tuple[Step, ...]:
+    steps = _list(source, where, raw, _step)
+    if not steps:
+        raise source.bad(where, "a case must have steps")
+    return steps
+
+
+HEAD: dict[str, Key] = {
+    "id": Key(_text, "id"),
+    "title": Key(_text, "title"),
+    "covers": Key(_texts, "covers"),
+    "dialect": Key(_one_of(get_args(Dialect)), "dialect"),
+    "precision": Key(_one_of(get_args(Precision)), "precision"),
+    "timezone": Key(_zone, "timezone", required=False),
+    "oracle": Key(_text, "oracle"),
+    "steps": Key(_steps, "steps"),
+}
+
+
+def _fields(source: Source, where: Where, raw: Any, keys: Mapping[str, Key], what: str) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        raise source.bad(where, f"{what} must be an object with {', '.join(keys)}")
+    for key in raw:
+        if key not in keys:
+            raise source.bad((*where, str(key)), f"{what} has no '{key}', only {', '.join(keys)}")
+    for name, key in keys.items():
+        if key.required and name not in raw:
+            raise source.bad(where, f"{what} must have '{name}'")
+    return {
+        key.field: key.read(source, (*where, name), raw[name]) for name, key in keys.items() if name in raw
+    }
+
+
+def _step(source: Source, where: Where, raw: Any) -> Step:
+    if not isinstance(raw, dict) or len(raw) != 1:
+        raise source.bad(where, f"a step must be one of {', '.join(KINDS)} with its content")
+    ((name, content),) = raw.items()
+    place = (*where, str(name))
+    if name not in KINDS:
+        raise source.bad(place, f"there is no step '{name}', only {', '.join(KINDS)}")
+    kind = KINDS[name]
+    if kind.whole:
+        fields = {kind.whole.field: kind.whole.read(source, place, content)}
+    else:
+        fields = _fields(source, place, content, kind.keys, f"'{name}'")
+    return kind.step(line=source.lines[place], **fields)
+
+
+_ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+def read_case(path: Path, text: str) -> Case:
+    """The case in a file's text. :raises BadCase: for anything that FORMAT does not know."""
+    source = parse(path, text)
+    case = Case(path=path, **_fields(source, (), source.data, HEAD, "a case"))
+    if not _ID.fullmatch(case.id):
+        raise source.bad(("id",), f"the id {case.id!r} is not in kebab case")
+    if case.id != path.stem:
+        raise source.bad(("id",), f"the id {case.id!r} is not the file's name")
+    return case
+
+
+def files(places: Iterable[Path]) -> list[Path]:
+    """The case files that are named or lie below the named folders, each once, in order of their names.
+
+    :raises FileNotFoundError: for a place that is not there or holds no case.
+    """
+    found: dict[Path, None] = {}
+    for place in places:
+        below = sorted(place.rglob("*.yaml")) if place.is_dir() else [place]
+        if not below or not all(one.is_file() for one in below):
+            raise FileNotFoundError(f"there are no cases at {place}")
+        found |= dict.fromkeys(below)
+    return list(found)
+
+
+def load(paths: Iterable[Path]) -> list[Case]:
+    """All cases. :raises BadCases: for the files that are none."""
+    cases: dict[str, Case] = {}
+    bad: list[BadCase] = []
+    for path in paths:
+        try:
+            case = read_case(path, path.read_text(encoding="utf-8"))
+        except BadCase as error:
+            bad.append(error)
+            continue
+        except UnicodeDecodeError as error:
+            bad.append(BadCase(path, 1, f"no UTF-8 text: {error}"))
+            continue
+        if case.id in cases and cases[case.id].path.resolve() != path.resolve():
+            bad.append(BadCase(path, 1, f"the id {case.id} is that of {cases[case.id].path} too"))
+        cases.setdefault(case.id, case)
+    if bad:
+        raise BadCases(bad)
+    return list(cases.values())
+
+
+@dataclass(frozen=True)
+class Dispute:
+    """Why a case is taken to be wrong: the reason, and the seed's sentence that says so."""
+
+    reason: str
+    seed: str
+
+
+_DISPUTE = {"reason": Key(_text, "reason"), "seed": Key(_text, "seed")}
+
+
+def read_disputes(path: Path, text: str) -> dict[str, Dispute]:
+    """Disputed cases by id; an empty file has none. :raises BadCase: as for a case."""
+    source = parse(path, text)
+    if source.data is None:
+        return {}
+    if not isinstance(source.data, dict):
+        raise source.bad((), "this must be an object: id: {reason, seed}")
+    return {
+        str(id_): Dispute(**_fields(source, (str(id_),), raw, _DISPUTE, f"'{id_}'"))
+        for id_, raw in source.data.items()
+    }

@@ -1,0 +1,98 @@
+"""When an answer's rows are the rows that a case expects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from millrace_conformance.case import Row
+from millrace_core.errors import MillraceError
+from millrace_core.timeline.text import format_local, parse_timestamp
+
+ANY = "*"
+TOLERANCE = 1e-6
+_PRECISION_OF_DIGITS = {3: "ms", 6: "us", 9: "ns"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the gateway answered: column names, their types as the REST protocol names them, and rows."""
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def local_text(text: Any, zone: tzinfo) -> Any:
+    """RFC 3339 as the case writes it: local time of the zone, with the digits that came. What is no
+    timestamp stays as it is."""
+    if not isinstance(text, str):
+        return text
+    _, _, fraction = text.partition(".")
+    digits = len(fraction) - len(fraction.lstrip("0123456789"))
+    precision = _PRECISION_OF_DIGITS.get(digits)
+    if precision is None:
+        return text
+    try:
+        # three digits are milliseconds, and so on: nothing is cut off
+        ticks = parse_timestamp(text, precision, zone)  # type: ignore[arg-type]
+        return format_local(ticks, precision, zone)  # type: ignore[arg-type]
+    except MillraceError:
+        return text
+
+
+def localized(answer: Answer, timezone: str) -> tuple[Row, ...]:
+    """The rows with timestamps as a case of this time zone writes them."""
+    zone = ZoneInfo(timezone)
+    times = {number for number, name in enumerate(answer.types) if name.upper() == "TIMESTAMP"}
+    return tuple(
+        tuple(local_text(value, zone) if number in times else value for number, value in enumerate(row))
+        for row in answer.rows
+    )
+
+
+def same(expected: Any, came: Any) -> bool:
+    """Whether a value is the expected one: ``'*'`` is anything, integers and booleans exact, numbers of
+    which one has a fraction within a relative 1e-6, all else equal and of one type."""
+    if expected == ANY and isinstance(expected, str):
+        return True
+    if isinstance(expected, bool) or isinstance(came, bool):
+        return isinstance(expected, bool) and isinstance(came, bool) and expected == came
+    if isinstance(expected, int | float) and isinstance(came, int | float):
+        if isinstance(expected, int) and isinstance(came, int):
+            return expected == came
+        return math.isclose(expected, came, rel_tol=TOLERANCE) or (math.isnan(expected) and math.isnan(came))
+    return type(expected) is type(came) and bool(expected == came)
+
+
+def same_row(expected: Row, came: Row) -> bool:
+    return len(expected) == len(came) and all(map(same, expected, came))
+
+
+def same_rows(expected: Sequence[Row], came: Sequence[Row], ordered: bool = True) -> bool:
+    """Whether the rows are the expected ones, in their order or in any."""
+    if len(expected) != len(came):
+        return False
+    if ordered:
+        return all(map(same_row, expected, came))
+    return _any_order(expected, came)
+
+
+def _any_order(expected: Sequence[Row], came: Sequence[Row]) -> bool:
+    """A perfect matching (``'*'`` may fit several rows), by augmenting paths."""
+    taken: dict[int, int] = {}  # index of the row that came -> index of the expected row
+
+    def place(index: int, tried: set[int]) -> bool:
+        for number, row in enumerate(came):
+            if number not in tried and same_row(expected[index], row):
+                tried.add(number)
+                if number not in taken or place(taken[number], tried):
+                    taken[number] = index
+                    return True
+        return False
+
+    return all(place(index, set()) for index in range(len(expected)))

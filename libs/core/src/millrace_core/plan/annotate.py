@@ -1,0 +1,396 @@
+"""The pass that finds the type of every expression, and reads texts beside timestamps as timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from millrace_core.dialect import query_nodes as nodes
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.schema import TICKS_PER_SECOND
+from millrace_core.model.types import DataType
+from millrace_core.plan.aggregates import AGGREGATES
+from millrace_core.plan.functions import FUNCTIONS, LATER, TIMESTAMP_ARGUMENTS, cast_type
+from millrace_core.plan.scope import Context, Result, Scope, near
+from millrace_core.plan.typed import (
+    BIGINT,
+    BOOL,
+    DOUBLE,
+    NULL,
+    TIMESTAMP,
+    Typed,
+    common,
+    fail,
+    number,
+    rescale,
+    typed,
+    with_type,
+)  # fmt: skip
+from millrace_core.timeline import parse_timestamp
+
+INTEGERS = range(-(1 << 63), 1 << 64)
+
+
+def annotate(scope: Scope, ctx: Context) -> None:
+    """Give every node of the SELECT its type; record the result columns.
+
+    :raises SqlError: TYPE_MISMATCH, UNKNOWN_FUNCTION, INVALID_VALUE, NOT_ALLOWED, UNSUPPORTED.
+    """
+    select = scope.select
+    typer = Typer(ctx)
+    for clause in _clauses(select):
+        _typed_places(clause, typer)
+    for projection in select.expressions:
+        found = typer.visit(projection.this)
+        projection.set("this", found)
+        type_ = typed(found)
+        if type_.null:
+            type_ = Typed(DataType("VARCHAR", 1))
+        if projection.meta["name"] == "_notify" and projection.alias == "_notify" and ctx.notify is not None:
+            continue
+        scope.results.append(Result(projection.meta["name"], projection.alias, type_))
+
+
+def _clauses(select: exp.Select) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    keys = ("where", "group", "having", "order", "window_clause", "fill")
+    found.extend(select.args[key] for key in keys if select.args.get(key) is not None)
+    found.extend(join for join in select.args.get("joins") or [] if join.args.get("on"))
+    found.extend(select.args.get("partition_by") or [])
+    return found
+
+
+def _typed_places(clause: exp.Expr, typer: Typer) -> None:
+    """Type the expressions right under a clause."""
+    match clause:
+        case exp.Having():
+            clause.set("this", typer.condition(clause.this))
+        case exp.Where():
+            clause.set("this", typer.row_condition(clause.this, "WHERE"))
+        case exp.Join():
+            clause.set("on", typer.row_condition(clause.args["on"], "ON"))
+        case exp.Order():
+            for ordered in clause.expressions:
+                if not ordered.this.meta.get("result"):
+                    ordered.set("this", typer.visit(ordered.this))
+        case exp.Group() | nodes.Fill():
+            clause.set("expressions", [typer.visit(node) for node in clause.expressions])
+        case exp.Alias():
+            clause.set("this", typer.visit(clause.this))
+        case nodes.WindowClause():
+            if isinstance(clause, nodes.SessionWindow):
+                clause.set("this", typer.visit(clause.this))
+        case _:
+            clause.replace(typer.visit(clause))
+
+
+class Typer:
+    """Visits an expression bottom up; gives the node back, or another in its place."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.aggregate: str | None = None
+
+    def visit(self, node: exp.Expr) -> exp.Expr:
+        if "typed" in node.meta:
+            return node
+        visitor = _VISITORS.get(type(node))
+        if visitor is None:
+            raise fail(ErrorCode.UNSUPPORTED, f"{node.key.upper()} is not possible here", node)
+        return visitor(self, node)
+
+    def child(self, node: exp.Expr, key: str) -> exp.Expr:
+        found = self.visit(node.args[key])
+        node.set(key, found)
+        return found
+
+    def condition(self, node: exp.Expr) -> exp.Expr:
+        found = self.visit(node)
+        if not (typed(found).type == BOOL or typed(found).null):
+            if typed(found).number:
+                value = with_type(exp.Paren(this=found), typed(found))
+                return with_type(exp.NEQ(this=value, expression=with_type(number(0), BIGINT)), BOOL)
+            raise fail(ErrorCode.TYPE_MISMATCH, f"a condition is expected, not {typed(found).type}", node)
+        return found
+
+    def row_condition(self, node: exp.Expr, clause: str) -> exp.Expr:
+        self.aggregate = clause  # no aggregate inside
+        try:
+            return self.condition(node)
+        finally:
+            self.aggregate = None
+
+    # -- leaves --
+
+    def literal(self, node: exp.Expr) -> exp.Expr:
+        if node.is_string:
+            return with_type(node, DataType("VARCHAR", max(1, len(node.name.encode()))))
+        if node.name.isdigit():
+            if int(node.name) not in INTEGERS:
+                raise fail(ErrorCode.INVALID_VALUE, f"{node.name} is too large", node)
+            return with_type(node, BIGINT)
+        return with_type(node, DOUBLE)
+
+    def placeholder(self, node: exp.Expr) -> exp.Expr:
+        type_ = self.ctx.placeholders.get(node.name)
+        if type_ is None:
+            raise fail(ErrorCode.NOT_ALLOWED, self._refusal(node.name), node)
+        self.ctx.uses.add(node.name)
+        return with_type(node, type_)
+
+    def _refusal(self, name: str) -> str:
+        if name == "%%trows":
+            return "%%trows can stand in FROM only"
+        if not self.ctx.placeholders:
+            return f"{name} can be used in streams only"
+        if name == "%%tbname":
+            return "%%tbname needs PARTITION BY tbname"
+        if name.startswith("%%"):
+            return f"{name}: the stream has {len(self.ctx.partition)} grouping columns"
+        return f"{name} cannot be used with this type of trigger"
+
+    # -- operators --
+
+    def arithmetic(self, node: exp.Expr) -> exp.Expr:
+        left, right = self._durations(self.child(node, "this"), self.child(node, "expression"))
+        node.set("this", left)
+        node.set("expression", right)
+        a, b = typed(left), typed(right)
+        for side, type_ in ((left, a), (right, b)):
+            if type_.type.name in ("JSON", "VARBINARY"):
+                raise fail(ErrorCode.TYPE_MISMATCH, f"{type_.type.name} cannot be calculated with", side)
+        time = next((type_ for type_ in (a, b) if type_.timestamp), None)
+        if isinstance(node, (exp.Add, exp.Sub)) and time is not None:
+            if a.timestamp and b.timestamp:
+                return with_type(node, BIGINT)
+            other = b if a.timestamp else a
+            if other.integer or other.null or other.type.name == "BOOL":
+                return with_type(node, time)
+        return with_type(node, DOUBLE)
+
+    def _durations(self, left: exp.Expr, right: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+        """A duration counts in the precision of the timestamp beside it."""
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, nodes.DurationLiteral):
+                one.meta["precision"] = typed(other).precision or self.ctx.precision
+        return left, right
+
+    def bits(self, node: exp.Expr) -> exp.Expr:
+        for key in ("this", "expression"):
+            side = self.child(node, key)
+            if not typed(side).integer:
+                raise fail(ErrorCode.TYPE_MISMATCH, f"& and | take integers, not {typed(side).type}", side)
+        return with_type(node, BIGINT)
+
+    def negative(self, node: exp.Expr) -> exp.Expr:
+        inner = self.child(node, "this")
+        type_ = typed(inner)
+        if not (type_.number or type_.null):
+            raise fail(ErrorCode.TYPE_MISMATCH, f"- takes a number, not {type_.type}", inner)
+        return with_type(node, DOUBLE if type_.real else BIGINT)
+
+    def duration(self, node: exp.Expr) -> exp.Expr:
+        node.meta.setdefault("precision", self.ctx.precision)
+        return with_type(node, BIGINT)
+
+    def comparison(self, node: exp.Expr) -> exp.Expr:
+        sides = self._comparable([self.child(node, "this"), self.child(node, "expression")])
+        node.set("this", sides[0])
+        node.set("expression", sides[1])
+        return with_type(node, BOOL)
+
+    def between(self, node: exp.Expr) -> exp.Expr:
+        keys = ("this", "low", "high")
+        for key, side in zip(keys, self._comparable([self.child(node, key) for key in keys]), strict=True):
+            node.set(key, side)
+        return with_type(node, BOOL)
+
+    def inside(self, node: exp.Expr) -> exp.Expr:
+        if node.args.get("query") or not node.expressions:
+            raise fail(ErrorCode.UNSUPPORTED, "IN takes a list of values; a query is not possible here", node)
+        first, *rest = self._comparable([self.child(node, "this"), *map(self.visit, node.expressions)])
+        node.set("this", first)
+        node.set("expressions", rest)
+        return with_type(node, BOOL)
+
+    def _comparable(self, sides: list[exp.Expr]) -> list[exp.Expr]:
+        """Bring the sides of a comparison to types that compare."""
+        types = [typed(side) for side in sides]
+        time = next((type_ for type_ in types if type_.timestamp), None)
+        if time is not None:
+            finest = max(
+                (t.precision or "ms" for t in types if t.timestamp), key=TICKS_PER_SECOND.__getitem__
+            )
+            return [self.timestamp(side, Typed(TIMESTAMP, finest)) for side in sides]
+        if any(type_.number for type_ in types):
+            sides = [self._numeric(side) for side in sides]
+        elif any(t.text for t in types) and not all(t.text or t.null for t in types):
+            names = " and ".join(dict.fromkeys(t.type.name for t in types))
+            raise fail(ErrorCode.TYPE_MISMATCH, f"{names} cannot be compared", sides[0])
+        return sides
+
+    def _numeric(self, side: exp.Expr) -> exp.Expr:
+        type_ = typed(side)
+        if isinstance(side, exp.Literal) and side.is_string:
+            try:
+                value = float(side.name)
+            except ValueError:
+                raise fail(ErrorCode.TYPE_MISMATCH, f"{side.name!r} is no number", side) from None
+            same = number(int(value)) if value.is_integer() else exp.Literal.number(repr(value))
+            return with_type(same, BIGINT if value.is_integer() else DOUBLE)
+        if type_.text and not type_.null:
+            raise fail(ErrorCode.TYPE_MISMATCH, f"{type_.type} cannot be compared with a number", side)
+        return side
+
+    def timestamp(self, side: exp.Expr, wanted: Typed) -> exp.Expr:
+        """The side as ticks of the wanted precision; a text is read in the query's time zone."""
+        type_ = typed(side)
+        precision = wanted.precision or "ms"
+        if isinstance(side, exp.Literal) and side.is_string:
+            try:
+                ticks = parse_timestamp(side.name, precision, self.ctx.timezone)
+            except MillraceError as error:
+                raise fail(error.code, error.message, side) from None
+            made = with_type(number(ticks), wanted)
+            made.meta.update({key: side.meta[key] for key in ("line", "col") if key in side.meta})
+            return made
+        if type_.timestamp:
+            if type_.precision == precision:
+                return side
+            return with_type(rescale(side, type_.precision or "ms", precision), wanted)
+        if type_.number or type_.null or type_.type.name == "BOOL":
+            return side
+        raise fail(ErrorCode.TYPE_MISMATCH, f"{type_.type} cannot be compared with a timestamp", side)
+
+    def test(self, node: exp.Expr) -> exp.Expr:
+        self.child(node, "this")
+        if not isinstance(node.expression, (exp.Null, exp.Boolean)):
+            raise fail(ErrorCode.SYNTAX, "IS takes NULL, TRUE or FALSE", node)
+        self.child(node, "expression")
+        return with_type(node, BOOL)
+
+    def matching(self, node: exp.Expr) -> exp.Expr:
+        for key in ("this", "expression"):
+            side = self.child(node, key)
+            if not typed(side).text:
+                raise fail(ErrorCode.TYPE_MISMATCH, f"text is expected here, not {typed(side).type}", side)
+        return with_type(node, BOOL)
+
+    def logic(self, node: exp.Expr) -> exp.Expr:
+        for key in ("this", "expression"):
+            if node.args.get(key) is not None:
+                node.set(key, self.condition(node.args[key]))
+        return with_type(node, BOOL)
+
+    def paren(self, node: exp.Expr) -> exp.Expr:
+        return with_type(node, typed(self.child(node, "this")))
+
+    def case(self, node: exp.Expr) -> exp.Expr:
+        subject = self.child(node, "this") if node.args.get("this") is not None else None
+        results: list[exp.Expr] = []
+        for branch in node.args["ifs"]:
+            if subject is None:
+                branch.set("this", self.condition(branch.this))
+            else:
+                branch.set("this", self._comparable([subject, self.visit(branch.this)])[1])
+            results.append(self.child(branch, "true"))
+        if node.args.get("default") is not None:
+            results.append(self.child(node, "default"))
+        return with_type(node, common([typed(r) for r in results], node))
+
+    # -- calls --
+
+    def call(self, node: exp.Expr) -> exp.Expr:
+        name = node.name
+        if name == "cast":
+            return self.cast(node)
+        if name in AGGREGATES:
+            return self.aggregated(node)
+        function = FUNCTIONS.get(name)
+        if function is None:
+            raise self._unknown(node)
+        args = [self.visit(arg) for arg in node.expressions]
+        self._count(node, len(args), function.least, function.most)
+        for i in TIMESTAMP_ARGUMENTS.get(name, ()):
+            precision = typed(args[i]).precision or self.ctx.precision
+            args[i] = self.timestamp(args[i], Typed(TIMESTAMP, precision))
+        if name == "if":
+            args[0] = self.condition(args[0])
+        node.set("expressions", args)
+        return with_type(node, function.result([typed(arg) for arg in args], node, self.ctx.precision))
+
+    def _unknown(self, node: exp.Expr) -> MillraceError:
+        if node.name in LATER:
+            return fail(ErrorCode.UNSUPPORTED, f"the function {node.name} is not available yet", node)
+        known = [*FUNCTIONS, *AGGREGATES, "cast"]
+        message = f"unknown function {node.name}{near(node.name, known)}"
+        return fail(ErrorCode.UNKNOWN_FUNCTION, message, node)
+
+    def _count(self, node: exp.Expr, given: int, least: int, most: int | None) -> None:
+        if given < least or (most is not None and given > most):
+            wanted = str(least) if most == least else f"{least} to {most}" if most else f"at least {least}"
+            message = f"{node.name} takes {wanted} arguments, not {given}"
+            raise fail(ErrorCode.INVALID_VALUE, message, node)
+
+    def aggregated(self, node: exp.Expr) -> exp.Expr:
+        if self.aggregate is not None:
+            message = f"{node.name} cannot stand inside {self.aggregate}"
+            raise fail(ErrorCode.NOT_ALLOWED, message, node)
+        self._count(node, len(node.expressions), 1, 1)
+        argument = node.expressions[0]
+        self.aggregate = node.name
+        try:
+            if not isinstance(argument, exp.Star):
+                argument = self.visit(argument)
+            elif node.name != "count":
+                raise fail(ErrorCode.INVALID_VALUE, f"{node.name} takes a column, not *", node)
+        finally:
+            self.aggregate = None
+        row = AGGREGATES[node.name]
+        types = [] if isinstance(argument, exp.Star) else [typed(argument)]
+        if row.numbers and types and not (types[0].number or types[0].type.name == "BOOL" or types[0].null):
+            raise fail(
+                ErrorCode.TYPE_MISMATCH, f"{node.name} takes numbers, not {types[0].type.name}", argument
+            )
+        node.set("expressions", [argument])
+        return with_type(node, row.result(types, node))
+
+    def cast(self, node: exp.Expr) -> exp.Expr:
+        assert isinstance(node, exp.Anonymous)
+        target = cast_type(node)
+        this = self.visit(node.expressions[0])
+        precision = self.ctx.precision if target == TIMESTAMP else None
+        wanted = Typed(target, precision)
+        if wanted.timestamp and typed(this).text:
+            if not isinstance(this, exp.Literal):
+                raise fail(ErrorCode.UNSUPPORTED, "only a constant text can be cast to TIMESTAMP", node)
+            this = self.timestamp(this, wanted)
+        node.set("expressions", [this])
+        return with_type(node, wanted)
+
+    def unsupported_json(self, node: exp.Expr) -> exp.Expr:
+        raise fail(ErrorCode.UNSUPPORTED, "values inside JSON tags cannot be read yet", node)
+
+
+_VISITORS: dict[type[exp.Expr], Callable[[Typer, exp.Expr], exp.Expr]] = {
+    exp.Literal: Typer.literal,
+    exp.Boolean: lambda typer, node: with_type(node, BOOL),
+    exp.Null: lambda typer, node: with_type(node, NULL),
+    exp.Placeholder: Typer.placeholder,
+    nodes.DurationLiteral: Typer.duration,
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod), Typer.arithmetic),
+    **dict.fromkeys((exp.BitwiseAnd, exp.BitwiseOr), Typer.bits),
+    exp.Neg: Typer.negative,
+    **dict.fromkeys((exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE), Typer.comparison),
+    exp.Between: Typer.between,
+    exp.In: Typer.inside,
+    exp.Is: Typer.test,
+    **dict.fromkeys((exp.Like, exp.RegexpLike), Typer.matching),
+    **dict.fromkeys((exp.And, exp.Or, exp.Not), Typer.logic),
+    exp.Paren: Typer.paren,
+    exp.Case: Typer.case,
+    exp.Anonymous: Typer.call,
+    nodes.JsonGet: Typer.unsupported_json,
+    nodes.JsonContains: Typer.unsupported_json,
+}

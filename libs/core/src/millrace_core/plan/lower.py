@@ -1,0 +1,209 @@
+"""The pass that turns typed expressions into Spark's: operators, calls, durations, aggregate functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from millrace_core.dialect.query_nodes import DurationLiteral
+from millrace_core.errors import ErrorCode
+from millrace_core.plan.aggregates import AGGREGATES
+from millrace_core.plan.functions import FUNCTIONS, Call, convert, duration_ticks
+from millrace_core.plan.scope import Context, Scope
+from millrace_core.plan.typed import (
+    BIGINT,
+    DOUBLE,
+    Typed,
+    cast,
+    fail,
+    number,
+    spark_type,
+    typed,
+    with_type,
+    wrap,
+)  # fmt: skip
+
+
+def lower_expressions(scope: Scope, ctx: Context) -> None:
+    """Lower every expression of the SELECT. A lowered aggregate has ``meta["aggregate"]``, the function's
+    name, and ``meta["arguments"]``."""
+    select = scope.select
+    lowering = Lowering(scope, ctx)
+    for projection in select.expressions:
+        projection.set("this", lowering.visit(projection.this))
+    for key in ("where", "having"):
+        if (clause := select.args.get(key)) is not None:
+            clause.set("this", lowering.visit(clause.this))
+    for join in select.args.get("joins") or []:
+        if join.args.get("on") is not None:
+            join.set("on", lowering.visit(join.args["on"]))
+    if (group := select.args.get("group")) is not None:
+        group.set("expressions", [lowering.visit(node) for node in group.expressions])
+    if (partition := select.args.get("partition_by")) is not None:
+        bare = [node.this if isinstance(node, exp.Alias) else node for node in partition]
+        select.set("partition_by", [lowering.visit(node) for node in bare])
+    if (order := select.args.get("order")) is not None:
+        for ordered in order.expressions:
+            if not ordered.this.meta.get("result"):
+                ordered.set("this", lowering.visit(ordered.this))
+
+
+class Lowering:
+    """Visits a typed expression bottom up and gives Spark's, typed as well."""
+
+    def __init__(self, scope: Scope, ctx: Context) -> None:
+        self.scope = scope
+        self.ctx = ctx
+
+    def visit(self, node: exp.Expr) -> exp.Expr:
+        type_ = node.meta.get("typed")
+        if node.meta.get("lowered"):
+            return node
+        visitor = _VISITORS.get(type(node))
+        if visitor is not None:
+            found = visitor(self, node)
+        else:
+            for key in list(node.args):
+                self._visit_argument(node, key)
+            found = node
+        if type_ is not None:
+            with_type(found, type_)
+        for key in ("line", "col"):
+            if key in node.meta:
+                found.meta.setdefault(key, node.meta[key])
+        found.meta["lowered"] = True
+        return found
+
+    def _visit_argument(self, node: exp.Expr, key: str) -> None:
+        value = node.args[key]
+        if isinstance(value, exp.Expr) and not isinstance(value, (exp.Identifier, exp.DataType)):
+            node.set(key, self.visit(value))
+        elif isinstance(value, list):
+            node.set(key, [self.visit(item) if isinstance(item, exp.Expr) else item for item in value])
+
+    def column(self, node: exp.Expr) -> exp.Expr:
+        return node
+
+    def placeholder(self, node: exp.Expr) -> exp.Expr:
+        # typed by the cast, so that the constant is of the same type as the trigger relation's column
+        bare = exp.Placeholder(this=node.name)
+        return exp.Cast(this=bare, to=spark_type(typed(node).type))
+
+    def duration(self, node: exp.Expr) -> exp.Expr:
+        return number(duration_ticks(node, node.meta["precision"]))
+
+    def sum(self, node: exp.Expr) -> exp.Expr:
+        """+ and -: on integers exact, whatever the type of the result."""
+        type_ = typed(node)
+        sides = [node.this, node.expression]
+        whole = all(typed(side).integer or typed(side).timestamp for side in sides)
+        inner = Typed(BIGINT) if whole and not any(_unsigned(side) for side in sides) else Typed(DOUBLE)
+        left, right = self._as(sides[0], inner), self._as(sides[1], inner)
+        if whole and _constant(left) and _constant(right):
+            left = cast(left, inner)  # small constants are INT in Spark: their sum could overflow
+        made = type(node)(this=left, expression=right)
+        return made if type_.type.info.spark == inner.type.info.spark else cast(exp.Paren(this=made), type_)
+
+    def product(self, node: exp.Expr) -> exp.Expr:
+        return exp.Mul(
+            this=self._as(node.this, Typed(DOUBLE)), expression=self._as(node.expression, Typed(DOUBLE))
+        )
+
+    def division(self, node: exp.Expr) -> exp.Expr:
+        by = exp.Nullif(this=self._as(node.expression, Typed(DOUBLE)), expression=number(0))
+        return exp.Div(this=self._as(node.this, Typed(DOUBLE)), expression=by)
+
+    def rest(self, node: exp.Expr) -> exp.Expr:
+        sides = [node.this, node.expression]
+        whole = all(typed(side).integer or typed(side).timestamp for side in sides)
+        inner = Typed(BIGINT if whole else DOUBLE)
+        by = exp.Nullif(this=self._as(node.expression, inner), expression=number(0))
+        made = exp.Mod(this=self._as(node.this, inner), expression=by)
+        return cast(exp.Paren(this=made), DOUBLE) if whole else made
+
+    def _as(self, node: exp.Expr, wanted: Typed) -> exp.Expr:
+        """The operand, lowered, of the wanted type."""
+        source = typed(node)
+        found = self.visit(node)
+        if source.type.info.spark == wanted.type.info.spark:
+            return found
+        if source.text:
+            return convert(found, wanted)
+        return cast(found, wanted)
+
+    def negative(self, node: exp.Expr) -> exp.Expr:
+        return exp.Paren(this=exp.Neg(this=wrap(self.visit(node.this))))
+
+    def comparison(self, node: exp.Expr) -> exp.Expr:
+        sides = [node.this, node.expression]
+        made = [self._comparable(side, sides) for side in sides]
+        return type(node)(this=wrap(made[0]), expression=wrap(made[1]))
+
+    def _comparable(self, side: exp.Expr, sides: list[exp.Expr]) -> exp.Expr:
+        """A BOOL beside a number counts as 0 or 1."""
+        found = self.visit(side)
+        if typed(side).type.name == "BOOL" and any(typed(other).number for other in sides):
+            return cast(found, BIGINT)
+        return found
+
+    def logic(self, node: exp.Expr) -> exp.Expr:
+        made = {
+            key: _grouped(self.visit(node.args[key])) for key in ("this", "expression") if node.args.get(key)
+        }
+        return type(node)(**made)
+
+    def call(self, node: exp.Expr) -> exp.Expr:
+        name = node.name
+        if name in AGGREGATES:
+            return self.aggregate(node)
+        args = [arg if isinstance(arg, DurationLiteral) else self.visit(arg) for arg in node.expressions]
+        if name == "cast":
+            return convert(args[0], typed(node))
+        ctx = self.ctx
+        call = Call(name, args, node, ctx.precision, ctx.timezone, ctx.database, ctx.now)
+        return cast(FUNCTIONS[name].build(call), typed(node))
+
+    def aggregate(self, node: exp.Expr) -> exp.Expr:
+        row = AGGREGATES[node.name]
+        args = [self.visit(argument) for argument in node.expressions]
+        made = row.build(args, self._order(node, row.pick is not None and node.name not in ("min", "max")))
+        made.meta.update(aggregate=node.name, arguments=args)
+        return made
+
+    def _order(self, node: exp.Expr, needed: bool) -> exp.Expr:
+        timed = self.scope.timed
+        if timed is None:
+            if needed:
+                raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} needs a table with a time column", node)
+            return exp.Null()
+        return timed.order() if needed else exp.Null()
+
+
+def _unsigned(node: exp.Expr) -> bool:
+    return typed(node).type.name == "BIGINT UNSIGNED"
+
+
+def _constant(node: exp.Expr) -> bool:
+    inner = node.unnest()
+    return isinstance(inner.this if isinstance(inner, exp.Neg) else inner, exp.Literal)
+
+
+def _grouped(node: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=node) if isinstance(node, exp.Connector) else node
+
+
+_VISITORS: dict[type[exp.Expr], Callable[[Lowering, exp.Expr], exp.Expr]] = {
+    exp.Column: Lowering.column,
+    exp.Placeholder: Lowering.placeholder,
+    DurationLiteral: Lowering.duration,
+    exp.Add: Lowering.sum,
+    exp.Sub: Lowering.sum,
+    exp.Mul: Lowering.product,
+    exp.Div: Lowering.division,
+    exp.Mod: Lowering.rest,
+    exp.Neg: Lowering.negative,
+    **dict.fromkeys((exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE), Lowering.comparison),
+    **dict.fromkeys((exp.And, exp.Or, exp.Not), Lowering.logic),
+    exp.Anonymous: Lowering.call,
+}

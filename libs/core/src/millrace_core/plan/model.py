@@ -1,0 +1,165 @@
+"""What the planner gives: plans, the sources they read, and bounds on the time of the rows they need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from sqlglot import exp
+
+from millrace_core.model.schema import Precision, Table
+from millrace_core.model.stream import ResultColumn
+from millrace_core.plan.text import Template, spark_text
+
+Formula = tuple[Any, ...]
+"""A small pure expression: ``("const", 5)``, ``("ref", "_twstart")``, ``("add", f, g)``, …"""
+Comparison = Literal[">=", ">", "<=", "<"]
+
+
+def _divide(a: float, b: float) -> float | None:
+    return None if b == 0 else float(a) / float(b)  # as Spark divides: both sides as DOUBLE
+
+
+_OPERATIONS: dict[str, Callable[..., float | None]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _divide,
+    "neg": lambda a: -a,
+    "trunc": math.trunc,
+    "floordiv": lambda a, b: a // b,
+}
+_INCLUSIVE: dict[Comparison, Callable[[float], int]] = {
+    ">=": math.ceil,
+    ">": lambda value: math.floor(value) + 1,
+    "<=": math.floor,
+    "<": lambda value: math.ceil(value) - 1,
+}
+
+
+def evaluate(formula: Formula, row: Mapping[str, object]) -> float | None:
+    """The formula's value; None if anything in it is NULL."""
+    match formula:
+        case ("const", value):
+            return value  # type: ignore[no-any-return]
+        case ("ref", name):
+            return row[name]  # type: ignore[return-value]
+        case (operation, *arguments):
+            values = [evaluate(argument, row) for argument in arguments]
+            return None if None in values else _OPERATIONS[operation](*values)
+    raise AssertionError(formula)
+
+
+def references(formula: Formula) -> frozenset[str]:
+    """The columns of the trigger relation that the formula reads."""
+    if formula[0] == "ref":
+        return frozenset({formula[1]})
+    return frozenset().union(*(references(f) for f in formula[1:] if isinstance(f, tuple)))
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An inclusive bound on a source's time column, in ticks of the source's table.
+
+    ``terms``: comparisons ``time <comparison> formula`` that all hold, all of one direction.
+    """
+
+    terms: tuple[tuple[Comparison, Formula], ...]
+
+    def evaluate(self, row: Mapping[str, int | None]) -> int | None:
+        """The bound for a trigger (a row of :func:`trigger_relation`); None where it does not bound."""
+        found = [
+            _INCLUSIVE[comparison](value)
+            for comparison, formula in self.terms
+            if (value := evaluate(formula, row)) is not None
+        ]
+        if not found:
+            return None
+        return max(found) if self.terms[0][0][0] == ">" else min(found)
+
+    @property
+    def references(self) -> frozenset[str]:
+        return frozenset().union(*(references(formula) for _, formula in self.terms))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceUse:
+    """A relation that the generated SQL reads, and the rows it must hold.
+
+    ``relation``: the name in the SQL. ``kind``: ``table``; ``trows``, the trigger's own rows; ``system``, a
+    table of information_schema. ``child``: the only child table read. ``own_table``: the group's own table
+    only (``%%tbname``). ``group_tags``: only the child tables of the group, which is one by tags.
+    ``tag_equals``: (tag, n) for each ``tag = %%n`` that every row must meet. ``low``/``high``: bounds on the
+    table's key; a relation may hold more rows than they say, the SQL filters again, except for ``own_table``,
+    ``group_tags`` and the bounds of ``trows``, which must be exact. ``correlated``: another trigger needs
+    other rows. ``columns``: what the relation has, ``tbname`` and tags included.
+    """
+
+    relation: str
+    kind: Literal["table", "trows", "system"]
+    table: Table | None
+    columns: tuple[str, ...]
+    child: str | None = None
+    own_table: bool = False
+    group_tags: bool = False
+    tag_equals: tuple[tuple[str, int], ...] = ()
+    low: Bound | None = None
+    high: Bound | None = None
+
+    @property
+    def correlated(self) -> bool:
+        bounds = (self.low, self.high)
+        return (
+            self.kind == "trows"
+            or self.own_table
+            or self.group_tags
+            or bool(self.tag_equals)
+            or any(bound.references for bound in bounds if bound)
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A query, ready to run.
+
+    ``sources``: what must be there. ``result``: names and types of the result's columns, in order; the
+    SQL's columns have these names too, but equal names get a ``#2`` there. ``uses``: placeholders.
+    ``precision``: of all TIMESTAMP columns of the result. ``notify``: the SQL gives one more column,
+    ``_notify`` (boolean), after the result's. Trees are sqlglot's, with ``exp.Placeholder`` in ``one_tree``.
+    """
+
+    sources: tuple[SourceUse, ...]
+    result: tuple[ResultColumn, ...]
+    uses: frozenset[str]
+    precision: Precision
+    one_tree: exp.Expr = field(compare=False, repr=False)
+    set_tree: exp.Expr | None = field(compare=False, repr=False)
+    notify: bool = False
+
+    @cached_property
+    def _template(self) -> Template:
+        return Template.of(self.one_tree)
+
+    @cached_property
+    def set_sql(self) -> str | None:
+        """Spark SQL for many triggers at once: relations have ``_tid``, ``_trig`` is there, the result
+        begins with ``_tid``. None if the query can be run one by one only."""
+        return None if self.set_tree is None else spark_text(self.set_tree)
+
+    def one_sql(self, row: Mapping[str, object]) -> str:
+        """Spark SQL for one trigger, a row of :func:`trigger_relation`; relations hold its rows."""
+        return self._template.fill(row)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPlan:
+    """Spark SQL over ``_grp(_gid, _tbname, _g1, …)`` that names and tags the groups' sub-tables.
+
+    It gives ``_gid``, ``_subtable`` (text; NULL: the name is made up) and one column per output tag.
+    """
+
+    sql: str
+    tags: tuple[str, ...]

@@ -1,0 +1,232 @@
+"""Planning: a query goes through :data:`PASSES`, SELECT by SELECT, the inner ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from millrace_core.catalog import Catalog
+from millrace_core.dialect.query import parse_query
+from millrace_core.dialect.query_nodes import CLAUSES
+from millrace_core.errors import ErrorCode
+from millrace_core.plan.annotate import annotate
+from millrace_core.plan.bounds import find_bounds
+from millrace_core.plan.group import lower_windows, split_aggregates
+from millrace_core.plan.lower import lower_expressions
+from millrace_core.plan.model import Plan
+from millrace_core.plan.resolve import add_notify, expand_stars, name_results, resolve_columns, resolve_tables
+from millrace_core.plan.scope import Context, Relation, Result, Scope, column, near
+from millrace_core.plan.shape import set_wise
+from millrace_core.plan.typed import BIGINT, Typed, cast, common, fail, number, rescale, with_type
+
+Pass = Callable[[Scope, Context], None]
+
+
+def check_clauses(scope: Scope, ctx: Context) -> None:
+    """Refuse what is not possible (yet), with its place; note whether there is a window clause."""
+    select = scope.select
+    scope.windowed = select.args.get("window_clause") is not None
+    for key in ("range_clause", "every", "slimit", "soffset"):
+        if (clause := select.args.get(key)) is not None:
+            raise fail(
+                ErrorCode.UNSUPPORTED, f"{key.removesuffix('_clause').upper()} is not possible yet", clause
+            )
+    fill = select.args.get("fill")
+    if fill is not None:
+        if not scope.windowed:
+            raise fail(ErrorCode.NOT_ALLOWED, "FILL needs INTERVAL", fill)
+        if fill.this != "NONE":
+            raise fail(ErrorCode.UNSUPPORTED, f"FILL({fill.this}) is not possible yet", fill)
+        select.set("fill", None)
+    if select.args.get("operation_modifiers"):
+        raise fail(ErrorCode.UNSUPPORTED, "SELECT TAGS is not possible yet", select)
+    partitioned = select.args.get("partition_by")
+    if partitioned and (select.args.get("limit") or select.args.get("offset")):
+        raise fail(ErrorCode.UNSUPPORTED, "LIMIT with PARTITION BY is not possible yet", partitioned[0])
+    for key in ("limit", "offset"):
+        clause = select.args.get(key)
+        if clause is not None and not clause.expression.name.isdigit():
+            raise fail(ErrorCode.INVALID_VALUE, f"{key.upper()} takes a whole number", clause)
+
+
+def type_results(scope: Scope, ctx: Context) -> None:
+    """Cast the results to exactly their types, timestamps to the query's precision."""
+    root = scope.select.meta.get("root")
+    for i, (projection, result) in enumerate(zip(scope.select.expressions, scope.results, strict=False)):
+        type_ = result.typed
+        this = projection.this
+        if root and type_.precision is not None and type_.precision != ctx.precision:
+            this = rescale(this, type_.precision, ctx.precision)
+            scope.results[i] = Result(result.name, result.alias, Typed(type_.type, ctx.precision))
+        if not isinstance(this, (exp.Column, exp.Cast)) or _differs(this, type_):
+            this = cast(this, type_)
+        projection.set("this", this)
+
+
+def _differs(node: exp.Expr, type_: Typed) -> bool:
+    found: Typed | None = node.meta.get("typed")
+    return found is None or found.type.info.spark != type_.type.info.spark
+
+
+def order_rows(scope: Scope, ctx: Context) -> None:
+    """Rows of one table come in its time's order, windows in theirs, unless the query says otherwise."""
+    select = scope.select
+    if select.args.get("order") is not None or select.args.get("distinct"):
+        return
+    if not (select.meta.get("root") or select.args.get("limit")):
+        return
+    keys: list[exp.Expr] = []
+    if select.args.get("from_") is not None and isinstance(select.args["from_"].this, exp.Subquery):
+        inner = select.args["from_"].this.this
+        if inner.meta.get("inner") and inner.args.get("group"):
+            keys = [column(f"_k{i}", "_agg") for i in range(len(inner.args["group"].expressions))]
+    elif len(scope.relations) == 1:
+        keys = _time_keys(scope.relations[0])
+    if keys:
+        select.set("order", exp.Order(expressions=[exp.Ordered(this=key, nulls_first=True) for key in keys]))
+
+
+def _time_keys(relation: Relation) -> list[exp.Expr]:
+    if relation.key is None or relation.draft is None:
+        return []
+    keys: list[exp.Expr] = [relation.column(relation.key)]
+    return [*keys, relation.column("tbname")] if relation.many_tables else keys
+
+
+PASSES: tuple[Pass, ...] = (
+    check_clauses,
+    resolve_tables,
+    expand_stars,
+    name_results,
+    add_notify,
+    resolve_columns,
+    annotate,
+    find_bounds,
+    lower_expressions,
+    lower_windows,
+    split_aggregates,
+    type_results,
+    order_rows,
+)
+"""Every pass takes a SELECT's scope and the query's surroundings, and rewrites the SELECT."""
+
+
+def plan(tree: exp.Expr, ctx: Context) -> Plan:
+    """Plan a parsed query in its surroundings.
+
+    :raises SqlError: with the place of what is wrong.
+    """
+    tree.meta["root"] = True
+    planned = _planned(tree, ctx)
+    results: list[Result] = planned.meta["results"]
+    return Plan(
+        sources=tuple(draft.use() for draft in ctx.drafts),
+        result=tuple(result.column for result in results),
+        uses=frozenset(ctx.uses),
+        precision=ctx.precision,
+        one_tree=planned,
+        set_tree=set_wise(planned) if ctx.placeholders else None,
+        notify=ctx.notify is not None,
+    )
+
+
+def _planned(tree: exp.Expr, ctx: Context) -> exp.Expr:
+    if isinstance(tree, exp.Subquery):
+        tree.this.meta.update({key: tree.meta[key] for key in ("root",) if key in tree.meta})
+        return _planned(tree.this, ctx)
+    if isinstance(tree, exp.SetOperation):
+        return _union(tree, ctx)
+    if not isinstance(tree, exp.Select):
+        raise fail(ErrorCode.UNSUPPORTED, "a SELECT is expected", tree)
+    for place in [tree.args.get("from_"), *(tree.args.get("joins") or [])]:
+        if place is not None and isinstance(place.this, exp.Subquery):
+            place.this.set("this", _planned(place.this.this, ctx))
+    scope = Scope(tree)
+    for apply in PASSES:
+        apply(scope, ctx)
+    scope.select.meta["results"] = scope.results
+    return scope.select
+
+
+def _union(tree: exp.SetOperation, ctx: Context) -> exp.Expr:
+    if any(tree.args.get(key) for key in CLAUSES):
+        raise fail(ErrorCode.UNSUPPORTED, "a window or PARTITION BY belongs to one SELECT of a UNION", tree)
+    if ctx.notify is not None:
+        raise fail(ErrorCode.UNSUPPORTED, "NOTIFY with WHERE is not possible with a UNION yet", ctx.notify)
+    sides: list[exp.Expr] = []
+    for key in ("this", "expression"):
+        planned = _planned(tree.args[key], ctx)
+        if planned.args.get("limit") or planned.args.get("order"):
+            results = planned.meta["results"]
+            planned = exp.Subquery(this=planned)
+            planned.meta["results"] = results
+        sides.append(planned)
+        tree.set(key, planned)
+    left, right = (side.meta["results"] for side in sides)
+    if len(left) != len(right):
+        message = f"the SELECTs of a UNION have {len(left)} and {len(right)} columns"
+        raise fail(ErrorCode.TYPE_MISMATCH, message, tree)
+    results = [_merged(a, b, tree) for a, b in zip(left, right, strict=True)]
+    for side in sides:
+        _cast_branch(side, results)
+    order = tree.args.get("order")
+    for ordered in order.expressions if order is not None else []:
+        _order_union(ordered, results)
+    tree.meta["results"] = results
+    return tree
+
+
+def _merged(a: Result, b: Result, at: exp.Expr) -> Result:
+    return Result(a.name, a.alias, common([a.typed, b.typed], at))
+
+
+def _cast_branch(side: exp.Expr, results: list[Result]) -> None:
+    """Give a branch of a UNION the names and types of the whole."""
+    select = side.this if isinstance(side, exp.Subquery) else side
+    if isinstance(select, exp.SetOperation):
+        for key in ("this", "expression"):
+            _cast_branch(select.args[key], results)
+        return
+    for projection, result in zip(select.expressions, results, strict=False):
+        if _differs(projection.this, result.typed):
+            projection.set("this", cast(projection.this, result.typed))
+        projection.set("alias", exp.to_identifier(result.alias, quoted=True))
+
+
+def _order_union(ordered: exp.Expr, results: list[Result]) -> None:
+    this = ordered.this
+    found = None
+    if isinstance(this, exp.Literal) and this.name.isdigit() and 1 <= int(this.name) <= len(results):
+        found = results[int(this.name) - 1]
+    elif isinstance(this, exp.Column):
+        found = next((result for result in results if result.name == this.name), None)
+    if found is None:
+        names = [result.name for result in results]
+        message = f"ORDER BY of a UNION takes its result columns{near(this.name, names)}"
+        raise fail(ErrorCode.UNKNOWN_COLUMN, message, this)
+    reference = column(found.alias)
+    reference.meta.update(resolved=True, result=found.alias)
+    ordered.set("this", reference)
+
+
+def plan_query(sql: str, database: str | None, catalog: Catalog, timezone: str, now_ns: int) -> Plan:
+    """Plan a user's SELECT: no placeholders; run ``one_sql({})``.
+
+    ``database``: what unqualified names mean; ``now_ns``: what ``now`` means.
+
+    :raises SqlError: with the place of what is wrong.
+    """
+    tree = parse_query(sql)
+    precision = catalog.databases[database].precision if database in catalog.databases else "ms"
+    tables = list(tree.find_all(exp.Table))
+    for table in tables:
+        name = table.args["db"].name if table.args.get("db") else database
+        if name in catalog.databases:
+            precision = catalog.databases[name].precision
+            break
+    else:
+        if tables:
+            precision = "ms"  # information_schema alone
+    now = with_type(number(now_ns), BIGINT)
+    return plan(tree, Context(catalog, database, timezone, precision, now))

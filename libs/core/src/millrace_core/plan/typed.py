@@ -1,0 +1,138 @@
+"""Types of expressions, kept on the nodes: a Millrace type, and for TIMESTAMP the precision of its ticks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlglot import exp
+
+from millrace_core.dialect.query_nodes import position_of
+from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.model.schema import TICKS_PER_SECOND, Precision
+from millrace_core.model.types import BIGINT, BOOL, DOUBLE, TIMESTAMP, DataType
+
+__all__ = ["BIGINT", "BOOL", "DOUBLE", "NULL", "TEXT", "TIMESTAMP", "Typed", "typed"]
+
+NULL = DataType("VARCHAR", 0)
+"""The type of NULL by itself; gives way to any other."""
+TEXT = DataType("VARCHAR", 4096)
+TBNAME = DataType("VARCHAR", 270)
+
+N = TypeVar("N", bound=exp.Expr)
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A type, and the precision if it is TIMESTAMP."""
+
+    type: DataType
+    precision: Precision | None = None
+
+    @property
+    def timestamp(self) -> bool:
+        return self.type.name == "TIMESTAMP"
+
+    @property
+    def integer(self) -> bool:
+        return self.type.info.integer and not self.timestamp
+
+    @property
+    def real(self) -> bool:
+        return self.type.name in ("FLOAT", "DOUBLE")
+
+    @property
+    def number(self) -> bool:
+        return self.integer or self.real
+
+    @property
+    def text(self) -> bool:
+        return self.type.info.spark == "STRING"
+
+    @property
+    def null(self) -> bool:
+        return self.type == NULL
+
+
+def typed(node: exp.Expr) -> Typed:
+    """The type that was found for the node."""
+    return node.meta["typed"]  # type: ignore[no-any-return]
+
+
+def with_type(node: N, type_: Typed | DataType) -> N:
+    node.meta["typed"] = type_ if isinstance(type_, Typed) else Typed(type_)
+    return node
+
+
+def spark_type(type_: DataType) -> exp.DataType:
+    return exp.DataType.build(type_.info.spark, dialect="spark")
+
+
+def cast(node: exp.Expr, type_: Typed | DataType) -> exp.Expr:
+    """``CAST(node AS the Spark type)``, typed."""
+    data_type = type_.type if isinstance(type_, Typed) else type_
+    return with_type(exp.Cast(this=node, to=spark_type(data_type)), type_)
+
+
+def number(value: int) -> exp.Expr:
+    """An integer constant."""
+    node: exp.Expr = exp.Literal.number(abs(value))
+    return exp.Paren(this=exp.Neg(this=node)) if value < 0 else node
+
+
+def rescale(node: exp.Expr, source: Precision, target: Precision) -> exp.Expr:
+    """Ticks of one precision as ticks of another, rounded down."""
+    ratio = TICKS_PER_SECOND[target] / TICKS_PER_SECOND[source]
+    if ratio >= 1:
+        scaled: exp.Expr = node if ratio == 1 else exp.Mul(this=wrap(node), expression=number(int(ratio)))
+    else:
+        divisor = TICKS_PER_SECOND[source] // TICKS_PER_SECOND[target]
+        floor = exp.Paren(this=exp.Sub(this=wrap(node.copy()), expression=floor_mod(node, divisor)))
+        scaled = exp.IntDiv(this=floor, expression=number(divisor))
+    return with_type(scaled, Typed(TIMESTAMP, target))
+
+
+def wrap(node: exp.Expr) -> exp.Expr:
+    """In parentheses where the node is made of an operator."""
+    if isinstance(node, (exp.Binary, exp.Unary, exp.Between, exp.In)) and not isinstance(
+        node, (exp.Paren, exp.Dot)
+    ):
+        return exp.Paren(this=node)
+    return node
+
+
+def floor_mod(node: exp.Expr, divisor: int) -> exp.Expr:
+    """``node`` modulo a positive constant, never negative (Spark's % takes the sign of the dividend)."""
+    rest = exp.Paren(this=exp.Mod(this=wrap(node), expression=number(divisor)))
+    return exp.Paren(
+        this=exp.Mod(
+            this=exp.Paren(this=exp.Add(this=rest, expression=number(divisor))), expression=number(divisor)
+        )
+    )
+
+
+def fail(code: ErrorCode, message: str, node: exp.Expr) -> SqlError:
+    """The error, at the node's place."""
+    return SqlError(code, message, position_of(node))
+
+
+def common(types: list[Typed], at: exp.Expr) -> Typed:
+    """The type that values of all these types fit into (CASE, COALESCE, UNION).
+
+    :raises SqlError: TYPE_MISMATCH for text beside numbers and the like.
+    """
+    known = [type_ for type_ in types if not type_.null]
+    if not known:
+        return Typed(NULL)
+    first = known[0]
+    if all(type_ == first for type_ in known):
+        return first
+    if all(type_.text for type_ in known):
+        name = "NCHAR" if any(type_.type.name == "NCHAR" for type_ in known) else "VARCHAR"
+        return Typed(DataType(name, max(type_.type.length or 0 for type_ in known)))
+    if all(type_.number or type_.type.name == "BOOL" for type_ in known):
+        return Typed(DOUBLE) if any(type_.real for type_ in known) else Typed(BIGINT)
+    if any(type_.timestamp for type_ in known) and all(type_.timestamp or type_.integer for type_ in known):
+        return next(type_ for type_ in known if type_.timestamp)
+    names = " and ".join(dict.fromkeys(type_.type.name for type_ in known))
+    raise fail(ErrorCode.TYPE_MISMATCH, f"{names} do not fit together", at)

@@ -1,0 +1,123 @@
+"""WAL messages of one table into its rows and its family, in the order of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from millrace_core.errors import ErrorCode, WireError
+from millrace_core.model.schema import Child
+from millrace_core.store.family import Family, TagReader
+from millrace_core.store.rows import HIGHEST, LOWEST, TableRows
+from millrace_core.wire.rows import Bad, Decoded, Delete, Drop, Operation, Register, RowDecoder
+
+
+@dataclass(slots=True)
+class Taken:
+    """``rows`` written, ``children`` that registered themselves, ``bad`` messages by index."""
+
+    rows: int = 0
+    children: list[Child] = field(default_factory=list)
+    bad: list[Bad] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Barrier:
+    """From this message on the member's rows with ``first <= ts <= last`` written before are gone."""
+
+    message: int
+    number: int
+    first: int
+    last: int
+
+
+class Intake:
+    """Applies messages; whoever calls holds the table's lock."""
+
+    def __init__(self, family: Family, rows: TableRows) -> None:
+        self._family, self._rows = family, rows
+        self._decoder, self._tags = RowDecoder(family.table), TagReader(family.table)
+
+    def take(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Taken:
+        """Apply messages (key, value) in order. A bad one is reported and changes nothing."""
+        decoded = self._decoder.decode([value or b"" for value in values])
+        taken = Taken(bad=list(decoded.bad))
+        numbers, barriers = self._resolve(keys, decoded, taken)
+        of_rows = numbers[decoded.message]
+        self._append(decoded, of_rows, barriers)
+        taken.rows = int(np.count_nonzero(of_rows >= 0))
+        return taken
+
+    def _resolve(
+        self, keys: Sequence[bytes | None], decoded: Decoded, taken: Taken
+    ) -> tuple[np.ndarray, list[_Barrier]]:
+        """Each message's member at its place in the log (-1: not to be used), and what deletes."""
+        operations: dict[int, Operation] = dict(decoded.operations)
+        unusable = {bad.index for bad in taken.bad}
+        with_rows = set(np.unique(decoded.message).tolist())
+        numbers = np.full(len(keys), -1, dtype=np.int32)
+        barriers: list[_Barrier] = []
+        own, known = self._family.table.name, self._family.numbers
+        for index, key in enumerate(keys):
+            if index in unusable:
+                continue
+            try:
+                name = own if key is None else key.decode()
+                if index in operations:
+                    self._operate(index, name, operations[index], taken, barriers)
+                number = known.get(name, -1)
+                if number < 0 and index in with_rows:
+                    raise WireError(ErrorCode.UNKNOWN_TABLE, f"no table {name} of {own}")
+                numbers[index] = number
+            except UnicodeDecodeError as error:
+                taken.bad.append(Bad(index, WireError(ErrorCode.UNDECODABLE, f"key: {error}")))
+            except WireError as error:
+                taken.bad.append(Bad(index, error))
+        return numbers, barriers
+
+    def _operate(
+        self, index: int, name: str, operation: Operation, taken: Taken, barriers: list[_Barrier]
+    ) -> None:
+        family = self._family
+        match operation:
+            case Register(tags=tags, incarnation=incarnation):
+                values = self._tags.read(tags)
+                child = Child(
+                    family.table.db, family.table.name, name, values,
+                    max(incarnation, family.next_incarnation(name)),
+                )  # fmt: skip
+                if name not in family.numbers and family.register(child) is not None:
+                    taken.children.append(child)
+            case Drop():
+                number = family.drop(name)
+                if number is not None:
+                    barriers.append(_Barrier(index, number, LOWEST, HIGHEST))
+            case Delete(first=first, last=last):
+                number = family.numbers.get(name)
+                if number is None:
+                    raise WireError(ErrorCode.UNKNOWN_TABLE, f"no table {name} of {family.table.name}")
+                barriers.append(_Barrier(index, number, first, last))
+
+    def _append(self, decoded: Decoded, of_rows: np.ndarray, barriers: list[_Barrier]) -> None:
+        begin = 0
+        for barrier in barriers:
+            end = int(np.searchsorted(decoded.message, barrier.message))
+            self._append_part(decoded, of_rows, begin, end)
+            self._rows.delete(barrier.number, barrier.first, barrier.last)
+            begin = end
+        self._append_part(decoded, of_rows, begin, len(of_rows))
+
+    def _append_part(self, decoded: Decoded, of_rows: np.ndarray, begin: int, end: int) -> None:
+        if begin == end:
+            return
+        part = slice(begin, end)
+        child, data = of_rows[part], decoded.frame[part]
+        absent = {name: mask[part] for name, mask in decoded.absent.items()}
+        used = child >= 0
+        if not used.all():
+            keep = np.flatnonzero(used)
+            child, data = child[keep], data[keep]
+            absent = {name: mask[keep] for name, mask in absent.items()}
+        self._rows.append(child, data, absent)

@@ -1,0 +1,303 @@
+"""The rows of one table: a tail of appended frames over runs that share no key.
+
+Runs grow like the levels of a log-structured merge tree. A flush takes the rows of all epochs so far and
+starts a new epoch; rows of flushed epochs are in Delta. ``floor``: rows below are no longer kept here.
+Not thread-safe: the owner holds a lock around every call; a :class:`Slices` may be read without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import polars as pl
+
+from millrace_core.model.schema import Table
+from millrace_core.store.run import Children, Run, concat, write_run
+from millrace_core.store.search import Bools, Ints
+from millrace_core.wire.rows import polars_type
+
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+CHILD = "\x00child"
+WIDTH = 4  # runs of about one size before they are merged
+LARGEST = 2_000_000  # rows of a run that is merged no more
+
+Fetch = Callable[[Children, Ints], pl.DataFrame]
+"""Stored rows below the floor: (children, times) -> frame with CHILD and the table's columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """Rows of ``child`` (its number) with ``first <= ts <= last`` were deleted in this flush epoch."""
+
+    child: int
+    first: int
+    last: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """What Delta lacks: first ``deletions``, then ``fresh`` rows to append and ``changed`` ones to merge."""
+
+    epoch: int
+    deletions: list[Deletion]
+    fresh: Run
+    changed: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """A view of the rows at one moment; reading it needs no lock."""
+
+    runs: tuple[Run, ...]
+    empty: pl.DataFrame
+
+    def count(self, child: Children, low: Ints, high: Ints) -> Ints:
+        """How many rows each query's range holds."""
+        total = np.zeros(len(child), dtype=np.int64)
+        for run in self.runs:
+            if run.live is None:
+                first, end = run.bounds(child, low, high)
+                total += end - first
+            else:
+                total += np.bincount(run.between(child, low, high)[1], minlength=len(child))
+        return total
+
+    def between(self, child: Children, low: Ints, high: Ints) -> tuple[pl.DataFrame, Ints, Children]:
+        """Rows of the queries' ranges (child, inclusive times) ordered by (query, ts); each row's query and
+        child."""
+        parts = [(run, *run.between(child, low, high)) for run in self.runs]
+        parts = [part for part in parts if len(part[1])]
+        if not parts:
+            return self.empty, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+        data = pl.concat([run.data[positions] for run, positions, _ in parts])
+        owner = np.concatenate([part[2] for part in parts])
+        if len(parts) > 1:
+            ts = np.concatenate([run.ts[positions] for run, positions, _ in parts])
+            order = np.lexsort((ts, owner))
+            data, owner = data[order], owner[order]
+        return data, owner, child[owner]
+
+    def within(self, low: int, high: int) -> tuple[pl.DataFrame, Children]:
+        """Rows of all children with ``low <= ts <= high`` ordered by (child, ts), and each row's child."""
+        parts = [run if low == LOWEST and high == HIGHEST and run.live is None
+                 else run.take(run.within(low, high)) for run in self.runs]  # fmt: skip
+        parts = [part for part in parts if len(part)]
+        if not parts:
+            return self.empty, np.empty(0, dtype=np.int32)
+        whole = concat(parts)
+        return whole.data, whole.child
+
+
+@dataclass(slots=True)
+class TableRows:
+    """``fetch`` reads what is below the floor where a partial update needs it (None: nothing ever is)."""
+
+    table: Table
+    fetch: Fetch | None = None
+    floor: int = LOWEST
+    epoch: int = 1
+    flushed: int = 0
+    runs: list[Run] = field(default_factory=list)
+    _tail: list[tuple[Children, pl.DataFrame, dict[str, Bools]]] = field(default_factory=list)
+    _tail_rows: int = 0
+    _newest: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    _deletions: list[Deletion] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        return self.table.columns[0].name
+
+    @property
+    def second(self) -> str | None:
+        """The second column of a composite key."""
+        return next((c.name for c in self.table.columns[1:] if c.composite_key), None)
+
+    @property
+    def empty(self) -> pl.DataFrame:
+        return pl.DataFrame(schema={c.name: polars_type(c.type) for c in self.table.columns})
+
+    @property
+    def count(self) -> int:
+        """Rows in memory; rows of the tail that overwrite others are counted until it is sealed."""
+        return sum(run.count for run in self.runs) + self._tail_rows
+
+    @property
+    def dirty(self) -> bool:
+        """Whether Delta lacks anything."""
+        if self._tail or self._deletions:
+            return True
+        return any(bool((run.epoch > self.flushed).any()) for run in self.runs)
+
+    def append(self, child: Children, data: pl.DataFrame, absent: dict[str, Bools]) -> None:
+        """Write rows in this order; ``absent``: cells that a row does not name keep what is stored."""
+        if len(child):
+            self._tail.append((child, data, absent))
+            self._tail_rows += len(child)
+
+    def load(self, child: Children, data: pl.DataFrame) -> None:
+        """Take in rows that Delta holds (one per key) before anything is written."""
+        if len(child):
+            epoch = np.zeros(len(child), dtype=np.int32)
+            run, _ = write_run(child, data, {}, epoch, self.second)
+            self._grow(run)
+            self.runs.append(run)
+
+    def delete(self, child: int, first: int = LOWEST, last: int = HIGHEST) -> None:
+        """Rows of the child with ``first <= ts <= last`` are gone."""
+        self.seal()
+        one = np.array([child], dtype=np.int32)
+        low, high = np.array([first], dtype=np.int64), np.array([last], dtype=np.int64)
+        for index, run in enumerate(self.runs):
+            positions, _ = run.between(one, low, high)
+            if len(positions):
+                self.runs[index] = run.without(positions)
+        self.runs = [run for run in self.runs if run.count]
+        if len(self._newest) or self.floor > LOWEST:
+            self._deletions.append(Deletion(child, first, last, self.epoch))
+
+    def slices(self) -> Slices:
+        """The rows as they stand."""
+        self.seal()
+        return Slices(tuple(self.runs), self.empty)
+
+    def seal(self) -> None:
+        """Turn the tail into a run: older rows of its keys give way."""
+        if not self._tail:
+            return
+        child = np.concatenate([part[0] for part in self._tail])
+        data = pl.concat([part[1] for part in self._tail])
+        names = {name for part in self._tail for name in part[2]}
+        absent = {
+            name: np.concatenate([p[2].get(name, np.zeros(len(p[0]), dtype=bool)) for p in self._tail])
+            for name in names
+        }
+        self._tail, self._tail_rows = [], 0
+        epoch = np.full(len(child), self.epoch, dtype=np.int32)
+        run, absent = write_run(child, data, absent, epoch, self.second)
+        run = self._supersede(run, absent)
+        self._grow(run)
+        self.runs.append(run)
+        self._merge()
+
+    def _supersede(self, new: Run, absent: dict[str, Bools]) -> Run:
+        """Kill the rows that ``new`` overwrites, fill its unnamed cells from them, flag what Delta may
+        hold."""
+        # a row newer than all of its table's rows cannot overwrite one: the usual case costs one comparison
+        known = np.flatnonzero(new.child < len(self._newest))
+        candidates = known[new.ts[known] <= self._newest[new.child[known]]]
+        replaces, data = new.replaces.copy(), new.data
+        if len(candidates):
+            for index, run in enumerate(self.runs):
+                here, there = run.matches(new, candidates, self.second)
+                if not len(here):
+                    continue
+                replaces[there] |= run.replaces[here] | (run.epoch[here] < self.epoch)
+                data = _take_over(data, absent, there, run.data, here)
+                self.runs[index] = run.without(here)
+            self.runs = [run for run in self.runs if run.count]
+        below = np.flatnonzero(new.ts < self.floor)
+        if len(below):
+            replaces[below] = True
+            data = self._take_stored(new, data, absent, below)
+        return replace(new, data=data, replaces=replaces)
+
+    def _take_stored(
+        self, new: Run, data: pl.DataFrame, absent: dict[str, Bools], below: Ints
+    ) -> pl.DataFrame:
+        partial = [i for i in below.tolist() if any(mask[i] for mask in absent.values())]
+        if not partial or self.fetch is None:
+            return data
+        wanted = np.array(partial, dtype=np.int64)
+        stored = self.fetch(new.child[wanted], new.ts[wanted])
+        if not len(stored):
+            return data
+        child = stored[CHILD].to_numpy().astype(np.int32, copy=False)
+        epoch = np.zeros(len(child), dtype=np.int32)
+        old, _ = write_run(child, stored.drop(CHILD), {}, epoch, self.second)
+        here, there = old.matches(new, wanted, self.second)
+        return _take_over(data, absent, there, old.data, here)
+
+    def _grow(self, run: Run) -> None:
+        size = int(run.child.max()) + 1 if len(run) else 0
+        if size > len(self._newest):
+            grown = np.full(max(size, 2 * len(self._newest)), LOWEST, dtype=np.int64)
+            grown[: len(self._newest)] = self._newest
+            self._newest = grown
+        np.maximum.at(self._newest, run.child, run.ts)
+
+    def _merge(self) -> None:
+        """Merge the youngest runs while there are WIDTH of about one size."""
+        while len(self.runs) >= WIDTH:
+            young = self.runs[-WIDTH:]
+            if len(young[0]) > WIDTH * sum(len(run) for run in young[1:]) or len(young[0]) > LARGEST:
+                return
+            self.runs[-WIDTH:] = [concat(young)]
+
+    def begin_flush(self) -> Flush:
+        """All rows and deletions that Delta lacks; writes from here on belong to the next epoch."""
+        self.seal()
+        dirty = [run.take(np.flatnonzero(_dirty(run, self.flushed))) for run in self.runs]
+        whole = concat([run for run in dirty if len(run)] or [self._no_run()])
+        changed = whole.replaces
+        flush = Flush(
+            self.epoch, list(self._deletions),
+            whole.take(np.flatnonzero(~changed)), whole.take(np.flatnonzero(changed)),
+        )  # fmt: skip
+        self.epoch += 1
+        return flush
+
+    def _no_run(self) -> Run:
+        return Run(
+            np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64), self.empty,
+            np.empty(0, dtype=np.int32), np.empty(0, dtype=bool),
+        )  # fmt: skip
+
+    def end_flush(self, flush: Flush) -> None:
+        """Delta has committed the flush: its rows are clean."""
+        self.flushed = flush.epoch
+        self._deletions = [d for d in self._deletions if d.epoch > flush.epoch]
+        if self.floor > LOWEST:
+            self._drop_clean_below(self.floor)
+
+    def evict(self, floor: int) -> None:
+        """Keep only rows from ``floor`` on; rows below that Delta lacks stay until their flush."""
+        self.seal()
+        self.floor = max(self.floor, floor)
+        self._drop_clean_below(self.floor)
+
+    def _drop_clean_below(self, floor: int) -> None:
+        kept = []
+        for run in self.runs:
+            keep = (run.ts >= floor) | (run.epoch > self.flushed)
+            if run.live is not None:
+                keep &= run.live
+            kept.append(run if keep.all() else run.take(np.flatnonzero(keep)))
+        self.runs = [run for run in kept if len(run)]
+
+    def middle(self) -> int | None:
+        """A time about which half of the rows are newer."""
+        self.seal()
+        if not self.runs:
+            return None
+        return int(np.median(np.concatenate([run.ts[:: max(1, len(run) // 1000)] for run in self.runs])))
+
+
+def _dirty(run: Run, flushed: int) -> Bools:
+    dirty = run.epoch > flushed
+    return dirty if run.live is None else dirty & run.live
+
+
+def _take_over(
+    data: pl.DataFrame, absent: dict[str, Bools], there: Ints, stored: pl.DataFrame, here: Ints
+) -> pl.DataFrame:
+    """``data`` with the unnamed cells of its rows ``there`` taken from the stored rows ``here``."""
+    for name, mask in absent.items():
+        wanted = mask[there]
+        if wanted.any():
+            column = data[name].scatter(there[wanted], stored[name][here[wanted]])
+            data = data.with_columns(column.alias(name))
+            mask[there] = False
+    return data

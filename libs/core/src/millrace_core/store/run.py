@@ -1,0 +1,142 @@
+"""A run: rows of one table, sorted by (child, ts[, composite key]), at most one row per key, immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from millrace_core.store.search import Bools, Ints, bisect, expand, sort_order
+
+Children = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``data``: the table's columns (the first is the time) by row; ``child``: each row's table;
+    ``epoch``: the flush epoch in which it was written; ``replaces``: Delta may hold its key; ``live``: which
+    rows still count (None: all)."""
+
+    child: Children
+    ts: Ints
+    data: pl.DataFrame
+    epoch: npt.NDArray[np.int32]
+    replaces: Bools
+    live: Bools | None = None
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    @property
+    def count(self) -> int:
+        """Rows that count."""
+        return len(self.ts) if self.live is None else int(np.count_nonzero(self.live))
+
+    def without(self, positions: Ints) -> Run:
+        live = np.ones(len(self), dtype=bool) if self.live is None else self.live.copy()
+        live[positions] = False
+        return replace(self, live=live)
+
+    def take(self, positions: Ints) -> Run:
+        """The rows at these positions, dead or not, as a run (positions must ascend)."""
+        return Run(
+            self.child[positions], self.ts[positions], self.data[positions],
+            self.epoch[positions], self.replaces[positions],
+        )  # fmt: skip
+
+    def living(self) -> Run:
+        return self if self.live is None else self.take(np.flatnonzero(self.live))
+
+    def bounds(self, child: Children, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """For each query the positions [start, end) of that child's rows with ``low <= ts <= high``."""
+        starts = np.searchsorted(self.child, child, "left")
+        ends = np.searchsorted(self.child, child, "right")
+        first = bisect(self.ts, starts, ends, low, right=False)
+        return first, bisect(self.ts, first, ends, high, right=True)
+
+    def between(self, child: Children, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """Positions of live rows in the queries' ranges, and the query that each belongs to."""
+        positions, owner = expand(*self.bounds(child, low, high))
+        if self.live is None:
+            return positions, owner
+        keep = self.live[positions]
+        return positions[keep], owner[keep]
+
+    def within(self, low: int, high: int) -> Ints:
+        """Positions of live rows of all children with ``low <= ts <= high``."""
+        keep = (self.ts >= low) & (self.ts <= high)
+        return np.flatnonzero(keep if self.live is None else keep & self.live)
+
+    def matches(self, other: Run, candidates: Ints, second: str | None) -> tuple[Ints, Ints]:
+        """Pairs (position here, position in ``other``) of equal keys among ``other``'s ``candidates``."""
+        ts = other.ts[candidates]
+        positions, owner = self.between(other.child[candidates], ts, ts)
+        there = candidates[owner]
+        if second is None or not len(positions):
+            return positions, there
+        same = (self.data[second][positions]).eq_missing(other.data[second][there]).to_numpy()
+        return positions[same], there[same]
+
+
+def concat(runs: Sequence[Run]) -> Run:
+    """One run of the live rows of several runs that share no key."""
+    living = [run.living() for run in runs]
+    if len(living) == 1:
+        return living[0]
+    child = np.concatenate([run.child for run in living])
+    ts = np.concatenate([run.ts for run in living])
+    order = sort_order(child, ts)
+    return Run(
+        child[order], ts[order], pl.concat([run.data for run in living])[order],
+        np.concatenate([run.epoch for run in living])[order],
+        np.concatenate([run.replaces for run in living])[order],
+    )  # fmt: skip
+
+
+def write_run(
+    child: Children, data: pl.DataFrame, absent: dict[str, Bools], epoch: npt.NDArray[np.int32],
+    second: str | None,
+) -> tuple[Run, dict[str, Bools]]:  # fmt: skip
+    """Rows in the order of writing as a run: the last write of a key wins, cells it does not name
+    (``absent``) come from the write before. Also which cells are still not named."""
+    key = data.columns[0]
+    ts = data[key].to_numpy().astype(np.int64, copy=False)
+    if second is None:
+        order = sort_order(child, ts)
+    else:
+        frame = pl.DataFrame({"c": child, "t": ts, "s": data[second]})
+        order = frame.select(pl.arg_sort_by("c", "t", "s", maintain_order=True)).to_series().to_numpy()
+        order = order.astype(np.int64)
+    child, ts, data = child[order], ts[order], data[order]
+    absent = {name: mask[order] for name, mask in absent.items()}
+    last = _last_of_key(child, ts, data[second] if second else None)
+    if last.all():
+        return Run(child, ts, data, epoch[order], np.zeros(len(ts), dtype=bool)), absent
+    data, absent = _fill(data, absent, last)
+    keep = np.flatnonzero(last)
+    run = Run(child[keep], ts[keep], data[keep], epoch[order][keep], np.zeros(len(keep), dtype=bool))
+    return run, {name: mask[keep] for name, mask in absent.items()}
+
+
+def _last_of_key(child: Children, ts: Ints, second: pl.Series | None) -> Bools:
+    same = (child[1:] == child[:-1]) & (ts[1:] == ts[:-1])
+    if second is not None and len(ts) > 1:
+        same &= second[1:].eq_missing(second[:-1]).to_numpy()
+    return np.append(~same, True) if len(ts) else np.zeros(0, dtype=bool)
+
+
+def _fill(data: pl.DataFrame, absent: dict[str, Bools], last: Bools) -> tuple[pl.DataFrame, dict[str, Bools]]:
+    """Give each row's unnamed cells the value of the newest earlier write of the same key that names them."""
+    places = np.arange(len(last), dtype=np.int64)
+    begins = np.append(True, last[:-1])
+    first = np.maximum.accumulate(np.where(begins, places, 0))
+    filled, left = [], {}
+    for name, mask in absent.items():
+        source = np.maximum.accumulate(np.where(mask, -1, places))
+        known = source >= first
+        filled.append(data[name][np.where(known, source, places)].alias(name))
+        left[name] = ~known
+    return data.with_columns(filled), left

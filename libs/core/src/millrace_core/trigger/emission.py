@@ -1,0 +1,70 @@
+"""From occurrences to trigger events: which kinds a stream wants, in which order, under which ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from millrace_core.model.stream import StreamSpec
+from millrace_core.trigger.columns import Ints
+from millrace_core.trigger.windower import CLOSE, OPEN, Occurrences
+from millrace_core.wire.events import Cause, Group, Kind, TriggerEvent, trigger_id
+
+NS_PER_MS = 1_000_000
+_KINDS: dict[str, int] = {"WINDOW_OPEN": OPEN, "WINDOW_CLOSE": CLOSE}
+_NAMES: dict[int, Kind] = {OPEN: "OPEN", CLOSE: "CLOSE"}
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """What a stream tells: kinds of EVENT_TYPE and of NOTIFY's ON (either may need an event)."""
+
+    stream: int
+    kinds: frozenset[int]
+
+    @staticmethod
+    def of(spec: StreamSpec) -> Emission:
+        wanted = spec.options.event_types + (spec.notify.events if spec.notify else ())
+        return Emission(spec.uid, frozenset(_KINDS[kind] for kind in wanted if kind in _KINDS))
+
+    def arrange(self, found: Occurrences) -> Occurrences:
+        """The wanted ones: groups in order, within a group by what caused them, then by their instant.
+
+        A window that several late rows of the batch touched is recalculated once, after the last of them.
+        """
+        if not len(found):
+            return found
+        found = found.take(np.isin(found.kind, list(self.kinds)))
+        instant = np.where(found.kind == OPEN, found.start, found.end)
+        found = found.take(np.lexsort((found.kind, instant, found.step, found.group)))
+        if not found.recalc.any():
+            return found
+        order = np.lexsort((found.step, found.kind, found.start, found.group, found.recalc))
+        next_ = found.take(order)
+        repeated = np.zeros(len(found), dtype=bool)
+        repeated[order[:-1]] = (
+            next_.recalc[:-1]
+            & next_.recalc[1:]
+            & (next_.group[1:] == next_.group[:-1])
+            & (next_.start[1:] == next_.start[:-1])
+            & (next_.kind[1:] == next_.kind[:-1])
+        )
+        return found.take(~repeated)
+
+    def events(
+        self, found: Occurrences, group: Callable[[int], Group], written: Sequence[int] | Ints
+    ) -> list[TriggerEvent]:
+        """Events of arranged occurrences. ``written[step]``: Kafka's timestamp (ms) of a step's cause."""
+        events: list[TriggerEvent] = []
+        last, current = -1, Group(0, (), None)
+        times = np.asarray(written, dtype=np.int64)[found.step] * NS_PER_MS
+        arrays = (found.group, found.kind, found.recalc, found.start, found.end, found.rownum, times)
+        for index, kind, recalc, start, end, rownum, time in zip(*(a.tolist() for a in arrays), strict=True):
+            if index != last:
+                last, current = index, group(index)
+            id_ = trigger_id(self.stream, current.id, start)
+            cause: Cause = "RECALC" if recalc else "LIVE"
+            events.append(TriggerEvent(id_, _NAMES[kind], cause, current, start, end, rownum, time))
+        return events

@@ -1,0 +1,72 @@
+"""What a slot knows of the child tables of a super table: who lives, which incarnation, which tags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millrace_core.model.schema import Child, Table, child_uid
+from millrace_core.wire.rows import Drop, Operation, Register
+
+
+class Family:
+    """The children whose messages come to this slot.
+
+    Tags are kept where a stream groups by them (``keep_tags``), or where the gateway told them. Children that
+    were never dropped have incarnation 0, and need no entry: who knows the name knows the uid (model.schema).
+    """
+
+    def __init__(self) -> None:
+        self.keep_tags = False
+        self.tags: dict[bytes, tuple[Any, ...]] = {}
+        self.incarnations: dict[bytes, int] = {}
+        self.dropped: set[bytes] = set()
+
+    def know(self, child: Child) -> None:
+        """A child that existed when a stream was defined."""
+        name = child.name.encode()
+        self.dropped.discard(name)
+        if child.incarnation:
+            self.incarnations[name] = child.incarnation
+        self.tags[name] = tuple(child.tags)
+
+    def apply(self, name: bytes, operation: Operation, table: Table) -> bool:
+        """Take in an operation; True if the child that had the name is no more.
+
+        A producer that writes rows with tags knows no incarnation and leaves it 0: after a drop it means the
+        next one.
+        """
+        if isinstance(operation, Drop):
+            self.tags.pop(name, None)
+            known = name not in self.dropped
+            self.dropped.add(name)
+            return known
+        if not isinstance(operation, Register):
+            return False
+        current = self.incarnations.get(name, 0)
+        ended = False
+        if operation.incarnation > current:
+            ended = name not in self.dropped
+            self.incarnations[name] = operation.incarnation
+        elif name in self.dropped and not operation.incarnation:
+            self.incarnations[name] = current + 1
+        elif name not in self.dropped and (name in self.tags or not self.keep_tags):
+            return False
+        self.dropped.discard(name)
+        if self.keep_tags:
+            self.tags[name] = tuple(operation.tags.get(tag.name) for tag in table.tags)
+        return ended
+
+    def uid(self, db: str, name: bytes) -> int:
+        return child_uid(db, name.decode(), self.incarnations.get(name, 0))
+
+    def dump(self) -> list[Any]:
+        names, tags = list(self.tags), list(self.tags.values())
+        return [self.keep_tags, names, tags, self.incarnations, sorted(self.dropped)]
+
+    @staticmethod
+    def load(data: list[Any]) -> Family:
+        family = Family()
+        family.keep_tags, names, tags, family.incarnations, dropped = data
+        family.tags = dict(zip(names, map(tuple, tags), strict=True))
+        family.dropped = set(dropped)
+        return family

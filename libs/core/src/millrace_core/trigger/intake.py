@@ -1,0 +1,129 @@
+"""From messages to rows: what a batch holds, and the rows of one table's messages in the order of judging."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from millrace_core.model.schema import Table
+from millrace_core.trigger.columns import Array, Ints
+from millrace_core.trigger.watermark import Arrivals
+from millrace_core.wire.rows import Operation, RowDecoder
+
+
+@dataclass(slots=True)
+class Messages:
+    """Kafka messages as columns; ``timestamp`` in ms."""
+
+    topic: list[str]
+    partition: Ints
+    offset: Ints
+    timestamp: Ints
+    key: list[bytes | None]
+    value: list[bytes | None]
+
+    @staticmethod
+    def of(records: Sequence[tuple[str, int, int, int, bytes | None, bytes | None]]) -> Messages:
+        """From (topic, partition, offset, timestamp, key, value) tuples."""
+        partition, offset, timestamp = (
+            np.array([record[i] for record in records], dtype=np.int64) for i in (1, 2, 3)
+        )
+        topic = [record[0] for record in records]
+        return Messages(
+            topic,
+            partition,
+            offset,
+            timestamp,
+            [record[4] for record in records],
+            [record[5] for record in records],
+        )
+
+    def __len__(self) -> int:
+        return len(self.topic)
+
+    def take(self, index: Ints) -> Messages:
+        places = index.tolist()
+        return Messages(
+            [self.topic[i] for i in places],
+            self.partition[index],
+            self.offset[index],
+            self.timestamp[index],
+            [self.key[i] for i in places],
+            [self.value[i] for i in places],
+        )
+
+    def by_topic(self) -> dict[str, Messages]:
+        """The messages of each topic, by (partition, offset)."""
+        if self.topic and self.topic.count(self.topic[0]) == len(self.topic):
+            return {self.topic[0]: self.ordered()}
+        places: dict[str, list[int]] = {}
+        for place, topic in enumerate(self.topic):
+            places.setdefault(topic, []).append(place)
+        return {topic: self.take(np.array(places[topic])).ordered() for topic in sorted(places)}
+
+    def ordered(self) -> Messages:
+        partition, offset = self.partition, self.offset
+        same = partition[1:] == partition[:-1]
+        if ((partition[1:] > partition[:-1]) | (same & (offset[1:] > offset[:-1]))).all():
+            return self
+        return self.take(np.lexsort((offset, partition)))
+
+
+@dataclass(slots=True)
+class TableRows:
+    """Rows of some messages of one table. ``ts`` ascends within each message (the last of equal times only).
+
+    ``message``: index of each row's message, ascending; ``bad``: messages that could not be decoded.
+    """
+
+    ts: Ints
+    message: Ints
+    columns: dict[str, Array]
+    operations: list[tuple[int, Operation]] = field(default_factory=list)
+    bad: list[int] = field(default_factory=list)
+
+
+@lru_cache(maxsize=1024)
+def _decoder(table: Table) -> RowDecoder:
+    return RowDecoder(table)
+
+
+def read(table: Table, values: Sequence[bytes | None], columns: frozenset[str]) -> TableRows:
+    """Decode messages of a table; ``columns``: those that triggers read, besides the time."""
+    decoded = _decoder(table).decode([value if value is not None else b"" for value in values])
+    ts = decoded.frame[table.key.name].to_numpy()
+    message = decoded.message.astype(np.int64)
+    cells: dict[str, Array] = {name: decoded.frame[name].to_numpy() for name in sorted(columns)}
+    bad = [item.index for item in decoded.bad]
+    same = message[1:] == message[:-1]
+    if (same & (ts[1:] <= ts[:-1])).any():
+        order = np.lexsort((ts, message))
+        ts, message = ts[order], message[order]
+        if not any(column.composite_key for column in table.columns):
+            last = np.append((ts[1:] != ts[:-1]) | (message[1:] != message[:-1]), True)
+            order, ts, message = order[last], ts[last], message[last]
+        cells = {name: values_[order] for name, values_ in cells.items()}
+    return TableRows(ts, message, cells, decoded.operations, bad)
+
+
+def arrivals(rows: TableRows, group: Ints, columns: Sequence[str]) -> tuple[Arrivals, Ints]:
+    """Rows sorted by group, in order of arrival within; and the message of each.
+
+    ``group[m]``: the group of message ``m``, -1 for messages that do not take part.
+    """
+    owner = group[rows.message]
+    wanted = owner >= 0
+    if wanted.all() and (owner[1:] >= owner[:-1]).all():
+        return Arrivals(owner, rows.ts, {name: rows.columns[name] for name in columns}), rows.message
+    # sorting messages is cheaper than sorting rows
+    count = np.bincount(rows.message, minlength=len(group))
+    begin = np.cumsum(count) - count
+    messages = np.argsort(group, kind="stable")
+    messages = messages[(group[messages] >= 0) & (count[messages] > 0)]
+    sizes = count[messages]
+    index = np.arange(int(sizes.sum())) + np.repeat(begin[messages] - (np.cumsum(sizes) - sizes), sizes)
+    cells = {name: rows.columns[name][index] for name in columns}
+    return Arrivals(owner[index], rows.ts[index], cells), rows.message[index]

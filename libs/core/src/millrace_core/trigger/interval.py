@@ -1,0 +1,250 @@
+"""INTERVAL: windows of fixed length at fixed distances, empty ones included (seed 000; SEMANTICS, "Windows").
+
+A window ``[start, end)`` opens with the first row judged in it and closes when T >= end. From the first row
+of a group on every window closes, empty ones too (an empty one opens with its closing). A late row changes
+the windows still open, and closed ones are recalculated.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from millrace_core.trigger.columns import OWNER, Columns, Ints, Table, take
+from millrace_core.trigger.grid import Grid
+from millrace_core.trigger.watermark import Bools, Judged, Moves
+from millrace_core.trigger.windower import CLOSE, OPEN, Occurrence, Occurrences, Row, Windower
+
+MOST_EMPTY = 100_000
+"""Empty windows further back than this many windows from where one move of T ends are left out, and counted:
+one row with a wild time (years ahead) must not fire billions of empty windows."""
+
+
+class OpenWindow(msgspec.Struct, array_like=True):
+    """A window with rows; ``unsure``: ``rows`` may count one row twice."""
+
+    window: int
+    rows: int
+    unsure: int
+
+
+class IntervalMemory(msgspec.Struct, array_like=True):
+    """The windows of a group that have rows and are open, in order."""
+
+    open: list[OpenWindow] = []
+
+
+@dataclass(slots=True)
+class _Windows:
+    """Windows that got rows: in a batch, or before it (``step`` -1); one entry or more for each."""
+
+    group: Ints
+    window: Ints
+    step: Ints
+    rows: Ints
+    unsure: Ints
+
+
+class IntervalWindower(Windower):
+    """Windows of a :class:`Grid`."""
+
+    memory = IntervalMemory
+
+    def __init__(self, grid: Grid, empty: bool = True, most_empty: int = MOST_EMPTY) -> None:
+        """``empty``: windows without rows fire too (IGNORE_NODATA_TRIGGER switches that off)."""
+        self.grid = grid
+        self.empty = empty
+        self.most_empty = most_empty
+
+    # ------------------------------------------------------------------ the definition, group by group
+
+    def on_row(self, memory: IntervalMemory, row: Row) -> Iterator[Occurrence]:
+        for window in range(self.grid.unclosed(row.ts), self.grid.last(row.ts) + 1):
+            yield from self._add(memory, window, row.unsure)
+
+    def on_late(self, memory: IntervalMemory, row: Row, before: int) -> Iterator[Occurrence]:
+        closed = self.grid.unclosed(before)
+        for window in range(self.grid.unclosed(row.ts), self.grid.last(row.ts) + 1):
+            if window >= closed:
+                yield from self._add(memory, window, row.unsure)
+            else:
+                yield self._occur(OPEN, window, -1, recalc=True)
+                yield self._occur(CLOSE, window, -1, recalc=True)
+
+    def on_time(self, memory: IntervalMemory, before: int, now: int) -> Iterator[Occurrence]:
+        first, end = self.grid.unclosed(before), self.grid.unclosed(now)
+        closing = [open_ for open_ in memory.open if open_.window < end]
+        memory.open = memory.open[len(closing) :]
+        for open_ in closing:
+            yield self._occur(CLOSE, open_.window, -1 if open_.unsure else open_.rows)
+        if self.empty:
+            full = {open_.window for open_ in closing}
+            for window in range(max(first, end - self.most_empty), end):
+                if window not in full:
+                    yield self._occur(OPEN, window, 0)
+                    yield self._occur(CLOSE, window, 0)
+
+    def skipped(self, memory: IntervalMemory, before: int, now: int) -> int:
+        """Empty windows that this move of T leaves out."""
+        first, end = self.grid.unclosed(before), self.grid.unclosed(now) - self.most_empty
+        if not self.empty or end <= first:
+            return 0
+        return end - first - sum(open_.window < end for open_ in memory.open)
+
+    def _add(self, memory: IntervalMemory, window: int, unsure: bool) -> Iterator[Occurrence]:
+        place = bisect_left(memory.open, window, key=lambda open_: open_.window)
+        if place < len(memory.open) and memory.open[place].window == window:
+            found = memory.open[place]
+            found.rows += 1
+            found.unsure |= unsure
+            return
+        memory.open = [*memory.open[:place], OpenWindow(window, 1, int(unsure)), *memory.open[place:]]
+        yield self._occur(OPEN, window, 1)
+
+    def _occur(self, kind: int, window: int, rownum: int, recalc: bool = False) -> Occurrence:
+        start = self.grid.start(window)
+        return Occurrence(kind, start, start + self.grid.interval, rownum, recalc)
+
+    # ------------------------------------------------------------------ the same over arrays
+
+    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
+        touched = np.zeros(memory.count, dtype=bool)
+        touched[judged.group] = True
+        touched[judged.moves.group] = True
+        open_ = memory.lists["open"]
+        before = take(open_, touched[open_[OWNER]])
+        parts = [
+            _Windows(
+                before[OWNER],
+                before["window"],
+                np.full(len(before[OWNER]), -1),
+                before["rows"],
+                before["unsure"],
+            )
+        ]
+        found: list[Occurrences] = []
+        first, last = self.grid.unclosed(judged.ts), self.grid.last(judged.ts)
+        for back in range(self.grid.overlap):
+            window = last - back
+            inside = window >= first
+            if judged.late.any():
+                gone = inside & judged.late & (window < self.grid.unclosed(judged.before))
+                found += self._again(judged.group[gone], window[gone], judged.step[gone])
+                inside &= ~gone
+            parts.append(_runs(judged, window, inside))
+        windows = _merge(parts)
+        fresh = windows.step >= 0
+        found.append(
+            self._occurrences(OPEN, windows.group[fresh], windows.window[fresh], windows.step[fresh], 1)
+        )
+        closed = self._close(memory.count, windows, judged.moves, found)
+        memory.replace("open", np.flatnonzero(touched), _as_table(windows, ~closed))
+        return Occurrences.join(found)
+
+    def _close(self, groups: int, windows: _Windows, moves: Moves, found: list[Occurrences]) -> Bools:
+        """Which of the windows close; their closings, and those of empty ones, are added to ``found``.
+
+        All windows that the moves close, group after group, are numbered: a window's number says which move
+        closed it without a search through windows (there may be very many).
+        """
+        first, end = self.grid.unclosed(moves.before), self.grid.unclosed(moves.now)
+        some = end > first
+        if not some.any():
+            return np.zeros(len(windows.group), dtype=bool)
+        group, step, first, end = moves.group[some], moves.step[some], first[some], end[some]
+        upto = np.cumsum(end - first)
+        heads = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        tails = np.append(heads[1:], len(group)) - 1
+        low, number = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)
+        high = np.full(groups, np.iinfo(np.int64).min)
+        low[group[heads]], high[group[heads]] = first[heads], end[tails]
+        number[group[heads]] = (upto - (end - first))[heads]
+        closing = windows.window < high[windows.group]
+        owner, window = windows.group[closing], windows.window[closing]
+        place = number[owner] + window - low[owner]
+        move = np.searchsorted(upto, place, side="right")
+        rownum = np.where(windows.unsure[closing] > 0, -1, windows.rows[closing])
+        found.append(self._occurrences(CLOSE, owner, window, step[move], rownum))
+        if self.empty and int(upto[-1]) > len(window):
+            found += self._empty((group, step, first, end), move, window)
+        return closing
+
+    def _empty(
+        self, moves: tuple[Ints, Ints, Ints, Ints], move: Ints, window: Ints
+    ) -> tuple[Occurrences, Occurrences]:
+        """Opening and closing of the windows that moves (group, step, first, end) close without rows.
+
+        ``window[i]``, closed by move ``move[i]``, has rows.
+        """
+        group, step, first, end = moves
+        begin = np.maximum(first, end - self.most_empty)
+        count = end - begin
+        offset = np.cumsum(count) - count
+        full = np.zeros(int(count.sum()), dtype=bool)
+        fires = window >= begin[move]
+        full[(offset[move] + window - begin[move])[fires]] = True
+        by = np.repeat(np.arange(len(group)), count)[~full]
+        windows = (np.arange(len(full)) - np.repeat(offset - begin, count))[~full]
+        opened = self._occurrences(OPEN, group[by], windows, step[by], 0)
+        closed = self._occurrences(CLOSE, group[by], windows, step[by], 0)
+        closed.skipped = int((begin - first).sum()) - int((~fires).sum())
+        return opened, closed
+
+    def _again(self, group: Ints, window: Ints, step: Ints) -> tuple[Occurrences, Occurrences]:
+        return (
+            self._occurrences(OPEN, group, window, step, -1, recalc=True),
+            self._occurrences(CLOSE, group, window, step, -1, recalc=True),
+        )
+
+    def _occurrences(
+        self, kind: int, group: Ints, window: Ints, step: Ints, rownum: int | Ints, recalc: bool = False
+    ) -> Occurrences:
+        start = self.grid.start(window)
+        rows = rownum if isinstance(rownum, np.ndarray) else np.full(len(group), rownum)
+        return Occurrences(
+            group, step, np.full(len(group), kind), start, start + self.grid.interval, rows,
+            np.full(len(group), recalc),
+        )  # fmt: skip
+
+
+def _runs(judged: Judged, window: Ints, inside: Bools) -> _Windows:
+    """Rows that follow each other in one window, counted."""
+    whole = inside.all()
+    group, step = (judged.group, judged.step) if whole else (judged.group[inside], judged.step[inside])
+    unsure = judged.unsure if whole else judged.unsure[inside]
+    window = window if whole else window[inside]
+    if not len(group):
+        return _Windows(group, window, step, group, group)
+    heads = np.flatnonzero(np.append(True, (group[1:] != group[:-1]) | (window[1:] != window[:-1])))
+    rows = np.diff(np.append(heads, len(group)))
+    repeated = np.logical_or.reduceat(unsure, heads).astype(np.int64)
+    return _Windows(group[heads], window[heads], step[heads], rows, repeated)
+
+
+def _merge(parts: list[_Windows]) -> _Windows:
+    """One entry for each window; its step is its first."""
+    group, window, step, rows, unsure = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("group", "window", "step", "rows", "unsure")
+    )
+    if not len(group):
+        return _Windows(group, window, step, rows, unsure)
+    order = np.lexsort((step, window, group))
+    group, window = group[order], window[order]
+    heads = np.flatnonzero(np.append(True, (group[1:] != group[:-1]) | (window[1:] != window[:-1])))
+    rows = np.add.reduceat(rows[order], heads)
+    unsure = np.maximum.reduceat(unsure[order], heads)
+    return _Windows(group[heads], window[heads], step[order][heads], rows, unsure)
+
+
+def _as_table(windows: _Windows, which: Bools) -> Table:
+    return {
+        OWNER: windows.group[which],
+        "window": windows.window[which],
+        "rows": windows.rows[which],
+        "unsure": windows.unsure[which],
+    }

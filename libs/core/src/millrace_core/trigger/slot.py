@@ -1,0 +1,270 @@
+"""A slot: a fixed share of all tables and groups, and everything that triggers in it.
+
+:meth:`Slot.on_batch` takes what reached the slot in one micro-batch and says what to send. It is a pure
+function of the slot's state and the batch, so that a batch that runs again says the same again, with the same
+numbers and ids. Within a batch control records go first, then the messages of the WAL topics by (topic,
+partition, offset), then regrouped rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from millrace_core.errors import MillraceError
+from millrace_core.model.schema import Table
+from millrace_core.model.stream import StreamSpec
+from millrace_core.trigger.definition import compiled, essence
+from millrace_core.trigger.family import Family
+from millrace_core.trigger.intake import Messages, read
+from millrace_core.trigger.stream import Life, Output, Stream
+from millrace_core.wire import control, regroup, status
+from millrace_core.wire.control import Offsets
+from millrace_core.wire.rows import OPERATION_MARK, Operation
+from millrace_core.wire.topics import CONTROL, REGROUP, STATUS, WAL_PREFIX, wal_topic
+
+SERVICE = "trigger-svc"
+VERSION = 1
+
+
+class Slot:
+    """``number`` of ``slots``. ``control``: offset of the last control record in force, -1 before any."""
+
+    def __init__(self, number: int, slots: int) -> None:
+        self.number = number
+        self.slots = slots
+        self.control = -1
+        self.streams: dict[int, Stream] = {}
+        self.failed: dict[int, str] = {}
+        self.families: dict[str, Family] = {}
+        self.seen: dict[str, Offsets] = {}
+
+    # ------------------------------------------------------------------ state as bytes
+
+    def snapshot(self) -> bytes:
+        """The state, to be kept until the next batch; a version byte, then msgpack."""
+        families = {topic: family.dump() for topic, family in self.families.items()}
+        streams = [stream.dump() for stream in self.streams.values()]
+        state = [self.number, self.slots, self.control, self.failed, families, self.seen, streams]
+        return bytes([VERSION]) + msgspec.msgpack.encode(state)
+
+    @staticmethod
+    def restore(blob: bytes) -> Slot:
+        """The inverse of :meth:`snapshot`.
+
+        :raises ValueError: if the state was written by a newer version.
+        """
+        if blob[0] > VERSION:
+            raise ValueError(f"slot state of version {blob[0]}, this is version {VERSION}")
+        state: list[Any] = msgspec.msgpack.decode(memoryview(blob)[1:])
+        slot = Slot(state[0], state[1])
+        slot.control, slot.failed = state[2], state[3]
+        slot.families = {topic: Family.load(family) for topic, family in state[4].items()}
+        slot.seen = state[5]
+        for data in state[6]:
+            stream = Stream.load(data, slot.number)
+            slot.streams[stream.uid] = stream
+        return slot
+
+    # ------------------------------------------------------------------ a batch
+
+    def on_batch(self, messages: Messages) -> list[Output]:
+        """Take in the messages of one micro-batch; what to send, in order."""
+        out: list[Output] = []
+        topics = messages.by_topic()
+        if CONTROL.name in topics:
+            self._on_control(topics[CONTROL.name], out)
+        for topic, mine in topics.items():
+            if topic.startswith(WAL_PREFIX):
+                self._on_wal(topic, mine, out)
+        if REGROUP.name in topics:
+            self._on_regrouped(topics[REGROUP.name], out)
+        for stream in self.streams.values():
+            stream.sweep()
+            totals = stream.news()
+            if totals is not None:
+                self._tell(status.Counters(SERVICE, stream.uid, self.number, totals), out)
+        return out
+
+    def _tell(self, news: status.AnyStatus, out: list[Output]) -> None:
+        out.append((STATUS.name, status.key(news), status.encode(news)))
+
+    # ------------------------------------------------------------------ control
+
+    def _on_control(self, messages: Messages, out: list[Output]) -> None:
+        before = self.control
+        for offset, value in zip(messages.offset.tolist(), messages.value, strict=True):
+            if offset > self.control and value is not None:
+                self._apply(control.decode_control(value), out)
+                self.control = offset
+        if self.number == 0 and self.control > before:
+            self._tell(status.Applied(self.control), out)
+
+    def _apply(self, record: control.AnyControl, out: list[Output]) -> None:
+        match record:
+            case control.DefineStream(spec=spec, live_from=live_from, epoch=epoch):
+                self._define(spec, live_from, epoch, out)
+            case control.StopStream(uid=uid) if uid in self.streams:
+                self.streams[uid].life.running = False
+            case control.StartStream(uid=uid, live_from=live_from, epoch=epoch) if uid in self.streams:
+                life = self.streams[uid].life
+                life.running, life.live_from, life.epoch = True, live_from, epoch
+            case control.DropStream(uid=uid):
+                self.failed.pop(uid, None)
+                if uid in self.streams:
+                    self._forget_tags(self.streams.pop(uid).definition.topic)
+            case control.ChangeTable(table=table):
+                self._change(table)
+            case control.DropTable(uid=uid, topic=topic):
+                self._drop_table(uid, topic)
+            case control.KnowChildren(slot=slot, children=children) if slot == self.number:
+                for child in children:
+                    self._family(wal_topic(child.db, child.table)).know(child)
+            case _:
+                pass  # about a stream that is not here, or another slot's children
+
+    def _define(self, spec: StreamSpec, live_from: Offsets, epoch: int, out: list[Output]) -> None:
+        definition = essence(spec)
+        try:
+            meaning = compiled(definition)
+        except MillraceError as error:
+            self.failed[spec.uid] = error.message
+            self.streams.pop(spec.uid, None)
+            if self.number == 0:
+                self._tell(status.StreamFailure(spec.uid, error.message), out)
+            return
+        if self.failed.pop(spec.uid, "") and self.number == 0:
+            self._tell(status.StreamFailure(spec.uid, ""), out)
+        if meaning.reads_tags:
+            self._family(meaning.topic).keep_tags = True
+        known = self.streams.get(spec.uid)
+        if known is not None and known.definition.table.uid == meaning.table.uid:
+            known.redefine(definition)
+            life = known.life
+            life.running, life.live_from, life.epoch = True, live_from, epoch
+        elif meaning.concerns(self.number, self.slots):
+            self.streams[spec.uid] = Stream(Life(definition, epoch, live_from), self.number)
+
+    def _change(self, table: Table) -> None:
+        for stream in self.streams.values():
+            spec = stream.definition.spec
+            if spec.source is not None and spec.source.table.uid == table.uid:
+                source = msgspec.structs.replace(spec.source, table=table)
+                stream.redefine(essence(msgspec.structs.replace(spec, source=source)))
+
+    def _drop_table(self, uid: int, topic: str) -> None:
+        self.seen.pop(topic, None)
+        self.families.pop(topic, None)
+        for stream in self.streams.values():
+            if stream.definition.table.uid == uid:
+                stream.lose_table()
+
+    def _forget_tags(self, topic: str) -> None:
+        """Tags that no stream groups by any more are not kept."""
+        mine = [stream for stream in self.streams.values() if stream.definition.topic == topic]
+        if topic in self.families and not any(stream.definition.reads_tags for stream in mine):
+            self.families[topic].keep_tags = False
+            self.families[topic].tags.clear()
+
+    def _family(self, topic: str) -> Family:
+        return self.families.setdefault(topic, Family())
+
+    # ------------------------------------------------------------------ rows of tables
+
+    def _on_wal(self, topic: str, messages: Messages, out: list[Output]) -> None:
+        streams = [
+            stream
+            for stream in self.streams.values()
+            if stream.definition.topic == topic and not stream.life.gone
+        ]
+        if not streams:
+            return
+        live = [stream for stream in streams if stream.live]
+        wanted = {stream.uid: stream.wants(messages) for stream in live}
+        needed = _with_operations(streams, messages, list(wanted.values()))
+        if live:
+            seen = self.seen.setdefault(topic, {})
+            for partition in np.unique(messages.partition).tolist():
+                last = int(messages.offset[messages.partition == partition].max())
+                seen[partition] = max(last + 1, seen.get(partition, 0))
+        if not needed.any():
+            return
+        if not needed.all():
+            wanted = {uid: mask[needed] for uid, mask in wanted.items()}
+            messages = messages.take(np.flatnonzero(needed))
+        self._judge(topic, streams, wanted, messages, out)
+
+    def _judge(
+        self, topic: str, streams: list[Stream], wanted: dict[int, Any], messages: Messages, out: list[Output]
+    ) -> None:
+        table = streams[0].definition.table
+        live = [stream for stream in streams if stream.uid in wanted]
+        columns = frozenset(name for stream in live for name in stream.definition.windower.columns)
+        rows = read(table, messages.value, columns)
+        names = [key if key is not None else table.name.encode() for key in messages.key]
+        family = self._family(topic)
+        held = np.bincount(rows.message, minlength=len(messages))
+        takes = {uid: mask & (held > 0) for uid, mask in wanted.items()}
+        groups = _place(streams, takes, names, rows.operations, family, table)
+        for stream in live:
+            mask = wanted[stream.uid]
+            stream.count("undecodable", int(mask[rows.bad].sum()))
+            group = groups[stream.uid]
+            stream.count("unknown_table", int(held[takes[stream.uid] & (group < 0)].sum()))
+            out.extend(stream.judge_table(rows, group, messages, dict(self.seen[topic])))
+
+    # ------------------------------------------------------------------ regrouped rows
+
+    def _on_regrouped(self, messages: Messages, out: list[Output]) -> None:
+        received: dict[int, list[tuple[int, regroup.Regrouped]]] = {}
+        for partition, value in zip(messages.partition.tolist(), messages.value, strict=True):
+            if value is not None:
+                message = regroup.decode(value)
+                received.setdefault(message.stream, []).append((partition, message))
+        for uid in sorted(received):
+            stream = self.streams.get(uid)
+            if stream is not None and stream.live:
+                out.extend(stream.judge_regrouped(received[uid]))
+
+
+def _with_operations(streams: list[Stream], messages: Messages, wanted: list[Any]) -> Any:
+    """bool[messages]: the wanted ones, and those that say which children there are."""
+    needed = np.zeros(len(messages), dtype=bool)
+    for mask in wanted:
+        needed |= mask
+    singles = {stream.definition.single for stream in streams}
+    names = None if None in singles else {name.encode() for name in singles if name}
+    for place in np.flatnonzero(~needed).tolist():
+        if names is None or messages.key[place] in names:
+            value = messages.value[place] or b""
+            needed[place] = value[:1] == OPERATION_MARK or b'"tags"' in value
+    return needed
+
+
+def _place(
+    streams: list[Stream], takes: dict[int, Any], names: list[bytes], operations: list[tuple[int, Operation]],
+    family: Family, table: Table,
+) -> dict[int, Any]:  # fmt: skip
+    """Each live stream's group of each message that it takes, -1 for others and unknown tables.
+
+    Operations take effect between the messages that they lie between.
+    """
+    live = [(stream, takes[stream.uid].tolist(), list[int]()) for stream in streams if stream.uid in takes]
+
+    def place_until(end: int) -> None:
+        for stream, mine, places in live:
+            index = stream.places.index
+            begin = len(places)
+            for name, take in zip(names[begin:end], mine[begin:end], strict=True):
+                found = index.get(name) if take else -1
+                places.append(stream.place(name, family) if found is None else found)
+
+    for at, operation in operations:
+        place_until(at)
+        if family.apply(names[at], operation, table):
+            for stream in streams:
+                stream.places.end(names[at])
+    place_until(len(names))
+    return {stream.uid: np.array(places, dtype=np.int64) for stream, _, places in live}

@@ -1,0 +1,244 @@
+"""A stream in a slot: its life (running, stopped, epoch), its groups and their memories, its counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from millrace_core.model.schema import stable_hash
+from millrace_core.trigger.columns import Columns, Ints
+from millrace_core.trigger.definition import Definition, compiled
+from millrace_core.trigger.family import Family
+from millrace_core.trigger.groups import Groups
+from millrace_core.trigger.intake import Messages, TableRows, arrivals
+from millrace_core.trigger.watermark import Arrivals, ClockMemory
+from millrace_core.wire import events, regroup
+from millrace_core.wire.control import Offsets
+from millrace_core.wire.events import Group, TriggerBatch
+from millrace_core.wire.topics import REGROUP, TRIGGERS
+
+EVENTS_PER_BATCH = 2_000  # keeps a trigger message below a few hundred kB
+Output = tuple[str, bytes, bytes]
+"""A message to send: topic, key, value."""
+
+
+class Life(msgspec.Struct, array_like=True):
+    """What a stream in a slot is, apart from its groups; kept as it is.
+
+    ``number``, ``sent``: trigger batches and regrouped messages sent so far. ``received``: the last number of
+    regrouped messages, by partition of the regroup topic and sending slot. ``seen``: WAL offsets behind the
+    regrouped rows. ``totals``: what was dropped, by cause.
+    """
+
+    definition: bytes
+    epoch: int
+    live_from: Offsets
+    running: bool = True
+    gone: bool = False
+    number: int = 0
+    sent: int = 0
+    received: dict[int, dict[int, int]] = {}
+    seen: Offsets = {}
+    totals: dict[str, int] = {}
+
+
+class Stream:
+    """One stream in one slot."""
+
+    def __init__(self, life: Life, slot: int) -> None:
+        self.life = life
+        self.slot = slot
+        self.definition: Definition = compiled(life.definition)
+        self.groups = Groups()
+        self.passing = Groups()
+        """Tables of this batch whose rows are sent on."""
+        windower = self.definition.windower
+        self.clock = Columns(ClockMemory, windower.columns)
+        self.memory = Columns(windower.memory)
+        self._told = dict(life.totals)
+
+    @property
+    def uid(self) -> int:
+        return self.definition.spec.uid
+
+    @property
+    def live(self) -> bool:
+        """Whether rows trigger it. A stream whose trigger table was dropped stays, without any."""
+        return self.life.running and not self.life.gone
+
+    def redefine(self, definition: bytes) -> None:
+        """Go on with the same groups under another definition of the table."""
+        self.life.definition = definition
+        self.definition = compiled(definition)
+
+    def lose_table(self) -> None:
+        """The trigger table is gone, and its groups with it."""
+        windower = self.definition.windower
+        self.life.gone = True
+        self.groups = Groups()
+        self.clock, self.memory = Columns(ClockMemory, windower.columns), Columns(windower.memory)
+
+    # ------------------------------------------------------------------ rows of tables in this slot
+
+    def wants(self, messages: Messages) -> Any:
+        """bool[messages]: those that trigger this stream."""
+        begin = self.life.live_from
+        if len(messages) and messages.partition[0] == messages.partition[-1]:
+            mask = messages.offset >= begin.get(int(messages.partition[0]), 0)
+        else:
+            floor = [begin.get(partition, 0) for partition in messages.partition.tolist()]
+            mask = messages.offset >= np.array(floor, dtype=np.int64)
+        single = self.definition.single
+        if single is not None:
+            # a normal table's messages may come without a key
+            names = {single.encode()} | ({None} if self.definition.table.kind == "normal" else set())
+            mask &= np.fromiter((key in names for key in messages.key), dtype=bool, count=len(messages))
+        return mask
+
+    @property
+    def places(self) -> Groups:
+        """Where the rows of a table go."""
+        return self.groups if self.definition.home else self.passing
+
+    def place(self, name: bytes, family: Family) -> int:
+        """The group of a table's rows, made if need be; -1 if the table is not known."""
+        found = self.places.index.get(name)
+        if found is not None:
+            return found
+        spec, table = self.definition.spec, self.definition.table
+        try:
+            text = name.decode()
+        except UnicodeDecodeError:
+            return -1
+        normal = table.kind == "normal"
+        if name in family.dropped or (self.definition.reads_tags and name not in family.tags):
+            return -1
+        tags = {tag.name: i for i, tag in enumerate(table.tags)}
+        known = family.tags.get(name, ())
+        key = tuple(text if column == "tbname" else known[tags[column]] for column in spec.partition)
+        if not spec.partition:
+            id_ = 0
+        elif "tbname" in spec.partition:
+            id_ = table.uid if normal else family.uid(table.db, name)
+        else:
+            id_ = stable_hash(spec.uid, *key)
+        return self.places.add(name, id_, key, name if self.definition.home else None)
+
+    def judge_table(
+        self, rows: TableRows, group: Ints, messages: Messages, seen: Offsets
+    ) -> Iterator[Output]:
+        """Rows of the stream's tables: judged here, or sent on to their groups' slots."""
+        arrived, message = arrivals(rows, group, self.definition.windower.columns)
+        written = messages.timestamp[message]
+        if self.definition.home:
+            yield from self._judge(arrived, written, seen)
+        else:
+            yield from self._send_on(arrived, written, seen, messages, message)
+            self.passing = Groups()
+
+    def _send_on(
+        self, rows: Arrivals, written: Ints, seen: Offsets, messages: Messages, message: Ints
+    ) -> Iterator[Output]:
+        if not len(rows.group):
+            return
+        begins = np.flatnonzero(np.append(True, rows.group[1:] != rows.group[:-1])).tolist()
+        for begin, end in zip(begins, [*begins[1:], len(rows.group)], strict=True):
+            group = self.passing.get(int(rows.group[begin]))
+            name = messages.key[int(message[begin])] or b""
+            self.life.sent += 1
+            sent = regroup.Regrouped(
+                self.uid, self.life.epoch, self.slot, self.life.sent, group, name.decode(), seen,
+                int(written[begin:end].max()), rows.ts[begin:end].astype("<i8").tobytes(),
+            )  # fmt: skip
+            yield REGROUP.name, f"{self.uid}/{group.id}".encode(), regroup.encode(sent)
+
+    # ------------------------------------------------------------------ regrouped rows
+
+    def judge_regrouped(self, received: list[tuple[int, regroup.Regrouped]]) -> Iterator[Output]:
+        """Rows that other slots sent: (partition of the regroup topic, message), in order.
+
+        A message that was sent again after a restart has a number that was seen: within a partition of the
+        topic the numbers of one sender only grow. Tables reach a group in no promised order, so the rows of a
+        batch are put in the order of their times: the fewer are late.
+        """
+        fresh: list[regroup.Regrouped] = []
+        for partition, message in received:
+            numbers = self.life.received.setdefault(partition, {})
+            if message.number <= numbers.get(message.slot, 0):
+                continue
+            numbers[message.slot] = message.number
+            if message.epoch == self.life.epoch:
+                fresh.append(message)
+                for wal_partition, offset in message.seen.items():
+                    self.life.seen[wal_partition] = max(offset, self.life.seen.get(wal_partition, 0))
+        if not fresh:
+            return
+        parts = [np.frombuffer(message.ts, dtype="<i8") for message in fresh]
+        sizes = [len(part) for part in parts]
+        group = np.repeat([self._group(message.group) for message in fresh], sizes)
+        ts = np.concatenate(parts).astype(np.int64)
+        written = np.repeat([message.written for message in fresh], sizes)
+        order = np.lexsort((ts, group))
+        yield from self._judge(Arrivals(group[order], ts[order]), written[order], self.life.seen)
+
+    def _group(self, group: Group) -> int:
+        found = self.groups.index.get(group.id)
+        return self.groups.add(group.id, group.id, group.key, None) if found is None else found
+
+    # ------------------------------------------------------------------ both
+
+    def _judge(self, rows: Arrivals, written: Ints, seen: Offsets) -> Iterator[Output]:
+        definition, life = self.definition, self.life
+        self.clock.grow(len(self.groups))
+        self.memory.grow(len(self.groups))
+        judged = definition.clock.judge(self.clock, rows)
+        found = definition.windower.on_rows(self.memory, judged)
+        for cause, count in judged.dropped.items():
+            self.count(cause, count)
+        self.count("empty_windows", found.skipped)
+        found = definition.emission.arrange(found)
+        for begin in range(0, len(found), EVENTS_PER_BATCH):
+            part = found.take(np.arange(begin, min(begin + EVENTS_PER_BATCH, len(found))))
+            life.number += 1
+            batch = TriggerBatch(
+                self.uid, life.epoch, self.slot, life.number, seen,
+                definition.emission.events(part, self.groups.get, written),
+            )  # fmt: skip
+            yield TRIGGERS.name, f"{self.uid}/{self.slot}".encode(), events.encode(batch)
+
+    def count(self, cause: str, rows: int) -> None:
+        """Something was dropped."""
+        if rows:
+            self.life.totals[cause] = self.life.totals.get(cause, 0) + rows
+
+    def news(self) -> dict[str, int] | None:
+        """The totals, if they have changed since this was asked last."""
+        if self.life.totals == self._told:
+            return None
+        self._told = dict(self.life.totals)
+        return self._told
+
+    def sweep(self) -> None:
+        """Forget the groups that ended."""
+        count = len(self.groups)
+        kept = self.groups.sweep()
+        if kept is not None:
+            for columns in (self.clock, self.memory):
+                columns.grow(count)
+                columns.keep(kept)
+
+    def dump(self) -> list[Any]:
+        plain = self.definition.home and self.definition.spec.partition == ("tbname",)
+        return [self.life, self.groups.dump(plain), self.clock.dump(), self.memory.dump()]
+
+    @staticmethod
+    def load(data: list[Any], slot: int) -> Stream:
+        life, groups, clock, memory = data
+        stream = Stream(msgspec.convert(life, Life), slot)
+        stream.groups.load(groups, stream.definition.home)
+        stream.clock.load(clock)
+        stream.memory.load(memory)
+        return stream

@@ -1,0 +1,283 @@
+"""The clock of a group: event time, watermark, expiry; which rows are judged when, and which are disorder.
+
+T = newest event time seen - WATERMARK; it never goes back. A row with ts <= T is judged at once, a later one
+waits, sorted, until T reaches it. A row with ts <= T that comes when T had reached it before, in a group that
+has judged something, is *late*. All of it for many groups in one pass over arrays (SEMANTICS, "Time").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from millrace_core.model.schema import Table
+from millrace_core.model.stream import Options
+from millrace_core.timeline import ticks
+from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, take
+from millrace_core.trigger.columns import Table as Records
+
+Bools = npt.NDArray[np.bool_]
+NEVER = -(1 << 63)
+"""The newest time of a group that has seen no row."""
+RANGE = 1 << 62
+"""Times beyond +-RANGE cannot be judged (sums with durations would leave int64); such rows are counted."""
+
+
+class Waiting(msgspec.Struct, array_like=True):
+    """A row that waits for T."""
+
+    ts: int
+
+
+class ClockMemory(msgspec.Struct, array_like=True):
+    """``started``: whether the group has judged a row."""
+
+    newest: int = NEVER
+    started: int = 0
+    waiting: list[Waiting] = []
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """Rows in order of arrival within each group; ``group`` ascends. ``columns``: what the trigger reads."""
+
+    group: Ints
+    ts: Ints
+    columns: dict[str, Array] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Moves:
+    """T of a group moved from ``before`` to ``now`` at ``step``.
+
+    The first move of a group that had judged nothing is from its first judged row's time on.
+    """
+
+    group: Ints
+    step: Ints
+    before: Ints
+    now: Ints
+
+
+@dataclass(slots=True)
+class Judged:
+    """What became of a batch of rows. A *step* is the place of a row among the arrivals: what caused it.
+
+    Rows are sorted by (group, step, ts), moves by (group, step); at one step rows are judged first, then T
+    moves. ``late`` rows come with ``before``, T at their arrival. ``unsure``: the row may be another version
+    of one that was judged before. ``dropped``: rows that count for nothing, by cause.
+    """
+
+    group: Ints
+    ts: Ints
+    step: Ints
+    late: Bools
+    unsure: Bools
+    before: Ints
+    moves: Moves
+    columns: dict[str, Array] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Lengths in ticks. ``shared``: rows with equal times may be different rows (of several tables, or with a
+    composite key); otherwise a time that comes again is the same row, written again."""
+
+    watermark: int = 0
+    expired: int | None = None
+    ignore_disorder: bool = False
+    shared: bool = False
+
+    @staticmethod
+    def of(options: Options, table: Table, single: bool) -> Clock:
+        """:raises MillraceError: for a length that is no whole number of ticks, or of months or years."""
+        precision = table.precision
+        return Clock(
+            ticks(options.watermark, precision) if options.watermark else 0,
+            ticks(options.expired_time, precision) if options.expired_time else None,
+            options.ignore_disorder,
+            not single or any(column.composite_key for column in table.columns),
+        )
+
+    def judge(self, memory: Columns, rows: Arrivals) -> Judged:
+        """Take in rows: the memory moves on, and the rows that are judged now come out."""
+        group, ts = rows.group, rows.ts
+        step = np.arange(len(ts))
+        inside = (ts > -RANGE) & (ts < RANGE)
+        dropped: dict[str, int] = {}
+        if not inside.all():
+            dropped["out_of_range"] = int((~inside).sum())
+            group, ts, step = group[inside], ts[inside], step[inside]
+        if not len(ts):
+            return _nothing(dropped, rows)
+        first = _starts(group)
+        before, newest = _running_newest(ts, first, memory.ints["newest"][group[first]])
+        if self.expired is not None:
+            expired = (before != NEVER) & (ts < np.where(before == NEVER, 0, before) - self.expired)
+            if expired.any():
+                dropped["expired"] = int(expired.sum())
+                live = ~expired
+                group, ts, step = group[live], ts[live], step[live]
+                before, newest = before[live], newest[live]
+        if not len(ts):
+            return _nothing(dropped, rows)
+        columns = {name: values[step] for name, values in rows.columns.items()}
+        seen = before != NEVER
+        before_t = np.where(seen, before, self.watermark) - self.watermark
+        arrived = _Arrived(group, ts, step, seen, before_t, newest - self.watermark, columns)
+        judged = self._at_once(memory, arrived) if not self.watermark else self._by_turn(memory, arrived)
+        judged.dropped = dropped
+        ends = np.append(_starts(group)[1:], len(group)) - 1
+        memory.ints["newest"][group[ends]] = newest[ends]
+        memory.ints["started"][judged.group] = 1
+        return self._without_disorder(judged)
+
+    def _at_once(self, memory: Columns, rows: _Arrived) -> Judged:
+        """No watermark: every row is judged at its own step."""
+        late = rows.seen & (rows.ts <= rows.before)
+        moving = ~late
+        moves = Moves(
+            rows.group[moving],
+            rows.step[moving],
+            np.where(rows.seen, rows.before, rows.ts)[moving],
+            rows.now[moving],
+        )
+        return Judged(rows.group, rows.ts, rows.step, late, late, rows.before, moves, rows.columns)
+
+    def _by_turn(self, memory: Columns, rows: _Arrived) -> Judged:
+        """Rows wait until T reaches them."""
+        last = np.append(_starts(rows.group)[1:], len(rows.group)) - 1
+        touched, final = rows.group[last], rows.now[last]
+        early = rows.seen & (rows.ts <= rows.before)  # T was there first: judged at their own step
+        queue, again = self._queue(memory, touched, rows, ~early)
+        ready = queue["ts"] <= final[np.searchsorted(touched, queue[OWNER])]
+        memory.replace("waiting", touched, take(queue, ~ready))
+        out, again = take(queue, ready), again[ready]
+        reached = _first_reach(out[OWNER], out["ts"], rows.group, rows.now)
+        group = np.concatenate((out[OWNER], rows.group[early]))
+        step = np.concatenate((rows.step[reached], rows.step[early]))
+        ts = np.concatenate((out["ts"], rows.ts[early]))
+        before = np.concatenate((out["ts"], rows.before[early]))
+        late = np.concatenate((np.zeros(len(reached), dtype=bool), np.ones(int(early.sum()), dtype=bool)))
+        unsure = np.concatenate((again, late[len(reached) :]))
+        order = np.lexsort((ts, step, group))
+        group, step, ts, late = group[order], step[order], ts[order], late[order]
+        unsure, before = unsure[order], before[order]
+        columns = {
+            name: np.concatenate((out[name], values[early]))[order] for name, values in rows.columns.items()
+        }
+        moves = _first_moves(memory, rows, group, step, ts, late, unsure)
+        return Judged(group, ts, step, late, unsure, before, moves, columns)
+
+    def _queue(self, memory: Columns, touched: Ints, rows: _Arrived, timely: Bools) -> tuple[Records, Bools]:
+        """Rows that wait or have just come, sorted by (group, ts); and which repeat the time before them."""
+        waiting = memory.lists["waiting"]
+        mine = np.isin(waiting[OWNER], touched)
+        fresh: Records = {OWNER: rows.group[timely], "ts": rows.ts[timely]}
+        fresh |= {name: values[timely] for name, values in rows.columns.items()}
+        queue = {name: np.concatenate((waiting[name][mine], fresh[name])) for name in waiting}
+        queue = take(queue, np.lexsort((queue["ts"], queue[OWNER])))  # stable: the last of equal times last
+        repeats = np.zeros(len(queue["ts"]), dtype=bool)
+        repeats[1:] = (queue["ts"][1:] == queue["ts"][:-1]) & (queue[OWNER][1:] == queue[OWNER][:-1])
+        if self.shared or not repeats.any():
+            return queue, repeats
+        newest = np.append(~repeats[1:], True)
+        return take(queue, newest), np.zeros(int(newest.sum()), dtype=bool)
+
+    def _without_disorder(self, judged: Judged) -> Judged:
+        """IGNORE_DISORDER: late rows are dropped; one at T itself may be another row of a shared group."""
+        if not self.ignore_disorder or not judged.late.any():
+            return judged
+        gone = judged.late & ((judged.ts < judged.before) | (not self.shared))
+        judged.dropped["late"] = int(gone.sum())
+        keep = ~gone
+        for name in ("group", "ts", "step", "late", "unsure", "before"):
+            setattr(judged, name, getattr(judged, name)[keep])
+        judged.columns = {name: values[keep] for name, values in judged.columns.items()}
+        return judged
+
+
+@dataclass(slots=True)
+class _Arrived:
+    """Rows that take part; ``before``/``now``: T before and after each; ``seen``: there was one before."""
+
+    group: Ints
+    ts: Ints
+    step: Ints
+    seen: Bools
+    before: Ints
+    now: Ints
+    columns: dict[str, Array]
+
+
+def _nothing(dropped: dict[str, int], rows: Arrivals) -> Judged:
+    none, no = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
+    columns = {name: values[:0] for name, values in rows.columns.items()}
+    return Judged(none, none, none, no, no, none, Moves(none, none, none, none), columns, dropped)
+
+
+def _starts(group: Ints) -> Ints:
+    """Where each run of equal groups begins."""
+    return np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+
+
+def _running_newest(ts: Ints, first: Ints, known: Ints) -> tuple[Ints, Ints]:
+    """Newest time before and after each row, per group; ``first``: where groups begin."""
+    newest = ts.copy()
+    newest[first] = np.maximum(newest[first], known)
+    falling = newest[1:] < newest[:-1]
+    falling[first[1:] - 1] = False
+    if falling.any():
+        # only groups that have disorder pay for it
+        ends = np.append(first[1:], len(ts))
+        for segment in np.unique(np.searchsorted(first, np.flatnonzero(falling), side="right") - 1):
+            part = newest[first[segment] : ends[segment]]
+            np.maximum.accumulate(part, out=part)
+    before = np.empty_like(newest)
+    before[1:] = newest[:-1]
+    before[first] = known
+    return before, newest
+
+
+def _first_reach(group: Ints, value: Ints, groups: Ints, values: Ints) -> Ints:
+    """For each (group, value): the first place of (groups, values) that is of the group and not less.
+
+    ``groups`` and, within a group, ``values`` ascend; there is such a place for each.
+    """
+    both = np.concatenate((group, groups)), np.concatenate((value, values))
+    is_target = np.repeat((0, 1), (len(group), len(groups)))
+    order = np.lexsort((is_target, both[1], both[0]))
+    targets_before = np.cumsum(is_target[order])
+    queries = is_target[order] == 0
+    reached = np.empty(len(group), dtype=np.int64)
+    reached[order[queries]] = targets_before[queries]
+    return reached
+
+
+def _first_moves(
+    memory: Columns, rows: _Arrived, group: Ints, step: Ints, ts: Ints, late: Bools, unsure: Bools
+) -> Moves:
+    """How T moved; in a group that had judged nothing it begins with its first judged row.
+
+    That row is not late, even if T was there first: there was nothing to be late for. (``late``, ``unsure``:
+    of the judged rows, corrected in place.)
+    """
+    moving = (rows.now > rows.before) | ~rows.seen
+    before = rows.before.copy()
+    fresh = memory.ints["started"][rows.group] == 0
+    if fresh.any():
+        heads = _starts(group) if len(group) else np.empty(0, dtype=np.int64)
+        heads = heads[memory.ints["started"][group[heads]] == 0]
+        late[heads], unsure[heads] = False, False
+        begin = np.full(memory.count, np.iinfo(np.int64).max)
+        begin[group[heads]] = step[heads]
+        opening = np.zeros(memory.count, dtype=np.int64)
+        opening[group[heads]] = ts[heads]
+        at = fresh & (rows.step == begin[rows.group])
+        before[at] = opening[rows.group[at]]
+        moving = np.where(fresh, at | (moving & (rows.step > begin[rows.group])), moving)
+    return Moves(rows.group[moving], rows.step[moving], before[moving], rows.now[moving])

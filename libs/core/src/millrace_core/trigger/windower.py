@@ -1,0 +1,151 @@
+"""What every trigger type is to the slot: judged rows and moves of T in, occurrences out.
+
+A windower is three functions over one group's memory, :meth:`Windower.on_row`, :meth:`~Windower.on_late` and
+:meth:`~Windower.on_time`: its definition. :meth:`~Windower.on_rows` does the same for a batch of many groups;
+a type that overrides it does so over arrays, and a property test proves the two equal.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from millrace_core.trigger.columns import Columns, Ints
+from millrace_core.trigger.watermark import Bools, Judged
+
+CLOSE, OPEN = 0, 1
+"""Kinds of occurrences; at one instant a window closes before the next opens."""
+
+
+class Row(NamedTuple):
+    """A judged row; ``unsure``: it may be another version of one judged before; ``cells``: what the trigger
+    reads of it."""
+
+    ts: int
+    unsure: bool
+    cells: dict[str, Any]
+
+
+class Occurrence(NamedTuple):
+    """A window opened or closed; ``rownum`` -1: the table must be asked; ``recalc``: it did so before."""
+
+    kind: int
+    start: int
+    end: int
+    rownum: int
+    recalc: bool = False
+
+
+@dataclass(slots=True)
+class Occurrences:
+    """Occurrences of many groups, in any order; ``step``: the arrival that caused each.
+
+    ``skipped``: empty windows that were left out because one move of T closed too many.
+    """
+
+    group: Ints
+    step: Ints
+    kind: Ints
+    start: Ints
+    end: Ints
+    rownum: Ints
+    recalc: Bools
+    skipped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def take(self, index: npt.NDArray[Any]) -> Occurrences:
+        """Those at these places (or under this mask)."""
+        arrays = {f.name: getattr(self, f.name)[index] for f in fields(self) if f.name != "skipped"}
+        return Occurrences(**arrays, skipped=self.skipped)
+
+    @staticmethod
+    def join(parts: Iterable[Occurrences]) -> Occurrences:
+        """All of several."""
+        parts = list(parts)
+        names = [f.name for f in fields(Occurrences) if f.name != "skipped"]
+        arrays: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in names}
+        return Occurrences(**arrays, skipped=sum(part.skipped for part in parts))
+
+
+class Windower(ABC):
+    """The root of the trigger types' windowers. Without state of its own: memories are passed in."""
+
+    memory: ClassVar[type[msgspec.Struct]]
+    columns: tuple[str, ...] = ()
+    """The row columns that it reads."""
+
+    @abstractmethod
+    def on_row(self, memory: Any, row: Row) -> Iterable[Occurrence]:
+        """A row is judged in order."""
+
+    @abstractmethod
+    def on_late(self, memory: Any, row: Row, before: int) -> Iterable[Occurrence]:
+        """A row is judged that T (``before``) had passed when it came."""
+
+    @abstractmethod
+    def on_time(self, memory: Any, before: int, now: int) -> Iterable[Occurrence]:
+        """T moved; all rows up to ``now`` have been judged."""
+
+    def skipped(self, memory: Any, before: int, now: int) -> int:
+        """How many windows :meth:`on_time` is about to leave out because they are too many."""
+        return 0
+
+    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
+        """The same for all rows of a batch; the memories move on."""
+        groups = np.unique(np.concatenate((judged.group, judged.moves.group))).tolist()
+        memories = {group: memory.get(group) for group in groups}
+        found: list[tuple[int, int, Occurrence]] = []
+        skipped = 0
+        for group, step, happening in _happenings(judged):
+            mine = memories[group]
+            match happening:
+                case (int(before), int(now)):
+                    skipped += self.skipped(mine, before, now)
+                    found += [(group, step, o) for o in self.on_time(mine, before, now)]
+                case (Row() as row, None):
+                    found += [(group, step, o) for o in self.on_row(mine, row)]
+                case (Row() as row, int(before)):
+                    found += [(group, step, o) for o in self.on_late(mine, row, before)]
+        memory.put(memories)
+        return _as_arrays(found, skipped)
+
+
+def _happenings(judged: Judged) -> Iterator[tuple[int, int, tuple[Any, Any]]]:
+    """(group, step, (row, None) | (late row, T) | (T before, T now)), in order."""
+    moves = judged.moves
+    names = list(judged.columns)
+    cells = [dict(zip(names, values, strict=True)) for values in zip(*judged.columns.values(), strict=True)]
+    happenings: list[tuple[int, int, int, tuple[Any, Any]]] = []
+    for i, (group, step) in enumerate(zip(judged.group.tolist(), judged.step.tolist(), strict=True)):
+        row = Row(int(judged.ts[i]), bool(judged.unsure[i]), cells[i] if cells else {})
+        happenings.append((group, step, 0, (row, int(judged.before[i]) if judged.late[i] else None)))
+    arrays = (moves.group, moves.step, moves.before, moves.now)
+    for group, step, before, now in zip(*(array.tolist() for array in arrays), strict=True):
+        happenings.append((group, step, 1, (before, now)))
+    happenings.sort(key=lambda item: item[:3])  # stable: rows of one step stay in order
+    for group, step, _, happening in happenings:
+        yield group, step, happening
+
+
+def _as_arrays(found: list[tuple[int, int, Occurrence]], skipped: int) -> Occurrences:
+    def array(values: Iterable[int]) -> Ints:
+        return np.array(list(values), dtype=np.int64)
+
+    return Occurrences(
+        array(group for group, _, _ in found),
+        array(step for _, step, _ in found),
+        array(o.kind for _, _, o in found),
+        array(o.start for _, _, o in found),
+        array(o.end for _, _, o in found),
+        array(o.rownum for _, _, o in found),
+        array(o.recalc for _, _, o in found).astype(bool),
+        skipped,
+    )

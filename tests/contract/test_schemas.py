@@ -1,0 +1,87 @@
+"""The schemas say what the code says: examples, and what the code itself makes, against both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+from api_gateway.resource import Stream
+from millrace_core.model.schema import Column, Table
+from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.notice.message import Outgoing, compose
+from millrace_core.wire.rows import RowDecoder, encode_rows
+
+SCHEMAS = Path(__file__).parents[2] / "schemas"
+EXAMPLES = sorted(SCHEMAS.glob("examples/*/*.json"))
+NAMES = {file.name.removesuffix(".schema.json") for file in SCHEMAS.glob("*.schema.json")}
+METERS = Table(
+    "power", "meters", "super", 1, "ms",
+    (Column("ts", TIMESTAMP), Column("amps", DataType("FLOAT")), Column("site", DataType("INT")),
+     Column("note", DataType("NCHAR", 8))),
+    (Column("site_tag", DataType("INT")),),
+)  # fmt: skip
+
+
+def validator(name: str) -> Draft202012Validator:
+    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
+
+
+def test_every_schema_has_good_and_bad_examples() -> None:
+    kinds = {(file.parent.name, file.name.partition("-")[0]) for file in EXAMPLES}
+    assert kinds == {(name, kind) for name in NAMES for kind in ("good", "bad")}
+    assert {"wal-value", "notification", "stream"} <= NAMES
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_examples_are_what_their_names_say(file: Path) -> None:
+    check = validator(file.parent.name)
+    value = json.loads(file.read_text())
+    if file.name.startswith("good-"):
+        check.validate(value)
+    else:
+        with pytest.raises(ValidationError):
+            check.validate(value)
+
+
+@pytest.mark.parametrize(
+    "file", [f for f in EXAMPLES if f.parent.name == "wal-value"], ids=lambda file: file.stem
+)
+def test_the_decoder_takes_and_refuses_the_same_values(file: Path) -> None:
+    found = RowDecoder(METERS).decode([json.dumps(json.loads(file.read_text())).encode()])
+    assert bool(found.bad) is file.name.startswith("bad-")
+
+
+def test_rows_that_the_gateway_writes_are_what_a_producer_may_write() -> None:
+    check = validator("wal-value")
+    row: dict[str, object] = {"ts": 1, "amps": 1.5, "site": None, "note": "温"}
+    for rows in ([row], [row, row]):
+        check.validate(json.loads(encode_rows(rows)))
+
+
+def test_messages_that_are_composed_are_valid() -> None:
+    event: dict[str, Any] = {
+        "eventType": "WINDOW_CLOSE", "eventTime": 3, "triggerId": "a", "triggerType": "Interval",
+        "groupId": "0", "windowStart": 1, "windowEnd": 2, "result": {"n": 1},
+    }  # fmt: skip
+    check = validator("notification")
+    outgoing = [Outgoing("power.s1", json.dumps(event).encode()) for _ in range(2)]
+    check.validate(json.loads(compose("id", 1733284887203, outgoing)))
+    with pytest.raises(ValidationError):
+        event["groupId"] = 0
+        check.validate(json.loads(compose("id", 1, [Outgoing("power.s1", json.dumps(event).encode())])))
+
+
+def test_the_api_describes_streams_with_the_fields_of_the_schema() -> None:
+    schema = json.loads((SCHEMAS / "stream.schema.json").read_text())
+    described = Stream.model_json_schema()
+    assert set(described["properties"]) == set(schema["properties"])
+    assert set(described["required"]) == set(schema["required"])
+    good = json.loads((SCHEMAS / "examples/stream/good-running.json").read_text())
+    assert Stream.model_validate(good).model_dump() == good

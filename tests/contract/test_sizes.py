@@ -1,0 +1,44 @@
+"""Modules and functions stay small enough to be read in one go."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULE_LINES = 400
+FUNCTION_LINES = 50
+FOLDERS = ("libs", "trigger-svc", "calc-svc", "notify-svc", "api-gateway", "bench", "tests", "examples")
+MODULES = sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py"))
+
+
+def too_long(source: str) -> Iterator[str]:
+    """A line for a module of more than 400 lines, and for each function in it of more than 50, without its
+    decorators and docstring (which may explain as much as it needs to)."""
+    lines = len(source.splitlines())
+    if lines > MODULE_LINES:
+        yield f"{lines} lines"
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            size = (node.end_lineno or node.lineno) - node.lineno + 1
+            first = node.body[0]
+            if ast.get_docstring(node) is not None:
+                size -= (first.end_lineno or first.lineno) - first.lineno + 1
+            if size > FUNCTION_LINES:
+                yield f"line {node.lineno}: {node.name} has {size} lines"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_module_and_functions_are_short(module: Path) -> None:
+    assert list(too_long(module.read_text())) == []
+
+
+def test_the_check_finds_what_is_too_long() -> None:
+    assert MODULES
+    long = "def f():\n    '''Doc.\n\n    More.'''\n" + "    x = 1\n" * 50
+    assert list(too_long(long)) == ["line 1: f has 51 lines"]
+    assert list(too_long("async def g():\n" + "    x = 1\n" * 49)) == []
+    assert list(too_long("x = 1\n" * 401)) == ["401 lines"]

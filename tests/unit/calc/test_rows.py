@@ -1,0 +1,200 @@
+"""The rows in memory against a dict: last write wins, deletes, partial updates, flushes, eviction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millrace_core.model.schema import Column, Table
+from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.store.rows import CHILD, HIGHEST, LOWEST, Flush, TableRows
+from millrace_core.store.search import bisect, expand
+
+PLAIN = Table(
+    "d", "t", "super", 1, "ms",
+    (Column("ts", TIMESTAMP), Column("a", DataType("INT")), Column("b", DataType("VARCHAR", 8))),
+    (Column("site", DataType("INT")),),
+)  # fmt: skip
+COMPOSITE = Table(
+    "d", "t", "super", 1, "ms",
+    (Column("ts", TIMESTAMP), Column("a", DataType("INT"), composite_key=True),
+     Column("b", DataType("VARCHAR", 8))),
+    (Column("site", DataType("INT")),),
+)  # fmt: skip
+Key = tuple[object, ...]
+Cells = dict[str, object]
+
+row = st.tuples(
+    st.integers(0, 2),
+    st.fixed_dictionaries(
+        {"ts": st.integers(0, 9)},
+        optional={"a": st.none() | st.integers(0, 2), "b": st.none() | st.sampled_from(["x", "y"])},
+    ),
+)
+step = st.one_of(
+    st.tuples(st.just("rows"), st.lists(row, min_size=1, max_size=6)),
+    st.tuples(st.just("delete"), st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(0, 9))),
+    st.tuples(st.just("read"), st.none()),
+    st.tuples(st.just("begin"), st.none()),
+    st.tuples(st.just("end"), st.none()),
+    st.tuples(st.just("evict"), st.integers(0, 9)),
+)
+
+
+@dataclass
+class World:
+    """Rows under test, a dict that says what they must be, and a dict that plays Delta."""
+
+    table: Table
+    rows: TableRows = field(init=False)
+    model: dict[Key, Cells] = field(default_factory=dict)
+    delta: dict[Key, Cells] = field(default_factory=dict)
+    flight: Flush | None = None
+
+    def __post_init__(self) -> None:
+        self.rows = TableRows(self.table, self.fetch)
+
+    def key(self, child: int, cells: Cells) -> Key:
+        second = self.rows.second
+        return (child, cells["ts"], cells.get(second)) if second else (child, cells["ts"])
+
+    def fetch(self, child: np.ndarray, ts: np.ndarray) -> pl.DataFrame:
+        wanted = set(zip(child.tolist(), ts.tolist(), strict=True))
+        found = [{CHILD: k[0], **cells} for k, cells in self.delta.items() if (k[0], k[1]) in wanted]
+        return pl.DataFrame(found, schema={CHILD: pl.Int32, **self.rows.empty.schema})
+
+    def write(self, written: list[tuple[int, Cells]]) -> None:
+        columns = [c.name for c in self.table.columns]
+        data = pl.DataFrame(
+            {n: [cells.get(n) for _, cells in written] for n in columns}, schema=self.rows.empty.schema
+        )
+        absent = {n: np.array([n not in cells for _, cells in written]) for n in columns}
+        self.rows.append(np.array([c for c, _ in written], dtype=np.int32), data, absent)
+        for child, cells in written:
+            old = self.model.get(self.key(child, cells), dict.fromkeys(columns))
+            self.model[self.key(child, cells)] = {**old, **cells}
+
+    def delete(self, child: int, first: int, last: int) -> None:
+        self.rows.delete(child, first, last)
+        self.model = {k: v for k, v in self.model.items() if not (k[0] == child and first <= v["ts"] <= last)}  # type: ignore[operator]
+
+    def commit(self) -> None:
+        if self.flight is None:
+            return
+        for d in self.flight.deletions:
+            self.delta = {
+                k: v
+                for k, v in self.delta.items()
+                if not (k[0] == d.child and d.first <= v["ts"] <= d.last)  # type: ignore[operator]
+            }
+        for run, fresh in ((self.flight.fresh, True), (self.flight.changed, False)):
+            for child, cells in zip(run.child.tolist(), run.data.iter_rows(named=True), strict=True):
+                assert not (fresh and self.key(child, cells) in self.delta), (
+                    "an append must not be a duplicate"
+                )
+                self.delta[self.key(child, cells)] = cells
+        self.rows.end_flush(self.flight)
+        self.flight = None
+
+    def do(self, what: str, how: object) -> None:
+        match what:
+            case "rows":
+                self.write(how)  # type: ignore[arg-type]
+            case "delete":
+                self.delete(*how)  # type: ignore[misc]
+            case "read":
+                self.check()
+            case "begin":
+                self.flight = self.rows.begin_flush()
+            case "end":
+                self.commit()
+            case "evict":
+                self.rows.evict(how)  # type: ignore[arg-type]
+
+    def check(self) -> None:
+        data, child = self.rows.slices().within(LOWEST, HIGHEST)
+        seen = {}
+        for number, cells in zip(child.tolist(), data.iter_rows(named=True), strict=True):
+            assert self.key(number, cells) not in seen
+            seen[self.key(number, cells)] = cells
+        floor = self.rows.floor
+        recent = {k: v for k, v in self.model.items() if v["ts"] >= floor}  # type: ignore[operator]
+        assert {k: v for k, v in seen.items() if v["ts"] >= floor} == recent
+        below = {k: v for k, v in seen.items() if v["ts"] < floor}
+        assert all(self.model[k] == v for k, v in below.items())
+
+
+@pytest.mark.parametrize("table", [PLAIN, COMPOSITE], ids=["plain", "composite"])
+@settings(max_examples=150, deadline=None)
+@given(steps=st.lists(step, max_size=25))
+def test_rows_are_those_of_a_dict(table: Table, steps: list[tuple[str, object]]) -> None:
+    world = World(table)
+    for what, how in steps:
+        world.do(what, how)
+    world.check()
+    world.commit()
+    world.flight = world.rows.begin_flush()
+    world.commit()
+    assert world.delta == world.model
+    assert not world.rows.dirty
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(row, min_size=1, max_size=5), max_size=8), st.data())
+def test_slices_hold_the_rows_of_their_ranges(
+    batches: list[list[tuple[int, Cells]]], data: st.DataObject
+) -> None:
+    world = World(PLAIN)
+    for batch in batches:
+        world.write(batch)
+        world.rows.seal()
+    queries = data.draw(
+        st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 10), st.integers(-1, 10)), max_size=6)
+    )
+    child = np.array([q[0] for q in queries], dtype=np.int32)
+    low, high = (np.array([q[i] for q in queries], dtype=np.int64) for i in (1, 2))
+    frame, owner, of = world.rows.slices().between(child, low, high)
+    got = [
+        [cells for cells, o in zip(frame.iter_rows(named=True), owner.tolist(), strict=True) if o == i]
+        for i in range(len(queries))
+    ]
+    expected = [
+        [world.model[k] for k in sorted(world.model) if k[0] == c and lo <= k[1] <= hi]  # type: ignore[operator,type-var]
+        for c, lo, hi in queries
+    ]
+    assert got == expected
+    assert of.tolist() == [queries[o][0] for o in owner.tolist()]
+    assert world.rows.slices().count(child, low, high).tolist() == [len(part) for part in expected]
+
+
+@given(st.lists(st.integers(-5, 5)), st.lists(st.integers(-6, 6)))
+def test_bisect_is_searchsorted(values: list[int], targets: list[int]) -> None:
+    ordered, wanted = np.sort(np.array(values, dtype=np.int64)), np.array(targets, dtype=np.int64)
+    starts, ends = np.zeros(len(wanted), dtype=np.int64), np.full(len(wanted), len(ordered))
+    for right in (False, True):
+        expected = np.searchsorted(ordered, wanted, "right" if right else "left")
+        assert bisect(ordered, starts, ends, wanted, right=right).tolist() == expected.tolist()
+
+
+def test_expand_spells_ranges_out() -> None:
+    positions, owner = expand(np.array([3, 9, 4]), np.array([5, 9, 5]))
+    assert (positions.tolist(), owner.tolist()) == ([3, 4, 4], [0, 0, 2])
+
+
+def test_appends_at_rate() -> None:
+    """Not a benchmark: sealing must not cost a pass over all rows each time."""
+    rows = TableRows(PLAIN)
+    child = np.arange(1000, dtype=np.int32)
+    for tick in range(300):
+        data = pl.DataFrame(
+            {"ts": np.full(1000, tick), "a": child, "b": ["x"] * 1000}, schema=rows.empty.schema
+        )
+        rows.append(child, data, {})
+        rows.seal()
+    assert rows.count == 300_000
+    assert len(rows.runs) < 24

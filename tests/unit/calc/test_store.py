@@ -1,0 +1,299 @@
+"""The table store over the in-memory log: rows, members, dead letters, restarts, eviction, dropped tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from calc_svc.catalog import CatalogView
+from calc_svc.consumer import WalConsumer
+from calc_svc.store import TableStore
+from millrace_core.catalog import encode, key_of
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.schema import Child, Column, Database, Table
+from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.store.rows import HIGHEST, LOWEST
+from millrace_core.wire import dead, topics
+from millrace_core.wire.rows import Delete, Drop, Operation, Register, encode_operation
+from millrace_core.wire.topics import wal_topic
+from millrace_wal import MemoryLog, Message, replay
+
+COLUMNS = (
+    Column("ts", TIMESTAMP),
+    Column("amps", DataType("INT")),
+    Column("Note (raw)", DataType("VARCHAR", 8)),
+)
+METERS = Table("power", "meters", "super", 7, "ms", COLUMNS, (Column("site", DataType("INT")),))
+PLAIN = Table("power", "log", "normal", 8, "ms", COLUMNS)
+TOPIC = wal_topic("power", "meters")
+Rows = dict[tuple[str, int], tuple[object, ...]]
+
+
+class Running:
+    """A store and its consumer over a log and a folder; ``restart`` forgets what is only in memory."""
+
+    def __init__(self, folder: Path, memory_rows: int = 1_000_000) -> None:
+        self.log = MemoryLog()
+        self.log.ensure_topics(topics.TOPICS)
+        self.folder, self.memory_rows = folder, memory_rows
+        self.define(Database("power"))
+        self.consumer: WalConsumer | None = None
+
+    def define(self, *records: Database | Table | Child) -> None:
+        for record in records:
+            if isinstance(record, Table):
+                self.log.ensure_topics([(wal_topic(record.db, record.name), 2)])
+        self.log.append([Message(topics.CATALOG.name, key_of(r), encode(r)) for r in records])
+
+    def undefine(self, table: Table) -> None:
+        self.log.append([Message(topics.CATALOG.name, key_of(table), None)])
+
+    def start(self) -> None:
+        self.catalog = CatalogView()
+        self.store = TableStore(self.catalog, self.folder, self.memory_rows)
+        self.consumer = WalConsumer(self.log, self.catalog, self.store)
+        self.consumer.start()
+
+    def stop(self) -> None:
+        if self.consumer is not None:
+            self.consumer.stop()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def send(self, name: str | None, value: object, table: Table = METERS) -> None:
+        raw = encode_operation(value) if isinstance(value, Operation) else msgspec.json.encode(value)
+        key = None if name is None else name.encode()
+        self.log.append([Message(wal_topic(table.db, table.name), key, raw)])
+
+    def wait(self) -> None:
+        """Until everything in the log has been read."""
+        wal = {topic: self.log.end_offsets(topic) for topic in self.log.topics(topics.WAL_PREFIX)}
+        self.store.wait(self.log.end_offsets(topics.CATALOG.name)[0], wal, 10)
+
+    def rows(self, table: Table = METERS, low: int = LOWEST, high: int = HIGHEST) -> Rows:
+        self.wait()
+        view = self.store.table(table).view(low, high)
+        data, child = view.slices.within(low, high)
+        names = view.described["tbname"].to_list()
+        found = list(zip((names[number] for number in child.tolist()), data.iter_rows(), strict=True))
+        rows: Rows = {(name, cells[0]): cells for name, cells in found}
+        assert len(rows) == len(found), "a key is there twice"
+        return rows
+
+    def letters(self) -> list[dead.DeadLetter]:
+        return [dead.decode(record.value or b"") for record in replay(self.log, topics.DEAD_LETTERS.name)]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    system = Running(tmp_path / "tables")
+    system.define(METERS, PLAIN, Child("power", "meters", "m1", (1,)))
+    system.start()
+    yield system
+    system.stop()
+
+
+def eventually(check: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.02)
+
+
+def row(ts: int, amps: int | None = 0) -> dict[str, object]:
+    return {"ts": ts, "amps": amps, "Note (raw)": "x"}
+
+
+def test_rows_of_children_and_normal_tables(running: Running) -> None:
+    running.send("m1", [row(1, 5), row(2, 6)])
+    running.send(None, row(3, 7), PLAIN)
+    running.send("log", {"ts": 4}, PLAIN)
+    assert running.rows() == {("m1", 1): (1, 5, "x"), ("m1", 2): (2, 6, "x")}
+    assert running.rows(PLAIN) == {("log", 3): (3, 7, "x"), ("log", 4): (4, None, None)}
+
+
+def test_bad_messages_become_dead_letters_and_cost_no_good_one(running: Running) -> None:
+    running.send("m1", {"ts": "noon"})
+    running.send("nobody", row(1))
+    running.send("m2", {"tags": {"site": "here"}, "rows": [row(1)]})
+    running.send("m2", {"tags": {"colour": 1}, "rows": [row(1)]})
+    running.send(None, row(1))
+    running.send("m1", row(9))
+    running.send("other", row(1), PLAIN)
+    assert running.rows() == {("m1", 9): (9, 0, "x")}
+    assert running.rows(PLAIN) == {}
+    eventually(lambda: len(running.letters()) == 6)
+    causes = sorted((letter.key or b"", letter.cause) for letter in running.letters())
+    assert causes == [
+        (b"", "UNKNOWN_TABLE"),
+        (b"m1", "UNDECODABLE"),
+        (b"m2", "UNDECODABLE"),
+        (b"m2", "UNDECODABLE"),
+        (b"nobody", "UNKNOWN_TABLE"),
+        (b"other", "UNKNOWN_TABLE"),
+    ]
+    first = next(letter for letter in running.letters() if letter.key == b"m1")
+    assert (first.topic, first.value) == (TOPIC, b'{"ts":"noon"}')
+
+
+def test_a_child_registers_itself_once(running: Running) -> None:
+    running.send("m2", {"tags": {"site": 2}, "rows": [row(1)]})
+    running.send("m2", {"tags": {"site": 3}, "rows": [row(2)]})
+    assert set(running.rows()) == {("m2", 1), ("m2", 2)}
+    family = running.store.table(METERS).family
+    assert family.group({"site": 2}).tolist() == [family.numbers["m2"]]
+    told = [record.value for record in replay(running.log, topics.REGISTRATIONS.name)]
+    assert [msgspec.json.decode(v or b"", type=Child) for v in told] == [Child("power", "meters", "m2", (2,))]
+    # the gateway was not there to turn it into a catalog record
+    running.restart()
+    running.send("m2", row(3))
+    assert set(running.rows()) == {("m2", 1), ("m2", 2), ("m2", 3)}
+    assert running.letters() == []
+
+
+def test_a_child_dropped_and_made_again_is_another(running: Running) -> None:
+    running.send("m1", row(1))
+    running.send("m1", Drop())
+    running.send("m1", row(2))
+    running.send("m1", Register({"site": 4}, 1))
+    running.send("m1", row(3))
+    assert set(running.rows()) == {("m1", 3)}
+    eventually(lambda: [letter.cause for letter in running.letters()] == ["UNKNOWN_TABLE"])
+    family = running.store.table(METERS).family
+    assert family.uids[family.numbers["m1"]] == Child("power", "meters", "m1", (4,), 1).uid
+
+
+def test_deletes_reach_rows_that_are_flushed(running: Running) -> None:
+    running.send("m1", [row(1), row(2), row(3)])
+    running.wait()
+    stored = running.store.table(METERS)
+    assert stored.flush() == 3
+    running.send("m1", Delete(2, 2))
+    running.send("m1", row(3, 9))
+    assert set(running.rows()) == {("m1", 1), ("m1", 3)}
+    assert stored.flush() == 1
+    assert stored.flush() == 0
+    running.restart()
+    assert running.rows() == {("m1", 1): (1, 0, "x"), ("m1", 3): (3, 9, "x")}
+
+
+def test_a_dropped_table_made_again_is_empty(running: Running) -> None:
+    running.send(None, row(1), PLAIN)
+    assert len(running.rows(PLAIN)) == 1
+    running.store.table(PLAIN).flush()
+    topic = wal_topic(PLAIN.db, PLAIN.name)
+    running.undefine(PLAIN)
+    eventually(lambda: running.store.by_topic(topic) is None)
+    eventually(lambda: not (running.folder / "8").exists())
+    with pytest.raises(MillraceError) as refused:
+        running.store.table(PLAIN)
+    assert refused.value.code is ErrorCode.UNKNOWN_TABLE
+    running.log.delete_topics([topic])
+    again = msgspec.structs.replace(PLAIN, uid=9)
+    running.define(again)
+    running.send(None, row(2), again)
+    assert set(running.rows(again)) == {("log", 2)}
+    running.restart()
+    assert set(running.rows(again)) == {("log", 2)}
+
+
+def test_waiting_names_what_is_missing(running: Running) -> None:
+    with pytest.raises(MillraceError, match="meters") as late:
+        running.store.wait(0, {TOPIC: {0: 99}}, 0.05)
+    assert late.value.code is ErrorCode.TIMEOUT
+    running.store.wait(0, {wal_topic("power", "gone"): {0: 99}}, 0.05)
+
+
+def test_rows_below_the_floor_are_read_from_delta(tmp_path: Path) -> None:
+    running = Running(tmp_path / "tables", memory_rows=40)
+    running.define(METERS, Child("power", "meters", "m1", (1,)))
+    running.start()
+    for begin in range(0, 100, 20):
+        running.send("m1", [row(ts) for ts in range(begin, begin + 20)])
+        running.wait()
+        running.store.table(METERS).flush()
+    stored = running.store.table(METERS)
+    stored.evict_half()
+    assert 40 < stored.rows.count < 60
+    running.send("m1", [{"ts": 5, "amps": 50}, row(95, 95)])
+    found = running.rows()
+    assert len(found) == 100
+    assert (found["m1", 5], found["m1", 95]) == ((5, 50, "x"), (95, 95, "x"))
+    assert set(running.rows(low=4, high=6)) == {("m1", 4), ("m1", 5), ("m1", 6)}
+    running.restart()
+    stored = running.store.table(METERS)
+    assert stored.rows.count < 100, "only the newest files fit into memory"
+    assert running.rows() == found
+    running.stop()
+
+
+step = st.one_of(
+    st.tuples(
+        st.just("rows"), st.lists(st.tuples(st.integers(0, 7), st.none() | st.integers(0, 3)), max_size=4)
+    ),
+    st.tuples(st.just("partial"), st.tuples(st.integers(0, 7), st.integers(4, 9))),
+    st.tuples(st.just("delete"), st.tuples(st.integers(0, 7), st.integers(0, 7))),
+    st.tuples(st.just("drop"), st.none()),
+    st.tuples(st.just("flush"), st.none()),
+    st.tuples(st.just("evict"), st.none()),
+    st.tuples(st.just("restart"), st.none()),
+)
+
+
+class Model:
+    """What the table must hold, step by step."""
+
+    def __init__(self, running: Running) -> None:
+        self.running, self.rows, self.incarnation = running, {}, 0
+        self.rows: Rows
+
+    def do(self, what: str, how: object) -> None:
+        match what, how:
+            case "rows", list(cells):
+                self.running.send("m1", [row(ts, amps) for ts, amps in cells])
+                self.rows |= {("m1", ts): (ts, amps, "x") for ts, amps in cells}
+            case "partial", (ts, amps):
+                self.running.send("m1", {"ts": ts, "amps": amps})
+                self.rows["m1", ts] = (ts, amps, self.rows.get(("m1", ts), (ts, amps, None))[2])
+            case "delete", (first, last):
+                self.running.send("m1", Delete(first, last))
+                self.rows = {k: v for k, v in self.rows.items() if not first <= k[1] <= last}
+            case "drop", _:
+                self.incarnation += 1
+                self.running.send("m1", Drop())
+                self.running.send("m1", Register({"site": 1}, self.incarnation))
+                self.rows = {}
+            case "restart", _:
+                self.running.restart()
+            case _:
+                self.running.wait()
+                stored = self.running.store.table(METERS)
+                _ = stored.flush() if what == "flush" else stored.evict_half()
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(step, min_size=1, max_size=12))
+def test_flushes_evictions_and_restarts_are_invisible(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, object]]
+) -> None:
+    running = Running(tmp_path_factory.mktemp("tables"))
+    running.define(METERS, Child("power", "meters", "m1", (1,)))
+    running.start()
+    model = Model(running)
+    try:
+        for what, how in steps:
+            model.do(what, how)
+        assert running.rows() == model.rows
+        running.store.table(METERS).flush()
+        running.restart()
+        assert running.rows() == model.rows
+    finally:
+        running.stop()

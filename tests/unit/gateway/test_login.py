@@ -1,0 +1,71 @@
+"""Tokens, passwords and the Authorization header."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api_gateway.login import Logins, make_token, new_user, read_authorization, read_token
+from millrace_core.errors import ErrorCode, MillraceError
+
+# printed in TDengine's documentation of its REST API
+KNOWN = "/KfeAzX/f9na8qdtNZmtONryp201ma04bEl8LcvLUd7a8qdtNZmtONryp201ma04"
+NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=6)
+
+
+def test_the_token_is_the_one_that_clients_compute_themselves() -> None:
+    assert make_token("root", "taosdata") == KNOWN
+    assert read_token(KNOWN) == ("root", "taosdata")
+
+
+@given(NAMES, NAMES)
+def test_a_token_gives_back_what_went_in(name: str, password: str) -> None:
+    assert read_token(make_token(name, password)) == (name, password)
+
+
+def test_a_name_that_the_token_has_no_room_for_is_refused() -> None:
+    assert make_token("a" * 24, "b" * 24)
+    with pytest.raises(MillraceError) as caught:
+        make_token("root", "b" * 25)
+    assert caught.value.code is ErrorCode.TOO_LARGE
+
+
+@pytest.mark.parametrize("header", [
+    None, "", "Basic", "Basic !!!", "Basic " + base64.b64encode(b"nocolon").decode(), "Taosd", "Taosd abcd",
+    "Taosd " + base64.b64encode(bytes(48)).decode()[:-1], f"Digest {KNOWN}",
+])  # fmt: skip
+def test_what_is_no_credential_is_refused(header: str | None) -> None:
+    with pytest.raises(MillraceError) as caught:
+        read_authorization(header)
+    assert caught.value.code is ErrorCode.AUTHENTICATION
+
+
+@pytest.mark.parametrize("scheme", ["Taosd", "Bearer", "taosd"])
+def test_a_token_and_basic_say_the_same(scheme: str) -> None:
+    basic = "Basic " + base64.b64encode(b"root:taos:data").decode()
+    assert read_authorization(basic) == ("root", "taos:data")
+    assert read_authorization(f"{scheme} {KNOWN}") == ("root", "taosdata")
+
+
+def test_only_the_right_password_passes_also_after_a_right_one() -> None:
+    users = {"root": new_user("root", "taosdata", superuser=True)}
+    logins = Logins(users)
+    for _ in range(2):
+        assert logins.check("root", "taosdata").superuser
+        for name, password in [("root", "taosdatA"), ("root", ""), ("boot", "taosdata")]:
+            with pytest.raises(MillraceError) as caught:
+                logins.check(name, password)
+            assert caught.value.message == "Authentication failure"
+    users["root"] = new_user("root", "changed")
+    with pytest.raises(MillraceError):
+        logins.check("root", "taosdata")
+    assert logins.check("root", "changed")
+
+
+def test_the_password_itself_is_not_stored() -> None:
+    user = new_user("root", "taosdata")
+    assert "taosdata" not in user.password
+    assert user.password != new_user("root", "taosdata").password

@@ -1,0 +1,236 @@
+"""What is wrong with a query is told with its code, its name, and its place in the user's statement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.plan import plan_query
+from millrace_core.plan.stream import COLUMNS
+
+# query, code, what the place points at, a part of the message
+STREAM_ERRORS = [
+    ("SELECT _twstart, cnt(v) FROM %%trows", "UNKNOWN_FUNCTION", "cnt", "count"),
+    ("SELECT _twstart, vv FROM nt", "UNKNOWN_COLUMN", "vv", "did you mean v"),
+    ("SELECT _twstart, count(*) FROM nx", "UNKNOWN_TABLE", "nx", "d.nx"),
+    ("SELECT _twstart, count(*) FROM e.nt", "UNKNOWN_DATABASE", "e.nt", "unknown database e"),
+    ("SELECT a.v FROM nt", "UNKNOWN_TABLE", "a.v", "called a"),
+    ("SELECT v FROM nt, meters", "AMBIGUOUS_COLUMN", "v FROM", "more than one"),
+    ("SELECT _twstart, %%2 FROM nt", "NOT_ALLOWED", "%%2", "1 grouping"),
+    ("SELECT _twstart, %%0 FROM nt", "NOT_ALLOWED", "%%0", "1 grouping"),
+    ("SELECT _tcurrent_ts, v FROM nt", "NOT_ALLOWED", "_tcurrent_ts", "type of trigger"),
+    ("SELECT _tprev_localtime, v FROM nt", "NOT_ALLOWED", "_tprev_localtime", "type of trigger"),
+    ("SELECT _twstartx, v FROM nt", "UNKNOWN_COLUMN", "_twstartx", "_twstartx"),
+    ("SELECT _twstart FROM _twstart", "UNKNOWN_TABLE", "_twstart", "_twstart"),
+    ("SELECT _twstart, %%trows FROM nt", "NOT_ALLOWED", "%%trows", "FROM only"),
+    ("SELECT _twstart FROM %%trows WHERE v > 1", "NOT_ALLOWED", "v > 1", "WHERE"),
+    ("SELECT _twstart FROM %%trows, nt", "NOT_ALLOWED", "nt", "joined"),
+    ("SELECT _twstart FROM %%1", "NOT_ALLOWED", "%%1", "no table"),
+    ("SELECT _twstart, avg(s) FROM meters", "TYPE_MISMATCH", "s)", "VARCHAR"),
+    ("SELECT v FROM nt WHERE ts > 'soon'", "INVALID_VALUE", "'soon'", "no timestamp"),
+    ("SELECT v FROM nt WHERE v = 'x'", "TYPE_MISMATCH", "'x'", "no number"),
+    ("SELECT s FROM meters WHERE s > 5", "TYPE_MISMATCH", "s > 5", "cannot be compared"),
+    ("SELECT count(*), v FROM nt", "NOT_ALLOWED", "v FROM", "neither grouped"),
+    ("SELECT sum(count(*)) FROM nt", "NOT_ALLOWED", "count", "inside sum"),
+    ("SELECT v FROM nt WHERE sum(v) > 1", "NOT_ALLOWED", "sum", "WHERE"),
+    ("SELECT v FROM nt HAVING v > 1", "NOT_ALLOWED", "v > 1", "HAVING"),
+    ("SELECT v FROM nt WHERE v IN (SELECT v FROM nt)", "UNSUPPORTED", "v IN", "query"),
+    ("SELECT ts, diff(v) FROM nt", "UNSUPPORTED", "diff", "not available"),
+    ("SELECT _wstart FROM nt", "NOT_ALLOWED", "_wstart", "window clause"),
+    ("SELECT count(*) FROM nt SESSION(ts, 1s)", "UNSUPPORTED", "SESSION", "SESSION"),
+    ("SELECT count(*) FROM nt INTERVAL(9a)", "INVALID_VALUE", "INTERVAL", "10a"),
+    ("SELECT count(*) FROM nt INTERVAL(5s) SLIDING(10s)", "INVALID_VALUE", "INTERVAL", "SLIDING"),
+    ("SELECT count(*) FROM nt INTERVAL(10s, 10s)", "INVALID_VALUE", "INTERVAL", "offset"),
+    ("SELECT count(*) FROM nt INTERVAL(1n)", "INVALID_VALUE", "1n", "months"),
+    ("SELECT ts + 1u FROM nt", "INVALID_VALUE", "1u", "whole number of ms"),
+    ("SELECT abs(1, 2) FROM nt", "INVALID_VALUE", "abs", "arguments"),
+    ("SELECT cast(v AS BLUB) FROM nt", "INVALID_VALUE", "v AS", "BLUB"),
+    ("SELECT v FROM nt UNION SELECT v, w FROM nt", "TYPE_MISMATCH", "v FROM", "1 and 2"),
+    ("SELECT v FROM nt UNION SELECT v FROM nt ORDER BY z", "UNKNOWN_COLUMN", "z", "UNION"),
+    ("SELECT 98765432109876543210 FROM nt", "INVALID_VALUE", "98765432109876543210", "too large"),
+    ("SELECT v FROM nt ORDER BY 3", "INVALID_VALUE", "3", "no result column"),
+    ("SELECT v FROM nt WHERE", "SYNTAX", None, "at the end"),
+    ("SELECT v,, w FROM nt", "SYNTAX", ", w", "','"),
+    ("SELECT v FROM nt WHERE s = 'open", "SYNTAX", "'open", "closing"),
+    ("SELECT v FROM nt LIMIT 1 SLIMIT 2", "UNSUPPORTED", "SLIMIT", "SLIMIT"),
+    ("SELECT count(*) FROM nt INTERVAL(1s) FILL(PREV)", "UNSUPPORTED", "FILL", "PREV"),
+    ("SELECT v FROM nt WHERE v & 1.5", "TYPE_MISMATCH", "1.5", "integers"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "points_at", "part"), STREAM_ERRORS, ids=[e[0] for e in STREAM_ERRORS]
+)
+def test_stream_errors_are_located(
+    world: Any, query: str, code: str, points_at: str | None, part: str
+) -> None:
+    with pytest.raises(SqlError) as caught:
+        world.plan(query)
+    error = caught.value
+    assert error.code == ErrorCode[code]
+    assert part in error.message
+    offset = len(query) if points_at is None else query.rindex(points_at)
+    # the query begins on the second line, after "  INTO o AS "
+    assert error.position == Position(2, len("  INTO o AS ") + offset + 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "partition", "part"),
+    [
+        ("SELECT _twstart, count(*) FROM %%tbname", ("site",), "PARTITION BY tbname"),
+        ("SELECT _twstart, %%tbname FROM nt", ("site",), "PARTITION BY tbname"),
+        ("SELECT _twstart, %%1 FROM nt", (), "0 grouping"),
+    ],
+)
+def test_placeholders_need_their_grouping(
+    world: Any, query: str, partition: tuple[str, ...], part: str
+) -> None:
+    with pytest.raises(SqlError, match=part) as caught:
+        world.plan(query, partition=partition)
+    assert caught.value.code == ErrorCode.NOT_ALLOWED
+
+
+def test_trows_needs_a_trigger_table(world: Any, kit: Any) -> None:
+    with pytest.raises(SqlError, match="trigger table"):
+        world.plan("SELECT count(*) FROM %%trows", partition=(), source=None, trigger=kit.TRIGGERS["period"])
+
+
+def test_notify_reads_result_columns_only(world: Any) -> None:
+    for where, part in [("hi > 3", "hi"), ("_twstart > 3", "constants")]:
+        with pytest.raises(SqlError, match=part) as caught:
+            world.plan("SELECT _twstart AS ts, count(*) AS n FROM %%trows", where=where)
+        assert caught.value.position == Position(1, len("CREATE STREAM s NOTIFY WHERE ") + 1)
+
+
+@pytest.mark.parametrize(
+    ("sql", "code", "position"),
+    [
+        ("SELECT _twstart FROM nt", "NOT_ALLOWED", Position(1, 8)),
+        ("SELECT count(*) FROM %%trows", "NOT_ALLOWED", Position(1, 22)),
+        ("SELECT\n  v,\n  nope\nFROM nt", "UNKNOWN_COLUMN", Position(3, 3)),
+        ("SELECT 1 FROM information_schema.ins_tabs", "UNKNOWN_TABLE", Position(1, 15)),
+        ("DROP TABLE nt", "SYNTAX", Position(1, 1)),
+        ("SELECT v FROM nt; SELECT v FROM nt", "SYNTAX", Position(1, 1)),
+    ],
+)
+def test_query_errors(kit: Any, sql: str, code: str, position: Position) -> None:
+    with pytest.raises(SqlError) as caught:
+        plan_query(sql, "d", kit.make_catalog(), "UTC", 0)
+    assert (caught.value.code, caught.value.position) == (ErrorCode[code], position)
+
+
+def test_a_query_without_database(kit: Any) -> None:
+    with pytest.raises(SqlError) as caught:
+        plan_query("SELECT v FROM nt", None, kit.make_catalog(), "UTC", 0)
+    assert caught.value.code == ErrorCode.NO_DATABASE
+    assert plan_query("SELECT v FROM d.nt", None, kit.make_catalog(), "UTC", 0).sources[0].table == kit.NT
+
+
+WORDS = [
+    "now()",
+    "today()",
+    "1n",
+    "5s",
+    "'x'",
+    "`",
+    "(",
+    ")",
+    ",",
+    ".",
+    "*",
+    "-",
+    "+",
+    "/",
+    "%",
+    "%%1",
+    "%%tbname",
+    "%%trows",
+    "interval",
+    "session",
+    "fill",
+    "partition",
+    "group",
+    "having",
+    "limit",
+    "offset",
+    "union",
+    "all",
+    "case",
+    "when",
+    "then",
+    "else",
+    "end",
+    "null",
+    "true",
+    "not",
+    "and",
+    "or",
+    "is",
+    "in",
+    "between",
+    "like",
+    "->",
+    "contains",
+    "match",
+    "as",
+    "on",
+    "left",
+    "right",
+    "full",
+    "join",
+    "tags",
+    "cast",
+    "timetruncate",
+    "to_iso8601",
+    "last(*)",
+    "count(*)",
+    "first",
+    "max",
+    "select",
+    "from",
+    "where",
+    ";",
+    "0.5",
+    "1e3",
+    "99999999999",
+    "_wstart",
+    "_c0",
+    "tbname",
+    "order",
+    "by",
+    "asc",
+    "desc",
+    "distinct",
+    "slimit",
+    "x",
+]
+GOOD = (
+    "SELECT _twstart AS ts , count ( * ) , sum ( v ) + 1 FROM %%trows",
+    "SELECT ts , v FROM %%tbname WHERE ts >= _twstart - 5m AND v IN ( 1 , 2 ) ORDER BY v DESC LIMIT 2",
+    "SELECT a . ts , b . w FROM meters a LEFT JOIN nt b ON a . ts = b . ts WHERE a . k = 1",
+    "SELECT _wstart , tbname , max ( v ) FROM meters PARTITION BY tbname INTERVAL ( 10s ) SLIDING ( 5s )",
+    "SELECT CASE WHEN v > 1 THEN 'a' ELSE s END FROM meters UNION ALL SELECT cast ( v AS VARCHAR ( 3 ) "
+    ") FROM nt",
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(GOOD), st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["", *WORDS])), max_size=3)
+)
+def test_a_damaged_query_is_planned_or_refused_with_its_place(
+    world: Any, good: str, damage: list[tuple[int, str]]
+) -> None:
+    tokens = good.split()
+    for at, word in damage:
+        tokens[at % len(tokens)] = word
+    try:
+        plan = world.plan(" ".join(tokens))
+    except SqlError as error:
+        assert error.position is not None
+    else:
+        assert plan.one_sql(dict.fromkeys(COLUMNS, 1) | {"_g1": "d1", "_tbname": "d1"})

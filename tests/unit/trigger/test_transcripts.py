@@ -1,0 +1,102 @@
+"""The transcripts of tests/transcripts (see FORMAT.md there), each replayed under several bundlings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from millrace_core.wire import control
+from millrace_core.wire.rows import Register
+from millrace_core.wire.topics import wal_topic
+
+FOLDER = Path(__file__).parents[2] / "transcripts"
+CASES = [
+    pytest.param(case, id=f"{file.stem}: {case['title']}")
+    for file in sorted(FOLDER.glob("*.yaml"))
+    for case in yaml.safe_load(file.read_text())
+]
+TOPIC = wal_topic("d", "meters")
+
+
+def begin(kit: Any, case: dict[str, Any]) -> tuple[Any, Any]:
+    options = {k: tuple(v) if isinstance(v, list) else v for k, v in case["stream"].items()}
+    spec = kit.stream(**options)
+    cluster = kit.Cluster()
+    cluster.define(spec)
+    for name, (site, room) in case.get("children", {}).items():
+        cluster.operate(name, Register({"site": site, "room": room}))
+    return cluster, spec
+
+
+def act(cluster: Any, spec: Any, step: Any, one_row: bool, epochs: Iterator[int]) -> None:
+    """Send what a step says."""
+    if step == "restart":
+        cluster.run()  # START names offsets; what was written before it is judged before it
+        cluster.control(control.StopStream(spec.uid))
+        cluster.control(control.StartStream(spec.uid, {0: cluster.ends.get(TOPIC, 0)}, next(epochs)))
+        return
+    for child, times in step.get("write", {}).items():
+        if not one_row:
+            cluster.write(child, times)
+            continue
+        for ts in sorted(set(times)):
+            cluster.write(child, [ts])
+
+
+def check_whole(cluster: Any, case: dict[str, Any]) -> None:
+    wanted: dict[str, list[str]] = {}
+    for step in case["steps"]:
+        if isinstance(step, dict):
+            for line in step.get("expect", []):
+                group, event = line.split(" ", 1)
+                wanted.setdefault(group, []).append(event)
+    assert cluster.live() == wanted
+    assert cluster.recalculated() == set(case.get("recalc", []))
+    assert cluster.totals() == case.get("totals", {})
+
+
+@pytest.mark.parametrize("one_row", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_step_by_step(kit: Any, case: dict[str, Any], one_row: bool) -> None:
+    cluster, spec = begin(kit, case)
+    epochs = iter(range(1, 9))
+    told: dict[str, int] = {}
+    for step in case["steps"]:
+        act(cluster, spec, step, one_row, epochs)
+        cluster.run()
+        if isinstance(step, dict) and "expect" in step:
+            live = cluster.live()
+            news = [f"{group} {text}" for group in live for text in live[group][told.get(group, 0) :]]
+            assert sorted(news) == sorted(step["expect"])
+            told = {group: len(texts) for group, texts in live.items()}
+    check_whole(cluster, case)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("case", [case for case in CASES if case.values[0].get("batches", True)])
+def test_in_few_batches(kit: Any, case: dict[str, Any], parts: int) -> None:
+    cluster, spec = begin(kit, case)
+    epochs = iter(range(1, 9))
+    for number, step in enumerate(case["steps"]):
+        act(cluster, spec, step, False, epochs)
+        if parts == 2 and number == len(case["steps"]) // 2:
+            cluster.run()
+    cluster.run()
+    check_whole(cluster, case)
+
+
+def test_the_transcripts_are_there() -> None:
+    assert len(CASES) >= 25
+
+
+def test_a_wrong_expectation_is_noticed(kit: Any) -> None:
+    case = {"stream": {"interval": 10}, "steps": [{"write": {"c1": [1, 12]}}, {"expect": []}]}
+    cluster, spec = begin(kit, case)
+    act(cluster, spec, case["steps"][0], False, iter(()))  # type: ignore[index]
+    cluster.run()
+    with pytest.raises(AssertionError):
+        check_whole(cluster, case)

@@ -1,0 +1,42 @@
+"""``python -m trigger_svc``: runs until it is told to stop; exits with 1 if the query fails for good."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from millrace_service import configure_logs, load_settings, serve, service_app
+from millrace_wal import KafkaLog
+from trigger_svc.engine import Engine
+from trigger_svc.metrics import QueryMetrics
+from trigger_svc.settings import TriggerSettings
+
+
+def main() -> int:
+    settings = load_settings(TriggerSettings)
+    logger = configure_logs("trigger-svc", settings.log_level)
+    log = KafkaLog(settings.broker, "trigger-svc")
+    engine = Engine(settings, log, logger, on_end=lambda: os.kill(os.getpid(), signal.SIGTERM))
+    registry = CollectorRegistry()
+    QueryMetrics(registry, lambda: engine.query, log)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        engine.start()
+        yield
+        engine.stop()
+
+    app = service_app("trigger-svc", engine.health, lifespan, registry)
+    serve(app, settings.host, settings.trigger_port, settings.stop_seconds)
+    log.close()
+    return 1 if engine.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""The query's life: started, warmed up, watched, restarted a few times when it fails."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from structlog.typing import FilteringBoundLogger
+
+from millrace_core.wire.topics import TOPICS
+from millrace_service import Health
+from millrace_wal import Log
+from trigger_svc.clock import warm_up
+from trigger_svc.query import start_query
+from trigger_svc.session import start_session
+from trigger_svc.settings import TriggerSettings
+
+RESTART_WINDOW = 600.0
+
+
+class Engine:
+    """Runs the trigger query in a thread of its own. ``on_end`` is called if it fails once too often."""
+
+    def __init__(
+        self, settings: TriggerSettings, log: Log, logger: FilteringBoundLogger, on_end: Callable[[], None]
+    ) -> None:
+        self._settings = settings
+        self._log = log
+        self._logger = logger
+        self._on_end = on_end
+        self._session: SparkSession | None = None
+        self._stopping = threading.Event()
+        self._warm = False
+        self.query: Any = None
+        self.failed = False
+        self._thread = threading.Thread(target=self._run, name="trigger-query", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let the running batch end, then stop query and session."""
+        self._stopping.set()
+        if self.query is not None and self.query.isActive:
+            self.query.stop()
+        self._thread.join(self._settings.stop_seconds)
+        if self._session is not None:
+            self._session.stop()
+
+    def health(self) -> Health:
+        running = self.query is not None and bool(self.query.isActive)
+        return Health(running and self._warm, {"query": "running" if running else "down", "warm": self._warm})
+
+    def _run(self) -> None:
+        try:
+            self._log.ensure_topics(TOPICS)
+            self._session = start_session(self._settings)
+            self._keep_running(self._session)
+        except Exception:
+            # whatever it is, the supervisor restarts the process; the checkpoint says where to go on
+            self._logger.exception("the trigger query cannot run")
+            self.failed = True
+        if self.failed and not self._stopping.is_set():
+            self._on_end()
+
+    def _keep_running(self, session: SparkSession) -> None:
+        failures: deque[float] = deque()
+        while not self._stopping.is_set():
+            try:
+                self._run_once(session)
+                return
+            except StreamingQueryException as error:
+                now = time.monotonic()
+                failures.append(now)
+                while failures[0] < now - RESTART_WINDOW:
+                    failures.popleft()
+                self._warm = False
+                self._logger.error("the trigger query failed", cause=str(error), failures=len(failures))
+                if len(failures) > self._settings.trigger_restarts:
+                    self.failed = True
+                    return
+                self._stopping.wait(min(2.0 ** len(failures) / 2, 10))
+
+    def _run_once(self, session: SparkSession) -> None:
+        began = time.monotonic()
+        self.query = start_query(session, self._settings)
+        warm_up(self._log, self.query)
+        self._warm = True
+        self._logger.info("the trigger query runs", seconds=round(time.monotonic() - began, 1))
+        self.query.awaitTermination()

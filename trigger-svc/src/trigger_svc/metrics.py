@@ -1,0 +1,78 @@
+"""Metrics: the query's, from Spark's progress reports when they are asked for, and the slots' counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from millrace_core.wire import status
+from millrace_core.wire.topics import STATUS
+from millrace_wal import BEGIN, Log, Reader
+
+BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+
+
+class QueryMetrics:
+    """A Prometheus collector. ``query``: gives the StreamingQuery, or None while there is none."""
+
+    def __init__(self, registry: CollectorRegistry, query: Callable[[], Any], log: Log) -> None:
+        self._query = query
+        self._log = log
+        self._reader: Reader | None = None
+        self._last = ("", -1)
+        self._totals: dict[bytes, status.Counters] = {}
+        self._seconds = Histogram(
+            "millrace_trigger_batch_seconds",
+            "Duration of micro-batches.",
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        self._messages = Counter(
+            "millrace_trigger_messages", "Messages read by the trigger query.", registry=registry
+        )
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        query = self._query()
+        if query is not None:
+            self._take(query)
+        self._read_status()
+        dropped = GaugeMetricFamily(
+            "millrace_trigger_dropped",
+            "Rows and messages that trigger nothing, by cause.",
+            labels=["stream", "cause"],
+        )
+        sums: dict[tuple[str, str], int] = {}
+        for counters in self._totals.values():
+            for cause, count in counters.totals.items():
+                place = (str(counters.stream), cause)
+                sums[place] = sums.get(place, 0) + count
+        for (stream, cause), count in sums.items():
+            dropped.add_metric([stream, cause], count)
+        yield dropped
+
+    def _take(self, query: Any) -> None:
+        """Take in the progress reports that are new."""
+        for progress in query.recentProgress:
+            run, batch = str(progress["runId"]), int(progress["batchId"])
+            if (run == self._last[0] and batch <= self._last[1]) or not progress["numInputRows"]:
+                continue
+            self._last = (run, batch)
+            self._messages.inc(progress["numInputRows"])
+            self._seconds.observe(progress["durationMs"].get("triggerExecution", 0) / 1000)
+
+    def _read_status(self) -> None:
+        if self._reader is None:
+            self._reader = self._log.reader({STATUS.name: {0: BEGIN}})
+        while records := self._reader.poll(0.05):
+            for record in records:
+                if record.key is None or not record.key.startswith(b"counters/trigger-svc/"):
+                    continue
+                news = status.decode(record.value) if record.value else None
+                if isinstance(news, status.Counters):
+                    self._totals[record.key] = news
+                else:
+                    self._totals.pop(record.key, None)

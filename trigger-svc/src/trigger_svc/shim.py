@@ -1,0 +1,51 @@
+"""The bridge between Spark and the core: one slot's messages and state in, messages to send and state out.
+
+The function returned by :func:`judge_slot` runs in Spark's Python workers. It knows no semantics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.slot import Slot
+from millrace_core.wire.topics import CLOCK
+
+INPUT = ("slot", "topic", "partition", "offset", "timestamp", "key", "value")
+OUTPUT_SCHEMA = "topic string, key binary, value binary"
+STATE_SCHEMA = "blob binary"
+
+Judge = Callable[[tuple[int], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
+
+
+def judge_slot(slots: int) -> Judge:
+    """The operator for a deployment of so many slots: (slot,), frames of INPUT, state -> frames to send."""
+
+    def judge(key: tuple[int], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        messages = _messages(list(frames))
+        if all(topic == CLOCK.name for topic in messages.topic):
+            return  # no stream waits for processing time: nothing can come of a tick
+        slot = Slot.restore(state.get[0]) if state.exists else Slot(int(key[0]), slots)
+        sent = slot.on_batch(messages)
+        state.update((slot.snapshot(),))
+        if sent:
+            topic, keys, values = zip(*sent, strict=True)
+            yield pd.DataFrame({"topic": topic, "key": keys, "value": values})
+
+    return judge
+
+
+def _messages(frames: list[pd.DataFrame]) -> Messages:
+    def ints(name: str) -> Any:
+        return np.concatenate([frame[name].to_numpy(dtype=np.int64) for frame in frames])
+
+    def cells(name: str) -> list[Any]:
+        return [cell for frame in frames for cell in frame[name].tolist()]
+
+    return Messages(
+        cells("topic"), ints("partition"), ints("offset"), ints("timestamp"), cells("key"), cells("value")
+    )
