@@ -84,7 +84,7 @@ class Calc:
             except httpx.TransportError:
                 return False
 
-        eventually(ready, 120)
+        eventually(ready, 300)
 
     def kill(self) -> None:
         self.process.kill()
@@ -139,7 +139,7 @@ class Calc:
         ]
 
 
-def eventually(check: Callable[[], bool], seconds: float = 30) -> None:
+def eventually(check: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < end, "it did not come"
@@ -149,8 +149,9 @@ def eventually(check: Callable[[], bool], seconds: float = 30) -> None:
 def stream(uid: int, query: str, partition: tuple[str, ...] = ("tbname",), **more: object) -> StreamSpec:
     """A one-minute INTERVAL stream over the meters, its output table named after it."""
     tags = tuple(TBNAME_TAG if name == "tbname" else OutputTag(Column(name, INT), name) for name in partition)
+    every = Interval(Duration(1, "m"), Duration(1, "m"))
     spec = StreamSpec(
-        uid, "power", f"s{uid}", query, Interval(Duration(1, "m"), Duration(1, "m")), Source(METERS), partition,
+        uid, "power", f"s{uid}", query, every, Source(METERS), partition,
         output=Output("power", f"out{uid}", OUT_COLUMNS, tags), query=query, result=RESULT,
         database="power",
     )  # fmt: skip

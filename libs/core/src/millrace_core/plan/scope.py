@@ -15,6 +15,9 @@ from millrace_core.model.stream import ResultColumn, Source
 from millrace_core.plan.model import Bound, Comparison, Formula, SourceUse
 from millrace_core.plan.typed import TBNAME, Typed, with_type
 
+TimeBounds = tuple[list[tuple[Comparison, Formula]], list[tuple[Comparison, Formula]]]
+"""Lower and upper comparisons of a time column."""
+
 
 @dataclass
 class SourceDraft:
@@ -125,7 +128,7 @@ class Context:
     placeholders: dict[str, Typed] = field(default_factory=dict)
     partition: tuple[str, ...] = ()
     source: Source | None = None
-    trows: tuple[list[tuple[Comparison, Formula]], list[tuple[Comparison, Formula]]] = ((), ())  # type: ignore[assignment]
+    trows: TimeBounds = field(default_factory=lambda: ([], []))
     pre_filter: str | None = None
     notify: exp.Expr | None = None
     drafts: list[SourceDraft] = field(default_factory=list)

@@ -17,9 +17,9 @@ from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.plan.annotate import Typer
 from millrace_core.plan.functions import convert
 from millrace_core.plan.lower import Lowering
-from millrace_core.plan.model import Comparison, Formula, OutputPlan, Plan
+from millrace_core.plan.model import Formula, OutputPlan, Plan
 from millrace_core.plan.query import plan
-from millrace_core.plan.scope import Context, Scope, column, near
+from millrace_core.plan.scope import Context, Scope, TimeBounds, column, near
 from millrace_core.plan.text import spark_text
 from millrace_core.plan.typed import TBNAME, Typed, fail, number, typed, with_type
 from millrace_core.wire.events import TriggerEvent
@@ -34,8 +34,6 @@ _LOCAL = frozenset({"_tprev_localtime", "_tnext_localtime", "_tlocaltime"})
 """Placeholders in nanoseconds whatever the database's precision."""
 COLUMNS = ("_tgrpid", "_tlocaltime", *_WINDOW, *_SLIDING, *_PERIOD)
 """Columns of the trigger relation that every stream has, besides ``_tid``; NULL where it has none."""
-
-Bounds = tuple[list[tuple[Comparison, Formula]], list[tuple[Comparison, Formula]]]
 
 
 def allowed_placeholders(spec: StreamSpec) -> dict[str, Typed]:
@@ -73,7 +71,7 @@ def _grouping(spec: StreamSpec) -> list[Typed]:
     return found
 
 
-def trows_bounds(trigger: Trigger) -> Bounds:
+def trows_bounds(trigger: Trigger) -> TimeBounds:
     """Which of a group's rows are the trigger's: [start, end) of an interval, (previous, current] of a
     sliding trigger, [start, end] of the other windows. PERIOD's are told by the log, not by their times."""
     start: Formula = ("ref", "_twstart")

@@ -12,11 +12,10 @@ from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.model.types import BIGINT, BOOL, DOUBLE, TIMESTAMP, DataType
 
-__all__ = ["BIGINT", "BOOL", "DOUBLE", "NULL", "TEXT", "TIMESTAMP", "Typed", "typed"]
+__all__ = ["BIGINT", "BOOL", "DOUBLE", "NULL", "TIMESTAMP", "Typed", "typed"]
 
 NULL = DataType("VARCHAR", 0)
 """The type of NULL by itself; gives way to any other."""
-TEXT = DataType("VARCHAR", 4096)
 TBNAME = DataType("VARCHAR", 270)
 
 N = TypeVar("N", bound=exp.Expr)
