@@ -23,7 +23,7 @@ def read_all(log: KafkaLog, topic: str) -> Reader:
 
 @dataclass
 class Triggers:
-    """The closing events that came so far: the rows in each window, when it was seen (``perf_counter``) and
+    """The closing events of windows that came so far: the rows in each window, when it was seen (``perf_counter``) and
     the time of the last message (ms since the epoch, as its producer set it)."""
 
     reader: Reader
@@ -50,8 +50,8 @@ class Triggers:
 
 
 def triggers(log: KafkaLog) -> Triggers:
-    """All trigger events from the first on."""
-    return Triggers(read_all(log, TRIGGERS.name))
+    """The trigger events from now on."""
+    return Triggers(log.reader({TRIGGERS.name: log.end_offsets(TRIGGERS.name)}))
 
 
 class InBackground:

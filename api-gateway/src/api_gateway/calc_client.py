@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from api_gateway.answer import Answer, AnswerColumn
 from api_gateway.session import Session
+from millrace_core.dialect.query_nodes import position_at
 from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.model.stream import ResultColumn, StreamSpec
@@ -47,7 +48,7 @@ class CalcClient:
         try:
             found = self._post("/describe", {"spec": spec, "catalog": catalog})
         except MillraceError as error:
-            raise _moved(error, origin) from error
+            raise _moved(error, spec, origin) from error
         try:
             return msgspec.json.decode(found, type=_Described).columns
         except msgspec.DecodeError as error:
@@ -83,13 +84,15 @@ class CalcClient:
         return MillraceError(ErrorCode.UNAVAILABLE, f"calc-svc at {self._url} does not answer: {reason}")
 
 
-def _moved(error: MillraceError, origin: Position) -> MillraceError:
-    """A place in the query as a place in the statement that holds it."""
+def _moved(error: MillraceError, spec: StreamSpec, origin: Position) -> MillraceError:
+    """A place in ``spec.sql``, which begins at CREATE, as one in what the user sent, where blanks may
+    stand before it; ``origin`` is where the query begins there."""
     at = error.position
-    if at is None:
+    if at is None or spec.query is None:
         return MillraceError(error.code, error.message, origin)
-    column = at.column + (origin.column - 1 if at.line == 1 else 0)
-    return MillraceError(error.code, error.message, Position(at.line + origin.line - 1, column))
+    inside = position_at(spec.sql, spec.sql.rfind(spec.query))
+    column = at.column + (origin.column - inside.column if at.line == 1 == inside.line else 0)
+    return MillraceError(error.code, error.message, Position(at.line + origin.line - inside.line, column))
 
 
 def read_arrow(data: bytes) -> Answer:

@@ -144,6 +144,17 @@ def test_rows_are_those_of_a_dict(table: Table, steps: list[tuple[str, object]])
     assert not world.rows.dirty
 
 
+def test_a_partial_row_takes_nothing_from_a_row_whose_deletion_is_not_flushed_yet() -> None:
+    world = World(PLAIN)
+    steps: list[tuple[str, object]] = [
+        ("rows", [(0, {"ts": 4, "b": "x"})]), ("begin", None), ("end", None), ("delete", (0, 0, 4)),
+        ("evict", 5), ("rows", [(0, {"ts": 4})]), ("read", None),
+    ]  # fmt: skip
+    for what, how in steps:
+        world.do(what, how)
+    assert world.model == {(0, 4): {"ts": 4, "a": None, "b": None}}
+
+
 @settings(deadline=None)
 @given(st.lists(st.lists(row, min_size=1, max_size=5), max_size=8), st.data())
 def test_slices_hold_the_rows_of_their_ranges(

@@ -128,14 +128,20 @@ def test_an_existing_output_must_match(meters: Any) -> None:
     assert meters.gateway.context.catalog.tables["d", "out1"].uid == uid
 
 
-def test_errors_in_the_query_stand_where_the_user_wrote_it(meters: Any) -> None:
-    meters.calc.error = MillraceError(ErrorCode.UNKNOWN_COLUMN, "no column amp", Position(1, 8))
-    error = meters.refused("CREATE STREAM s1 INTERVAL(1s) SLIDING(1s) FROM one INTO o AS SELECT amp FROM one")
-    assert error.position == Position(1, 69)
-    text = "CREATE STREAM s1 INTERVAL(1s) SLIDING(1s) FROM one INTO o AS\n  SELECT amp FROM one"
-    assert meters.refused(text).position == Position(2, 10)
-    meters.calc.error = MillraceError(ErrorCode.UNKNOWN_COLUMN, "no column amp", Position(3, 4))
-    assert meters.refused(text).position == Position(4, 4)
+@pytest.mark.parametrize(("before", "told", "shown"), [
+    # calc-svc counts from CREATE on
+    ("", Position(1, 69), Position(1, 69)),
+    ("   ", Position(1, 69), Position(1, 72)),
+    ("\n\n  ", Position(1, 69), Position(3, 71)),
+    ("\n", Position(2, 4), Position(3, 4)),
+    ("", None, Position(1, 62)),
+])  # fmt: skip
+def test_errors_in_the_query_stand_where_the_user_wrote_it(
+    meters: Any, before: str, told: Position | None, shown: Position
+) -> None:
+    meters.calc.error = MillraceError(ErrorCode.UNKNOWN_COLUMN, "no column amp", told)
+    text = "CREATE STREAM s1 INTERVAL(1s) SLIDING(1s) FROM one INTO o AS SELECT amp FROM one"
+    assert meters.refused(before + text).position == shown
 
 
 def test_a_stream_is_refused_while_calc_svc_is_away(meters: Any) -> None:

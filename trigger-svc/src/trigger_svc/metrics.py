@@ -24,6 +24,7 @@ class QueryMetrics:
         self._reader: Reader | None = None
         self._last = ("", -1)
         self._totals: dict[bytes, status.Counters] = {}
+        registry.register(self)  # collected first: what it takes in shows in the same answer
         self._seconds = Histogram(
             "millrace_trigger_batch_seconds",
             "Duration of micro-batches.",
@@ -33,7 +34,6 @@ class QueryMetrics:
         self._messages = Counter(
             "millrace_trigger_messages", "Messages read by the trigger query.", registry=registry
         )
-        registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
         query = self._query()

@@ -211,7 +211,7 @@ class TableRows:
         if not partial or self.fetch is None:
             return data
         wanted = np.array(partial, dtype=np.int64)
-        stored = self.fetch(new.child[wanted], new.ts[wanted])
+        stored = self._not_deleted(self.fetch(new.child[wanted], new.ts[wanted]))
         if not len(stored):
             return data
         child = stored[CHILD].to_numpy().astype(np.int32, copy=False)
@@ -219,6 +219,15 @@ class TableRows:
         old, _ = write_run(child, stored.drop(CHILD), {}, epoch, self.second)
         here, there = old.matches(new, wanted, self.second)
         return _take_over(data, absent, there, old.data, here)
+
+    def _not_deleted(self, stored: pl.DataFrame) -> pl.DataFrame:
+        """Without the rows that Delta has only until the deletions of the next flush reach it."""
+        for deletion in self._deletions:
+            gone = (pl.col(CHILD) == deletion.child) & pl.col(self.key).is_between(
+                deletion.first, deletion.last
+            )
+            stored = stored.filter(~gone)
+        return stored
 
     def _grow(self, run: Run) -> None:
         size = int(run.child.max()) + 1 if len(run) else 0
