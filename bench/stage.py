@@ -162,5 +162,8 @@ def stage(name: str, statements: Sequence[str] = ()) -> Iterator[Stage]:
             one.sql(f"CREATE DATABASE {DB}", *statements)
             yield one
     finally:
+        for part in NAMES:  # what a failed measure left held could not end
+            if held := processes.running(stack.place, part):
+                let_go(held)
         stack.down()
         shutil.rmtree(folder, ignore_errors=True)

@@ -21,6 +21,8 @@ from millrace.processes import Place, Program
 from millrace.settings import HOST, SERVICES, Service, StackSettings, project_root, service
 from millrace_core.errors import ErrorCode, MillraceError
 
+PORT_SECONDS = 3.0
+"""How long a port may stay taken by what has just ended."""
 NAMES = (broker.NAME, *(one.name for one in SERVICES))
 
 
@@ -167,10 +169,14 @@ class Stack:
                 self._refuse_taken(name, port, variable)
 
     def _refuse_taken(self, name: str, port: int, variable: str) -> None:
-        if processes.port_taken(HOST, port):
-            raise MillraceError(
-                ErrorCode.UNAVAILABLE, f"port {port} of {name} is in use: free it or set {variable}"
-            )
+        # the threads of a process that was killed may hold its port for a moment longer than it lives
+        deadline = time.monotonic() + PORT_SECONDS
+        while processes.port_taken(HOST, port):
+            if time.monotonic() > deadline:
+                raise MillraceError(
+                    ErrorCode.UNAVAILABLE, f"port {port} of {name} is in use: free it or set {variable}"
+                )
+            time.sleep(0.1)
 
     def _status(self, name: str) -> Status:
         port = self.settings.broker_port if name == broker.NAME else self.settings.ports[name]
