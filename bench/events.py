@@ -23,8 +23,11 @@ def read_all(log: KafkaLog, topic: str) -> Reader:
 
 @dataclass
 class Triggers:
-    """The closing events of windows that came so far: the rows in each window, when it was seen (``perf_counter``) and
-    the time of the last message (ms since the epoch, as its producer set it)."""
+    """The closing events of windows that came so far.
+
+    The rows in each window, when it was seen (``perf_counter``), and the time of the last message (ms since
+    the epoch, as its producer set it).
+    """
 
     reader: Reader
     rows: dict[Window, int] = field(default_factory=dict)

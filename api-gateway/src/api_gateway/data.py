@@ -13,7 +13,8 @@ from api_gateway.tables import Birth, bear, conceive, database_of, find_table, m
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.statements import Delete, Insert, InsertTable
-from millrace_core.dialect.values import delete_range, insert_rows
+from millrace_core.dialect.times import delete_range
+from millrace_core.dialect.values import insert_rows
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
 from millrace_core.model.schema import Child, Table
 from millrace_core.wire import rows as wire

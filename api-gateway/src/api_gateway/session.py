@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millrace_core.dialect import values
+from millrace_core.dialect import times
 from millrace_core.dialect.names import Name, QualifiedName
 from millrace_core.errors import CatalogError, ErrorCode
 from millrace_core.model.schema import Precision
@@ -29,9 +29,9 @@ class Session:
             )
         return db
 
-    def values(self, precision: Precision) -> values.Session:
+    def values(self, precision: Precision) -> times.Session:
         """What the literals of this session mean in a database of this precision."""
-        return values.Session(precision, self.now, self.timezone)
+        return times.Session(precision, self.now, self.timezone)
 
 
 def in_database(db: str, name: Name | QualifiedName | None = None) -> CatalogError:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from millrace_core.dialect.lexer import quote
 from millrace_core.dialect.parser import parse
 from millrace_core.dialect.statements import Delete, Insert, InsertTable, Literal
-from millrace_core.dialect.values import Session, delete_range, insert_rows, literal_value, time_value
+from millrace_core.dialect.times import Session, delete_range, time_value
+from millrace_core.dialect.values import insert_rows, literal_value
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, TYPES, DataType

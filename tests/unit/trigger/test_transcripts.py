@@ -14,11 +14,11 @@ from millrace_core.wire.rows import Register
 from millrace_core.wire.topics import wal_topic
 
 FOLDER = Path(__file__).parents[2] / "transcripts"
-CASES = [
-    pytest.param(case, id=f"{file.stem}: {case['title']}")
+CASES: dict[str, dict[str, Any]] = {
+    f"{file.stem}: {case['title']}": case
     for file in sorted(FOLDER.glob("*.yaml"))
     for case in yaml.safe_load(file.read_text())
-]
+}
 TOPIC = wal_topic("d", "meters")
 
 
@@ -60,8 +60,9 @@ def check_whole(cluster: Any, case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("one_row", [False, True])
-@pytest.mark.parametrize("case", CASES)
-def test_step_by_step(kit: Any, case: dict[str, Any], one_row: bool) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_step_by_step(kit: Any, name: str, one_row: bool) -> None:
+    case = CASES[name]
     cluster, spec = begin(kit, case)
     epochs = iter(range(1, 9))
     told: dict[str, int] = {}
@@ -77,8 +78,9 @@ def test_step_by_step(kit: Any, case: dict[str, Any], one_row: bool) -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-@pytest.mark.parametrize("case", [case for case in CASES if case.values[0].get("batches", True)])
-def test_in_few_batches(kit: Any, case: dict[str, Any], parts: int) -> None:
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.get("batches", True)])
+def test_in_few_batches(kit: Any, name: str, parts: int) -> None:
+    case = CASES[name]
     cluster, spec = begin(kit, case)
     epochs = iter(range(1, 9))
     for number, step in enumerate(case["steps"]):

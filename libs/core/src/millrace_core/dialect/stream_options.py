@@ -11,7 +11,7 @@ from millrace_core.dialect.lexer import Kind
 from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.statements import Argument, Literal, Name, NotifyClause, OptionClause
 from millrace_core.dialect.stream_trigger import condition
-from millrace_core.dialect.values import Session, time_value
+from millrace_core.dialect.times import Session, time_value
 from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, WINDOW_EVENTS, Needs, OptionRule, Takes
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import EventType, Notify, Options

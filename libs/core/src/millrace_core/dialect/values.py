@@ -1,4 +1,4 @@
-"""Literals to column values: what INSERT, TAGS and DELETE mean, by the column's type.
+"""Literals to column values: what INSERT and TAGS mean, by the column's type.
 
 As in TDengine: a quoted number fits a numeric column, a number or TRUE/FALSE fits BOOL and text columns, a
 fraction in an integer column is rounded half away from zero, and quoted NULL is NULL in a column without
@@ -11,45 +11,22 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import tzinfo
 from functools import partial
 
 import numpy as np
 
-from millrace_core.dialect.lexer import DOUBLE_QUOTED, SINGLE_QUOTED, Kind, Lexer, unquote
-from millrace_core.dialect.statements import Delete, InsertTable, Literal
+from millrace_core.dialect.lexer import DOUBLE_QUOTED, SINGLE_QUOTED, unquote
+from millrace_core.dialect.statements import InsertTable, Literal
+from millrace_core.dialect.times import INTEGER, Session, timestamp
 from millrace_core.errors import ErrorCode, MillraceError, Position, SqlError
-from millrace_core.model.schema import Column, Precision, Table
-from millrace_core.model.stream import Duration
+from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import DataType
-from millrace_core.timeline.calendar import add, local_midnight, zone
-from millrace_core.timeline.precision import HIGHEST, LOWEST, check_range, from_ns
-from millrace_core.timeline.text import parse_timestamp
 
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _BASED = re.compile(r"[+-]?0(?:[xX][0-9a-fA-F]+|[bB][01]+)")
 _STRING = re.compile(rf"{SINGLE_QUOTED}|{DOUBLE_QUOTED}", re.DOTALL)
 _BOOLS = {"true": True, "false": False}
-_KEY_NAMES = frozenset({"_c0", "_rowts"})
 _FLOAT_MAX = float(np.finfo(np.float32).max)
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """What the meaning of a literal depends on.
-
-    ``now``: nanoseconds since the epoch; ``where``: the session's time zone (its name, or the zone).
-    """
-
-    precision: Precision
-    now: int
-    where: tzinfo | str = "UTC"
-
-    @property
-    def zone(self) -> tzinfo:
-        return zone(self.where) if isinstance(self.where, str) else self.where
 
 
 def insert_columns(part: InsertTable, columns: Sequence[Column], session: Session) -> dict[str, list[object]]:
@@ -116,39 +93,6 @@ def literal_value(literal: Literal, column: Column, session: Session) -> object:
         return _value(literal.text, column.type, session)
     except MillraceError as error:
         raise _at(error, column.name, literal.position) from None
-
-
-def time_value(literal: Literal, session: Session) -> int:
-    """Ticks of a time: a timestamp string, ticks, ``now`` or ``today()``, with durations added.
-
-    :raises SqlError: INVALID_VALUE, with its position.
-    """
-    try:
-        return _timestamp(literal.text.strip(), session)
-    except MillraceError as error:
-        raise SqlError(error.code, error.message, literal.position) from None
-
-
-def delete_range(statement: Delete, table: Table, session: Session) -> tuple[int, int]:
-    """``(first, last)`` ticks, both included, that DELETE names; first > last if no time can be meant.
-
-    :raises SqlError: for a condition on another column than the time column, or a bad time.
-    """
-    first, last = LOWEST, HIGHEST
-    for bound in statement.bounds:
-        if bound.column.text != table.key.name and bound.column.text not in _KEY_NAMES:
-            raise SqlError(
-                ErrorCode.NOT_ALLOWED,
-                f"DELETE FROM {statement.name}: a condition on {bound.column.text}; only the time column "
-                f"{table.key.name} (and tbname) can be used",
-                bound.column.position,
-            )
-        value = time_value(bound.value, session)
-        if bound.operator in ("=", ">=", ">"):
-            first = max(first, value + (bound.operator == ">"))
-        if bound.operator in ("=", "<=", "<"):
-            last = min(last, value - (bound.operator == "<"))
-    return first, last
 
 
 def _at(error: MillraceError, column: str, position: Position) -> SqlError:
@@ -239,7 +183,7 @@ def _value(cell: str, type_: DataType, session: Session) -> object:
     if text.lower() == "null" and (not quoted or type_.name not in ("VARCHAR", "NCHAR", "VARBINARY")):
         return None
     if type_.name == "TIMESTAMP":
-        return _timestamp(cell, session)
+        return timestamp(cell, session)
     return _CONVERT[type_.name](text, quoted, type_)
 
 
@@ -255,7 +199,7 @@ def _out_of_range(text: str, type_: DataType) -> MillraceError:
 
 def _integer(text: str, _quoted: bool, type_: DataType) -> int:
     number = text.strip()
-    if _INTEGER.fullmatch(number):
+    if INTEGER.fullmatch(number):
         value = int(number)
     elif _BASED.fullmatch(number):
         value = int(number, 0)
@@ -348,57 +292,3 @@ _CONVERT: dict[str, Callable[[str, bool, DataType], object]] = {
         for width in ("TINYINT", "SMALLINT", "INT", "BIGINT") for sign in ("", " UNSIGNED")
     },
 }  # fmt: skip
-
-
-def _timestamp(cell: str, session: Session) -> int:
-    if cell[:1] in ("'", '"') and cell.find(cell[0], 1) == len(cell) - 1:
-        return _time_text(unquote(cell), session)
-    if _INTEGER.fullmatch(cell):
-        return check_range(int(cell))
-    return _time_expression(cell, session)
-
-
-def _time_text(text: str, session: Session) -> int:
-    lower = text.strip().lower()
-    if lower in ("now", "now()"):  # the quoted word too, as in TDengine
-        return from_ns(session.now, session.precision)
-    return parse_timestamp(text, session.precision, session.where)
-
-
-def _time_expression(cell: str, session: Session) -> int:
-    """``now``, ``now()``, ``today()``, a string or ticks, and durations added to it."""
-    lexer = Lexer(cell)
-    token = lexer.next()
-    sign = 1
-    if token.kind is Kind.OPERATOR and token.text in "+-":
-        sign = 1 if token.text == "+" else -1
-        token = lexer.next()
-    if token.kind is Kind.INTEGER:
-        value = check_range(sign * int(token.value, 0 if token.value[:2] in ("0x", "0b") else 10))
-    elif token.kind is Kind.STRING:
-        value = _time_text(token.value, session)
-    elif token.kind is Kind.WORD and token.value in ("now", "today"):
-        value = from_ns(session.now, session.precision)
-        if token.value == "today":
-            value = local_midnight(value, session.precision, session.zone)
-        if lexer.peek().text == "(":
-            lexer.next()
-            if lexer.next().text != ")":
-                raise _no_time(cell)
-    else:
-        raise _no_time(cell)
-    while (token := lexer.next()).kind is not Kind.END:
-        amount = lexer.next()
-        if token.text not in ("+", "-") or amount.kind is not Kind.DURATION or "." in amount.text:
-            raise _no_time(cell)
-        length = int(amount.value[:-1]) * (1 if token.text == "+" else -1)
-        value = add(value, Duration(length, amount.value[-1]), session.precision, session.zone)  # type: ignore[arg-type]
-    return value
-
-
-def _no_time(cell: str) -> MillraceError:
-    return MillraceError(
-        ErrorCode.INVALID_VALUE,
-        f"{cell[:64]!r} is no time: '2026-01-31 23:59:59.000', a number of ticks, now() or today(), with "
-        "durations added (now() - 10s)",
-    )
