@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.wire.rows import Delete, Drop, Register, RowDecoder, encode_operation, encode_rows
+from millrace_core.wire.rows import Bad, Delete, Drop, Register, RowDecoder, encode_operation, encode_rows
 
 TABLE = Table(
     "power",
@@ -93,6 +94,12 @@ BAD = [
     (b'{"ts":1}\n{"ts":2}', "trailing characters"),
     (b"\xff\xfe", "neither a JSON object nor an array"),
     (b'\x00{"op":"explode"}', "operation"),
+    (b'\x00{"op":"\xff"}', "operation"),
+    (b'{"ts":99999999999999999999}', "<= 9223372036854775807 - at `$.ts`"),
+    (b'{"ts":' + b"9" * 400 + b"}", "<= 9223372036854775807 - at `$.ts`"),
+    (b'{"ts":[1,99999999999999999999]}', "int"),
+    (b'{"ts":1,"amps":1e300}', "amps: beyond FLOAT"),
+    (b'{"tags":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b'},"rows":[{"ts":1}]}', "unknown field `tags`"),
 ]
 
 
@@ -116,9 +123,129 @@ def test_batches_are_invisible(values: list[bytes]) -> None:
     assert sorted(bad.index for bad in whole.bad) == [i for i, part in enumerate(single) if part.bad]
 
 
+def test_an_unsigned_number_beyond_64_bits_is_bad() -> None:
+    columns = (TABLE.columns[0], Column("total", DataType("BIGINT UNSIGNED")))
+    table = Table("power", "totals", "normal", 8, "ms", columns)
+    values = [b'{"ts":1,"total":%d}' % (2**64 - 1), b'[{"ts":2,"total":%d},{"ts":3}]' % 2**64, b'{"ts":4}']
+    decoded = RowDecoder(table).decode(values)
+    assert decoded.frame.rows() == [(1, 2**64 - 1), (4, None)]
+    assert decoded.message.tolist() == [0, 2]
+    [bad] = decoded.bad
+    assert bad.index == 1 and bad.error.message == f"total: more than {2**64 - 1}"
+
+
 def test_operations_keep_their_place() -> None:
     operations = [Register({"site": 3}, 1), Delete(5, 9), Drop()]
     values = [encode_operation(operation) for operation in operations]
     decoded = RowDecoder(TABLE).decode([values[0], b'{"ts":1}', *values[1:]])
     assert decoded.operations == [(0, operations[0]), (2, operations[1]), (3, operations[2])]
     assert decoded.message.tolist() == [1]
+
+
+# -- column names that JSON escapes --------------------------------------------------------------------------
+
+ESCAPED = '"\\\n\x00\x1f'
+PLAIN = [f"plain{i}" for i in range(len(NAMES))]
+NO_COLUMN = ["c0", "c1", "\x7f'", '\x7f/"', "volts", "\\"]
+TAGS = {"si\\te": [{'"': 1}], "\x7f/": 2}
+odd_names = st.lists(
+    st.text(ESCAPED + "\x7f'/?@J_ab(, )é\ue000\U0001f600", min_size=1, max_size=6),
+    min_size=len(NAMES),
+    max_size=len(NAMES),
+    unique=True,
+).filter(lambda names: set("".join(names)) & set(ESCAPED) and not set(names) & set(NO_COLUMN))
+cell = (
+    st.none() | st.booleans() | st.integers(-129, 128)
+    | st.floats(width=16, allow_nan=False, allow_infinity=False)
+    | st.text("a\"\\':,{ é\x7f", max_size=5) | st.sampled_from([{'a"': 1}, [[]]])
+)  # fmt: skip
+# each field: the number of its column, or a name that is none, and its cell; a column may come twice
+fields = st.lists(st.tuples(st.sampled_from([0, 1, 2, 3, 4, 1, 2, 3, 4, *NO_COLUMN]), cell), max_size=4)
+good_fields = row.map(lambda cells: [(NAMES.index(name), value) for name, value in cells.items()])
+message = st.tuples(
+    st.sampled_from(["row", "rows", "tagged", "columns"]),
+    st.lists(
+        good_fields | fields | st.tuples(good_fields, fields).map(lambda two: [*two[0], *two[1]]), max_size=3
+    ),
+)
+
+
+def renamed(table: Table, names: list[str]) -> Table:
+    columns = tuple(Column(name, c.type) for name, c in zip(names, table.columns, strict=True))
+    return Table(table.db, table.name, table.kind, table.uid, table.precision, columns, table.tags)
+
+
+def written(
+    names: list[str], shape: str, rows: list[list[tuple[int | str, object]]], ascii_only: bool
+) -> bytes:
+    """A message of this shape, as a producer writes it that may name a field twice."""
+
+    def text(value: object) -> str:
+        return json.dumps(value, ensure_ascii=ascii_only)
+
+    def fields_of(cells: list[tuple[int | str, object]]) -> str:
+        parts = [(names[n] if isinstance(n, int) else n, value) for n, value in cells]
+        return "{" + ", ".join(f"{text(name)} : {text(value)}" for name, value in parts) + "}"
+
+    every = "[" + ",".join(map(fields_of, rows)) + "]"
+    match shape:
+        case "row":
+            return fields_of(rows[0] if rows else []).encode()
+        case "rows":
+            return every.encode()
+        case "tagged":
+            return f'{{"tags": {text(TAGS)}, "rows": {every}}}'.encode()
+    return fields_of([(n, [value]) for cells in rows for n, value in cells]).encode()
+
+
+@given(odd_names, st.lists(message, max_size=4), st.booleans())
+def test_names_change_nothing(
+    names: list[str], messages: list[tuple[str, list[list[tuple[int | str, object]]]]], ascii_only: bool
+) -> None:
+    odd = RowDecoder(renamed(TABLE, names)).decode([written(names, *m, ascii_only) for m in messages])
+    plain = RowDecoder(renamed(TABLE, PLAIN)).decode([written(PLAIN, *m, ascii_only) for m in messages])
+    assert odd.frame.columns == names
+    assert odd.frame.rows() == plain.frame.rows()
+    assert odd.message.tolist() == plain.message.tolist()
+    assert {n: mask.tolist() for n, mask in odd.absent.items()} == {
+        names[PLAIN.index(n)]: mask.tolist() for n, mask in plain.absent.items()
+    }
+    assert odd.operations == plain.operations
+
+    def said(bad: Bad) -> tuple[int, ErrorCode, str]:
+        text = bad.error.message
+        for at, name in enumerate(names):
+            text = text.replace(PLAIN[at], name)
+        return bad.index, bad.error.code, text
+
+    assert [(bad.index, bad.error.code, bad.error.message) for bad in odd.bad] == list(map(said, plain.bad))
+
+
+MALFORMED = [
+    rb'{"a\"b":1;}',
+    rb'{"a\u0022b" : 1, "x\\":2}}',
+    rb'{"a\"b":1,"x\\":"\"',
+    rb'{"a\"b"',
+    rb'{"a\"b":1,"\ud800":2}',
+    rb'{"a\"b":1,"x\q":2}',
+    b'{"a\\"b":1,"x\n":2}',
+    rb'[{"a\"b":1},{"a\"b":1,]',
+    rb'{"a\"b":1}' + b"\n;",
+    rb'{"a\"b":1,"x\\',
+]
+
+
+@pytest.mark.parametrize("value", MALFORMED)
+def test_malformed_messages_are_bad_at_their_own_place(value: bytes) -> None:
+    table = renamed(TABLE, ['a"b', "x\\", "x\n", "p", "q"])
+    [bad] = RowDecoder(table).decode([value]).bad
+    with pytest.raises(msgspec.DecodeError) as generic:
+        msgspec.json.decode(value)
+    assert bad.error.message == str(generic.value)
+
+
+def test_a_value_of_quotes_alone_takes_no_quadratic_time() -> None:
+    table = renamed(TABLE, ['a"b', *NAMES[1:]])
+    value = b'{"a\\"b' + b'\\"' * 500_000
+    [bad] = RowDecoder(table).decode([value]).bad
+    assert "truncated" in bad.error.message

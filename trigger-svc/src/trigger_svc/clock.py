@@ -19,7 +19,7 @@ def tick(log: Log) -> int:
     return offset
 
 
-def warm_up(log: Log, query: Any, rounds: int = 3, within: float = 120) -> None:
+def warm_up(log: Log, query: Any, rounds: int = 12, within: float = 120) -> None:
     """Send ticks through the query, one after the other: the first batches of a cold JVM take seconds.
 
     :raises MillraceError: TIMEOUT if the query has not taken them within so many seconds.

@@ -51,7 +51,7 @@ def slot_of(slots: int) -> Column:
 
 def in_slots(messages: DataFrame, slots: int) -> DataFrame:
     """Kafka messages with the slot (or, one copy each, the slots) that they go to; columns of INPUT."""
-    everywhere = F.array(*(F.lit(slot) for slot in range(slots)))
+    everywhere = F.sequence(F.lit(0), F.lit(slots - 1))
     found = slot_of(slots)
     return messages.select(
         F.explode(F.when(found.isNull(), everywhere).otherwise(F.array(found))).alias("slot"),
@@ -68,8 +68,10 @@ def start_query(session: SparkSession, settings: TriggerSettings) -> Any:
     """Start the query where its checkpoint left off; a StreamingQuery."""
     kafka = {"kafka.bootstrap.servers": settings.broker}
     source = session.readStream.format("kafka").options(**SOURCE, **kafka).load()
+    # a task per core, however many partitions have news: tasks cost more than what they read
+    cores = session.sparkContext.defaultParallelism
     judged = (
-        in_slots(source, settings.slots)
+        in_slots(source.coalesce(cores), settings.slots)
         .groupBy("slot")
         .applyInPandasWithState(
             judge_slot(settings.slots), OUTPUT_SCHEMA, STATE_SCHEMA, "update", GroupStateTimeout.NoTimeout

@@ -10,7 +10,7 @@ from millrace_service import ServiceSettings
 
 
 class TriggerSettings(ServiceSettings):
-    """Environment variables ``MILLRACE_…``; see docs/decisions/0006 for how the defaults were chosen."""
+    """Environment variables ``MILLRACE_…``; see docs/decisions/0008 for how the defaults were chosen."""
 
     spark_master: str = Field(default="local[2]", description="Spark master of the trigger query.")
     trigger_heap: str = Field(default="1g", description="Java heap of the trigger query's driver.")

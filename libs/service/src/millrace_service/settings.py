@@ -44,7 +44,7 @@ class ServiceSettings(BaseSettings):
         default="", description="Where others reach notify-svc; from host and port when empty."
     )
     slots: int = Field(
-        default=64,
+        default=8,
         ge=1,
         le=4096,
         description="Virtual partitions of trigger state. Fixed once a deployment has state.",

@@ -19,8 +19,11 @@ from msgspec import UNSET, UnsetType
 from millrace_core.errors import ErrorCode, WireError
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import DataType
+from millrace_core.wire.names import caret, caret_keys, from_caret
 
 OPERATION_MARK = b"\x00"
+MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding a message of anybody's raises; a tag may be nested thousands of levels deep."""
 
 POLARS: dict[str, Any] = {
     "int64": pl.Int64, "int32": pl.Int32, "int16": pl.Int16, "int8": pl.Int8,
@@ -56,6 +59,15 @@ class Delete(msgspec.Struct, frozen=True, tag="delete", tag_field="op"):
 
 Operation = Register | Drop | Delete
 _operation = msgspec.json.Decoder(Operation)
+
+
+class _Tags(msgspec.Struct):
+    """What tagged rows register, without the rows."""
+
+    tags: dict[str, Any]
+
+
+_tags = msgspec.json.Decoder(_Tags)
 
 
 def encode_operation(operation: Operation) -> bytes:
@@ -108,12 +120,13 @@ class RowDecoder:
     def __init__(self, table: Table) -> None:
         self.table = table
         names = [f"c{i}" for i in range(len(table.columns))]
-        rename = {n: c.name for n, c in zip(names, table.columns, strict=True)}
-        others = table.columns[1:]
-        types = [_python_type(c.type) for c in others]
-        row_fields: list[Any] = [("c0", int)]
+        rename = {n: caret(c.name) for n, c in zip(names, table.columns, strict=True)}
+        # columns whose names msgspec does not take: the keys of all messages are rewritten, which costs time
+        self._rewrites = any(rename[n] != c.name for n, c in zip(names, table.columns, strict=True))
+        key, *types = [_python_type(c.type) for c in table.columns]
+        row_fields: list[Any] = [("c0", key)]
         row_fields += [(n, t | None | UnsetType, UNSET) for n, t in zip(names[1:], types, strict=True)]
-        column_fields: list[Any] = [("c0", list[int])]
+        column_fields: list[Any] = [("c0", list[key])]  # type: ignore[valid-type]
         column_fields += [
             (n, list[t | None] | UnsetType, UNSET)  # type: ignore[valid-type]
             for n, t in zip(names[1:], types, strict=True)
@@ -121,7 +134,7 @@ class RowDecoder:
         options: dict[str, Any] = {"rename": rename, "forbid_unknown_fields": True, "gc": False}
         row: Any = msgspec.defstruct("Row", row_fields, **options)
         columns = msgspec.defstruct("Columns", column_fields, **options)
-        tagged = msgspec.defstruct(
+        tagged: Any = msgspec.defstruct(
             "Tagged", [("tags", dict[str, Any]), ("rows", list[row])], forbid_unknown_fields=True
         )
         self._row, self._columns, self._tagged = row, columns, tagged
@@ -133,6 +146,9 @@ class RowDecoder:
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """Decode messages (each a WAL value). Bad ones are left out and reported; the others all count."""
+        read = values
+        if self._rewrites:
+            read = [caret_keys(v) if v and v[:1] in (b"{", b"[") else v for v in values]
         parts: list[tuple[int, Any]] = []
         operations: list[tuple[int, Operation]] = []
         bad: list[Bad] = []
@@ -148,8 +164,12 @@ class RowDecoder:
                 self._operation(index, value, operations, bad)
             else:
                 bad.append(Bad(index, _undecodable("the value is neither a JSON object nor an array")))
-        self._shapes(values, objects, (self._row, self._columns, self._tagged), parts, bad)
-        self._shapes(values, arrays, (self._list,), parts, bad)
+        self._shapes(read, objects, (self._row, self._columns, self._tagged), parts, bad)
+        self._shapes(read, arrays, (self._list,), parts, bad)
+        if self._rewrites:
+            for index, item in parts:
+                if type(item) is self._tagged:
+                    item.tags = _tags.decode(values[index]).tags
         if (objects and arrays) or bad:
             parts.sort(key=lambda part: part[0])
         decoded = self._assemble(parts, operations, bad)
@@ -159,7 +179,7 @@ class RowDecoder:
     def _operation(index: int, value: bytes, operations: list[tuple[int, Operation]], bad: list[Bad]) -> None:
         try:
             operations.append((index, _operation.decode(value[1:])))
-        except msgspec.DecodeError as error:
+        except MALFORMED as error:
             bad.append(Bad(index, _undecodable(f"operation: {error}")))
 
     def _shapes(
@@ -173,7 +193,7 @@ class RowDecoder:
         for shape in shapes:
             try:
                 items = self._one[shape].decode_lines(joined)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except MALFORMED:
                 continue
             if len(items) == len(indexes):  # a message of several lines gives more: one by one then
                 parts.extend(zip(indexes, items, strict=True))
@@ -189,10 +209,11 @@ class RowDecoder:
             try:
                 parts.append((index, self._one[shape].decode(value)))
                 return
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except MALFORMED as error:
                 errors.append(str(error))
         # rows are what most producers send: the first shape's error says most
-        bad.append(Bad(index, _undecodable(errors[0])))
+        said = from_caret(errors[0]) if self._rewrites else errors[0]
+        bad.append(Bad(index, _undecodable(said)))
 
     def _assemble(
         self, parts: list[tuple[int, Any]], operations: list[tuple[int, Operation]], bad: list[Bad]
@@ -214,6 +235,7 @@ class RowDecoder:
                 found = self._spread(index, item, bad)
             rows.extend(found)
             message.extend([index] * len(found))
+        rows, message = self._within_unsigned(rows, message, bad)
         columns, absent = {}, {}
         for name, column in zip(self._names, self.table.columns, strict=True):
             series, missing = _series(column, [getattr(row, name) for row in rows])
@@ -223,6 +245,24 @@ class RowDecoder:
         operations.sort(key=lambda pair: pair[0])
         frame = pl.DataFrame(columns)
         return Decoded(frame, np.asarray(message, dtype=np.int32), absent, operations, bad)
+
+    def _within_unsigned(
+        self, rows: list[Any], message: list[int], bad: list[Bad]
+    ) -> tuple[list[Any], list[int]]:
+        """Without messages with a number beyond unsigned 64 bits: msgspec's bounds end at signed ones."""
+        for name, column in zip(self._names, self.table.columns, strict=True):
+            high = column.type.info.high
+            if high is None or high < 2**63:
+                continue
+            cells = [getattr(row, name) for row in rows]
+            over = {
+                m for m, cell in zip(message, cells, strict=True) if isinstance(cell, int) and cell > high
+            }
+            if over:
+                bad += [Bad(m, _undecodable(f"{column.name}: more than {high}")) for m in sorted(over)]
+                kept = [i for i, m in enumerate(message) if m not in over]
+                rows, message = [rows[i] for i in kept], [message[i] for i in kept]
+        return rows, message
 
     def _spread(self, index: int, item: Any, bad: list[Bad]) -> list[Any]:
         """Rows of an object of column arrays."""
@@ -236,8 +276,14 @@ class RowDecoder:
         return [make(**dict(zip(names, cells, strict=True))) for cells in zip(*given.values(), strict=True)]
 
     def _check_lengths(self, values: Sequence[bytes], decoded: Decoded) -> Decoded:
-        """VARCHAR lengths are bytes, which msgspec cannot check: a message with a longer text is bad."""
+        """What msgspec cannot check: VARCHAR lengths are bytes, and JSON's numbers may be beyond a float."""
         for column in self.table.columns:
+            if column.type.name in ("FLOAT", "DOUBLE"):
+                beyond = decoded.frame[column.name].is_infinite().fill_null(False)
+                if beyond.any():
+                    over = np.unique(decoded.message[beyond.to_numpy()])
+                    why = _undecodable(f"{column.name}: beyond {column.type}", ErrorCode.INVALID_VALUE)
+                    return self._without(decoded, over, [Bad(int(i), why) for i in over])
             limit = column.type.length
             if column.type.name != "VARCHAR" or limit is None:
                 continue
