@@ -26,8 +26,9 @@ FULL = Size(
     rows={1: 1_000_000, 100: 4_000_000},
     warm_rows={1: 100_000, 100: 400_000},
     tables=1000,
-    steady_seconds=50,
-    steady_warm=15,
+    # two JVMs compile for about a minute
+    steady_seconds=120,
+    steady_warm=70,
     groups=1000,
     windows=20,
     one_by_one_windows=1,

@@ -39,11 +39,15 @@ class WalTopics:
                 where,
             )
         if topic in self._log.topics(topic):
-            self._clear(topic)
-        self._log.ensure_topics([(topic, partitions)])
+            self._await_release(topic)
+        # under the lock, or a sweep that is under way could take the new topic for the old one
+        with self._lock:
+            self._log.delete_topics([topic])
+            self._pending.pop(topic, None)
+            self._log.ensure_topics([(topic, partitions)])
 
-    def _clear(self, topic: str) -> None:
-        """Delete a topic that a crash or an outage left behind."""
+    def _await_release(self, topic: str) -> None:
+        """Wait until nobody reads the rows that a drop, a crash or an outage left in the topic."""
         control = self._pending.get(topic)
         if control is None:
             # left by a drop or a creation that a crash cut short: all that was said of it is in the log
@@ -55,9 +59,6 @@ class WalTopics:
                 ErrorCode.TIMEOUT,
                 f"topic {topic} is still a dropped table's: trigger-svc has not let go of it yet; try again",
             )
-        with self._lock:
-            self._log.delete_topics([topic])
-            self._pending.pop(topic, None)
 
     def retire(self, topics: Sequence[str], control: int) -> None:
         """These topics may go once the control record is in force."""

@@ -43,6 +43,7 @@ class Calculator:
     catalog: CatalogView
     store: TableStore
     result_rows: int
+    never_set_wise: bool = False
 
     def query(
         self, sql: str, database: str | None, timezone: str, now: int, timeout: float
@@ -73,7 +74,7 @@ class Calculator:
         relation = trigger_relation(spec, events)
         rows = relation.rows(named=True)
         moments = [Moment(row, event.group) for row, event in zip(rows, events, strict=True)]
-        if len(events) > 1 and plan.set_sql is not None:
+        if len(events) > 1 and plan.set_sql is not None and not self.never_set_wise:
             try:
                 return self._set(spec, plan, relation, moments, lane)
             except TooManyRows:

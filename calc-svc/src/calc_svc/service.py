@@ -34,6 +34,9 @@ class CalcSettings(ServiceSettings):
     calc_spark_memory: str = Field("1g", description="Heap of calc-svc's Spark.")
     calc_spark_cores: int = Field(2, ge=1, description="Threads that calc-svc's Spark computes with.")
     calc_query_lanes: int = Field(3, ge=1, description="Queries of users that run at the same time.")
+    calc_one_by_one: bool = Field(
+        False, description="One job per trigger, never one for many: slow, to compare with."
+    )
 
 
 class CalcService:
@@ -50,7 +53,9 @@ class CalcService:
             {"triggers": 2, "queries": settings.calc_query_lanes},
             settings.calc_spark_cores, settings.calc_spark_memory,
         )  # fmt: skip
-        self.calculator = Calculator(self._engine, self._catalog, self.store, settings.calc_result_rows)
+        self.calculator = Calculator(
+            self._engine, self._catalog, self.store, settings.calc_result_rows, settings.calc_one_by_one
+        )
         self._consumer = WalConsumer(self._log, self._catalog, self.store)
         self._flusher = Flusher(self.store)
         self._loop = TriggerLoop(self._log, StreamJobs(self.calculator, self._catalog, self.store))
