@@ -173,7 +173,7 @@ class RowDecoder:
         if (objects and arrays) or bad:
             parts.sort(key=lambda part: part[0])
         decoded = self._assemble(parts, operations, bad)
-        return self._check_lengths(values, decoded)
+        return self._check_cells(decoded)
 
     @staticmethod
     def _operation(index: int, value: bytes, operations: list[tuple[int, Operation]], bad: list[Bad]) -> None:
@@ -275,45 +275,40 @@ class RowDecoder:
         make: Callable[..., Any] = self._row
         return [make(**dict(zip(names, cells, strict=True))) for cells in zip(*given.values(), strict=True)]
 
-    def _check_lengths(self, values: Sequence[bytes], decoded: Decoded) -> Decoded:
-        """What msgspec cannot check: VARCHAR lengths are bytes, and JSON's numbers may be beyond a float."""
+    def _check_cells(self, decoded: Decoded) -> Decoded:
+        """Without the messages that hold a cell of those that msgspec cannot check (see :func:`_beyond`)."""
         for column in self.table.columns:
-            if column.type.name in ("FLOAT", "DOUBLE"):
-                beyond = decoded.frame[column.name].is_infinite().fill_null(False)
-                if beyond.any():
-                    over = np.unique(decoded.message[beyond.to_numpy()])
-                    why = _undecodable(f"{column.name}: beyond {column.type}", ErrorCode.INVALID_VALUE)
-                    return self._without(decoded, over, [Bad(int(i), why) for i in over])
-            limit = column.type.length
-            if column.type.name != "VARCHAR" or limit is None:
-                continue
-            size = decoded.frame[column.name].str.len_bytes()
-            longest = size.max()
-            if longest is None or int(longest) <= limit:  # type: ignore[arg-type]
-                continue
-            over = np.unique(decoded.message[(size > limit).fill_null(False).to_numpy()])
-            errors = [
-                Bad(
-                    int(i), _undecodable(f"{column.name}: longer than {limit} bytes", ErrorCode.INVALID_VALUE)
-                )
-                for i in over
-            ]
-            return self._without(decoded, over, errors)
+            found = _beyond(column, decoded.frame[column.name])
+            if found is not None:
+                cells, why = found
+                over = np.unique(decoded.message[cells.fill_null(False).to_numpy()])
+                error = _undecodable(f"{column.name}: {why}", ErrorCode.INVALID_VALUE)
+                decoded = _without(decoded, over, [Bad(int(i), error) for i in over])
         return decoded
 
-    def _without(self, decoded: Decoded, messages: np.ndarray, errors: list[Bad]) -> Decoded:
-        keep = ~np.isin(decoded.message, messages)
-        gone = set(messages.tolist())
-        return self._check_lengths(
-            (),
-            Decoded(
-                decoded.frame.filter(pl.Series(keep)),
-                decoded.message[keep],
-                {name: mask[keep] for name, mask in decoded.absent.items()},
-                [pair for pair in decoded.operations if pair[0] not in gone],
-                decoded.bad + errors,
-            ),
-        )
+
+def _beyond(column: Column, cells: pl.Series) -> tuple[pl.Series, str] | None:
+    """Which cells the column cannot hold, and why: a VARCHAR's length is in bytes, and a number of JSON may
+    be beyond a float. None if it can hold all."""
+    if column.type.name in ("FLOAT", "DOUBLE"):
+        over, why = cells.is_infinite(), f"beyond {column.type}"
+    elif column.type.name == "VARCHAR" and column.type.length is not None:
+        over, why = cells.str.len_bytes() > column.type.length, f"longer than {column.type.length} bytes"
+    else:
+        return None
+    return (over, why) if over.any() else None
+
+
+def _without(decoded: Decoded, messages: np.ndarray, errors: list[Bad]) -> Decoded:
+    keep = ~np.isin(decoded.message, messages)
+    gone = set(messages.tolist())
+    return Decoded(
+        decoded.frame.filter(pl.Series(keep)),
+        decoded.message[keep],
+        {name: mask[keep] for name, mask in decoded.absent.items()},
+        [pair for pair in decoded.operations if pair[0] not in gone],
+        decoded.bad + errors,
+    )
 
 
 def _series(column: Column, cells: list[Any]) -> tuple[pl.Series, np.ndarray | None]:
