@@ -117,7 +117,7 @@ def test_clock(clock: Clock, some: list[list[tuple[int, int]]]) -> None:
 
 
 def ordered(found: Occurrences) -> list[tuple[int, ...]]:
-    arrays = (found.group, found.step, found.start, found.end, found.kind, found.rownum, found.recalc)
+    arrays = (found.group, found.step, found.start, found.end, found.kind, found.rownum, found.cause)
     return sorted(zip(*(array.tolist() for array in arrays), strict=True))
 
 

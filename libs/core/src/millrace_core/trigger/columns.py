@@ -1,9 +1,10 @@
 """Memories of many groups as columns: what a slot keeps between batches.
 
-A windower's memory of one group is a plain :class:`msgspec.Struct` whose fields are of two kinds:
-``int`` (one number per group) and ``list[X]`` with X a struct of ints (any number of records per group).
-:class:`Columns` holds the memories of many groups: an int field is one array, a list field one table of
-records with the column ``owner`` (the group's index), sorted by it. Arrays encode and decode as bytes, so
+A windower's memory of one group is a plain :class:`msgspec.Struct` whose fields are of two kinds: single
+values (``int``, or anything else that msgpack takes) and ``list[X]`` with X a struct of such values (any
+number of records per group). :class:`Columns` holds the memories of many groups: a single field is one array
+(of int64, or of objects), a list field one table of records with the column ``owner`` (the group's index),
+sorted by it. Arrays encode and decode as bytes, so
 that a slot of a thousand groups is read and written in microseconds.
 """
 
@@ -26,40 +27,64 @@ OWNER = "owner"
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The fields of a memory: int fields with their defaults, list fields with their records' type."""
+    """The fields of a memory: single ones with their defaults, list fields with their records' type.
 
-    ints: dict[str, int]
+    ``dtypes``: of the single fields, by name; of a list's record fields, by (list, field).
+    """
+
+    singles: dict[str, Any]
     lists: dict[str, type[msgspec.Struct]]
+    dtypes: dict[str | tuple[str, str], Any]
 
 
 @lru_cache
 def layout(memory: type[msgspec.Struct]) -> Layout:
     """How memories of this type lie in columns."""
-    ints: dict[str, int] = {}
+    singles: dict[str, Any] = {}
     lists: dict[str, type[msgspec.Struct]] = {}
+    dtypes: dict[str | tuple[str, str], Any] = {}
     hints = typing.get_type_hints(memory)
     for field in msgspec.structs.fields(memory):
         kind = hints[field.name]
-        if kind is int:
-            ints[field.name] = field.default
+        if typing.get_origin(kind) is list:
+            record = lists[field.name] = typing.get_args(kind)[0]
+            for name, hint in typing.get_type_hints(record).items():
+                dtypes[field.name, name] = _dtype(hint)
         else:
-            lists[field.name] = typing.get_args(kind)[0]
-    return Layout(ints, lists)
+            singles[field.name] = field.default
+            dtypes[field.name] = _dtype(kind)
+    return Layout(singles, lists, dtypes)
+
+
+def _dtype(hint: Any) -> Any:
+    return np.int64 if hint is int else object
+
+
+def filled(values: Sequence[Any], dtype: Any) -> Array:
+    """An array of these values; of objects whatever they are."""
+    return objects(values) if dtype is object else np.array(values, dtype=dtype)
+
+
+def objects(values: Sequence[Any]) -> Array:
+    """A one-dimensional array of objects."""
+    return np.fromiter(values, dtype=object, count=len(values))
 
 
 class Columns:
-    """The memories of ``count`` groups. ``ints`` and ``lists`` may be replaced, array for array."""
+    """The memories of ``count`` groups. ``singles`` and ``lists`` may be replaced, array for array."""
 
     def __init__(self, memory: type[msgspec.Struct], extra: Sequence[str] = ()) -> None:
         """``extra``: further columns of every list field's records (the row columns that a trigger reads)."""
         self.memory = memory
         self.count = 0
         shape = layout(memory)
-        self.ints: dict[str, Array] = {name: np.empty(0, dtype=np.int64) for name in shape.ints}
+        self.singles: dict[str, Array] = {
+            name: np.empty(0, dtype=shape.dtypes[name]) for name in shape.singles
+        }
         self.lists: dict[str, Table] = {
-            name: {
-                column: np.empty(0, dtype=np.int64) for column in (OWNER, *record.__struct_fields__, *extra)
-            }
+            name: {OWNER: np.empty(0, dtype=np.int64)}
+            | {field: np.empty(0, dtype=shape.dtypes[name, field]) for field in record.__struct_fields__}
+            | {column: np.empty(0, dtype=object) for column in extra}
             for name, record in shape.lists.items()
         }
 
@@ -67,15 +92,16 @@ class Columns:
         """Make room for ``count`` groups in all; new ones begin with the struct's defaults."""
         if count <= self.count:
             return
-        for name, default in layout(self.memory).ints.items():
-            fresh = np.full(count - self.count, default, dtype=np.int64)
-            self.ints[name] = np.concatenate((self.ints[name], fresh))
+        shape = layout(self.memory)
+        for name, default in shape.singles.items():
+            fresh = np.full(count - self.count, default, dtype=shape.dtypes[name])
+            self.singles[name] = np.concatenate((self.singles[name], fresh))
         self.count = count
 
     def keep(self, wanted: npt.NDArray[np.bool_]) -> None:
         """Forget the groups that are not wanted; the others move up."""
         place = np.cumsum(wanted) - 1
-        self.ints = {name: array[wanted] for name, array in self.ints.items()}
+        self.singles = {name: array[wanted] for name, array in self.singles.items()}
         for name, table in self.lists.items():
             mine = wanted[table[OWNER]]
             kept = {column: array[mine] for column, array in table.items()}
@@ -85,7 +111,8 @@ class Columns:
 
     def get(self, group: int) -> msgspec.Struct:
         """The memory of one group, as its struct."""
-        cells: dict[str, Any] = {name: int(array[group]) for name, array in self.ints.items()}
+        one = slice(group, group + 1)
+        cells: dict[str, Any] = {name: array[one].tolist()[0] for name, array in self.singles.items()}
         for name, record in layout(self.memory).lists.items():
             table = self.lists[name]
             low, high = np.searchsorted(table[OWNER], (group, group + 1))
@@ -96,13 +123,16 @@ class Columns:
     def put(self, memories: dict[int, msgspec.Struct]) -> None:
         """Replace the memories of some groups (index -> struct)."""
         groups = np.fromiter(memories, dtype=np.int64, count=len(memories))
-        for name, array in self.ints.items():
-            array[groups] = [getattr(memory, name) for memory in memories.values()]
-        for name, record in layout(self.memory).lists.items():
+        shape = layout(self.memory)
+        for name, array in self.singles.items():
+            values = [getattr(memory, name) for memory in memories.values()]
+            array[groups] = filled(values, shape.dtypes[name])
+        for name, record in shape.lists.items():
             records = [(g, item) for g, memory in memories.items() for item in getattr(memory, name)]
             fresh: Table = {OWNER: np.array([g for g, _ in records], dtype=np.int64)}
             for column in record.__struct_fields__:
-                fresh[column] = np.array([getattr(item, column) for _, item in records], dtype=np.int64)
+                cells = [getattr(item, column) for _, item in records]
+                fresh[column] = filled(cells, shape.dtypes[name, column])
             self.replace(name, groups, fresh)
 
     def replace(self, name: str, groups: Ints, fresh: Table) -> None:
@@ -119,7 +149,7 @@ class Columns:
         """Plain data for msgpack; arrays as (dtype, bytes)."""
         return [
             self.count,
-            {name: _pack(array) for name, array in self.ints.items()},
+            {name: _pack(array) for name, array in self.singles.items()},
             {name: {c: _pack(array) for c, array in table.items()} for name, table in self.lists.items()},
         ]
 
@@ -128,8 +158,8 @@ class Columns:
         count, ints, lists = data
         self.grow(count)
         for name, packed in ints.items():
-            if name in self.ints:
-                self.ints[name] = _unpack(packed)
+            if name in self.singles:
+                self.singles[name] = _unpack(packed)
         for name, table in lists.items():
             if name in self.lists:
                 loaded = {column: _unpack(packed) for column, packed in table.items()}
@@ -156,8 +186,6 @@ def _pack(array: Array) -> list[Any]:
 
 def _unpack(packed: list[Any]) -> Array:
     if packed[0] == "O":
-        array = np.empty(len(packed[1]), dtype=object)
-        array[:] = packed[1]
-        return array
+        return objects(packed[1])
     raw = np.frombuffer(packed[1], dtype=packed[0])
     return raw.astype(np.int64) + packed[2] if len(packed) == 3 else raw.copy()

@@ -9,12 +9,24 @@ import numpy as np
 
 from millrace_core.model.stream import StreamSpec
 from millrace_core.trigger.columns import Ints
-from millrace_core.trigger.windower import CLOSE, OPEN, Occurrences
+from millrace_core.trigger.windower import (
+    CLOSE,
+    DELAY,
+    INVALID,
+    LIVE,
+    ON_TIME,
+    OPEN,
+    RECALC,
+    Occurrences,
+)  # fmt: skip
 from millrace_core.wire.events import Cause, Group, Kind, TriggerEvent, trigger_id
 
 NS_PER_MS = 1_000_000
 _KINDS: dict[str, int] = {"WINDOW_OPEN": OPEN, "WINDOW_CLOSE": CLOSE}
-_NAMES: dict[int, Kind] = {OPEN: "OPEN", CLOSE: "CLOSE"}
+_NAMES: dict[int, Kind] = {OPEN: "OPEN", CLOSE: "CLOSE", ON_TIME: "ON_TIME", INVALID: "INVALID"}
+_CAUSES: dict[int, Cause] = {LIVE: "LIVE", RECALC: "RECALC", DELAY: "DELAY"}
+_ALWAYS = frozenset({ON_TIME, INVALID})
+"""Kinds that EVENT_TYPE and ON do not choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +39,7 @@ class Emission:
     @staticmethod
     def of(spec: StreamSpec) -> Emission:
         wanted = spec.options.event_types + (spec.notify.events if spec.notify else ())
-        return Emission(spec.uid, frozenset(_KINDS[kind] for kind in wanted if kind in _KINDS))
+        return Emission(spec.uid, _ALWAYS | {_KINDS[kind] for kind in wanted if kind in _KINDS})
 
     def arrange(self, found: Occurrences) -> Occurrences:
         """The wanted ones: groups in order, within a group by what caused them, then by their instant.
@@ -39,14 +51,15 @@ class Emission:
         found = found.take(np.isin(found.kind, list(self.kinds)))
         instant = np.where(found.kind == OPEN, found.start, found.end)
         found = found.take(np.lexsort((found.kind, instant, found.step, found.group)))
-        if not found.recalc.any():
+        again = found.cause == RECALC
+        if not again.any():
             return found
-        order = np.lexsort((found.step, found.kind, found.start, found.group, found.recalc))
+        order = np.lexsort((found.step, found.kind, found.start, found.group, again))
         next_ = found.take(order)
         repeated = np.zeros(len(found), dtype=bool)
         repeated[order[:-1]] = (
-            next_.recalc[:-1]
-            & next_.recalc[1:]
+            (next_.cause[:-1] == RECALC)
+            & (next_.cause[1:] == RECALC)
             & (next_.group[1:] == next_.group[:-1])
             & (next_.start[1:] == next_.start[:-1])
             & (next_.kind[1:] == next_.kind[:-1])
@@ -60,11 +73,13 @@ class Emission:
         events: list[TriggerEvent] = []
         last, current = -1, Group(0, (), None)
         times = np.asarray(written, dtype=np.int64)[found.step] * NS_PER_MS
-        arrays = (found.group, found.kind, found.recalc, found.start, found.end, found.rownum, times)
-        for index, kind, recalc, start, end, rownum, time in zip(*(a.tolist() for a in arrays), strict=True):
+        arrays = (
+            found.group, found.kind, found.cause, found.start, found.end, found.rownum, times, found.next,
+            found.detail,
+        )  # fmt: skip
+        for index, kind, cause, start, *rest in zip(*(a.tolist() for a in arrays), strict=True):
             if index != last:
                 last, current = index, group(index)
             id_ = trigger_id(self.stream, current.id, start)
-            cause: Cause = "RECALC" if recalc else "LIVE"
-            events.append(TriggerEvent(id_, _NAMES[kind], cause, current, start, end, rownum, time))
+            events.append(TriggerEvent(id_, _NAMES[kind], _CAUSES[cause], current, start, *rest))
         return events

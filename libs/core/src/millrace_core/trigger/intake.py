@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from millrace_core.model.schema import Table
 from millrace_core.trigger.columns import Array, Ints
+from millrace_core.trigger.signals import Signal, evaluate
 from millrace_core.trigger.watermark import Arrivals
 from millrace_core.wire.rows import Operation, RowDecoder
 
@@ -81,7 +82,7 @@ class TableRows:
 
     ts: Ints
     message: Ints
-    columns: dict[str, Array]
+    signals: dict[Signal, Array]
     operations: list[tuple[int, Operation]] = field(default_factory=list)
     bad: list[int] = field(default_factory=list)
 
@@ -91,12 +92,12 @@ def _decoder(table: Table) -> RowDecoder:
     return RowDecoder(table)
 
 
-def read(table: Table, values: Sequence[bytes | None], columns: frozenset[str]) -> TableRows:
-    """Decode messages of a table; ``columns``: those that triggers read, besides the time."""
+def read(table: Table, values: Sequence[bytes | None], signals: Iterable[Signal] = ()) -> TableRows:
+    """Decode messages of a table; ``signals``: what triggers read of a row, besides the time."""
     decoded = _decoder(table).decode([value if value is not None else b"" for value in values])
     ts = decoded.frame[table.key.name].to_numpy()
     message = decoded.message.astype(np.int64)
-    cells: dict[str, Array] = {name: decoded.frame[name].to_numpy() for name in sorted(columns)}
+    cells = evaluate(signals, decoded.frame)
     bad = [item.index for item in decoded.bad]
     same = message[1:] == message[:-1]
     if (same & (ts[1:] <= ts[:-1])).any():
@@ -105,19 +106,20 @@ def read(table: Table, values: Sequence[bytes | None], columns: frozenset[str]) 
         if not any(column.composite_key for column in table.columns):
             last = np.append((ts[1:] != ts[:-1]) | (message[1:] != message[:-1]), True)
             order, ts, message = order[last], ts[last], message[last]
-        cells = {name: values_[order] for name, values_ in cells.items()}
+        cells = {signal: values_[order] for signal, values_ in cells.items()}
     return TableRows(ts, message, cells, decoded.operations, bad)
 
 
-def arrivals(rows: TableRows, group: Ints, columns: Sequence[str]) -> tuple[Arrivals, Ints]:
-    """Rows sorted by group, in order of arrival within; and the message of each.
+def arrivals(rows: TableRows, group: Ints, signals: Sequence[Signal] = ()) -> tuple[Arrivals, Ints]:
+    """Rows sorted by group, in order of arrival within, with these signals; and the message of each.
 
     ``group[m]``: the group of message ``m``, -1 for messages that do not take part.
     """
     owner = group[rows.message]
     wanted = owner >= 0
     if wanted.all() and (owner[1:] >= owner[:-1]).all():
-        return Arrivals(owner, rows.ts, {name: rows.columns[name] for name in columns}), rows.message
+        cells = {signal.name: rows.signals[signal] for signal in signals}
+        return Arrivals(owner, rows.ts, cells), rows.message
     # sorting messages is cheaper than sorting rows
     count = np.bincount(rows.message, minlength=len(group))
     begin = np.cumsum(count) - count
@@ -125,5 +127,5 @@ def arrivals(rows: TableRows, group: Ints, columns: Sequence[str]) -> tuple[Arri
     messages = messages[(group[messages] >= 0) & (count[messages] > 0)]
     sizes = count[messages]
     index = np.arange(int(sizes.sum())) + np.repeat(begin[messages] - (np.cumsum(sizes) - sizes), sizes)
-    cells = {name: rows.columns[name][index] for name in columns}
+    cells = {signal.name: rows.signals[signal][index] for signal in signals}
     return Arrivals(owner[index], rows.ts[index], cells), rows.message[index]

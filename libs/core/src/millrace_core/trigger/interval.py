@@ -17,7 +17,7 @@ import numpy as np
 from millrace_core.trigger.columns import OWNER, Columns, Ints, Table, take
 from millrace_core.trigger.grid import Grid
 from millrace_core.trigger.watermark import Bools, Judged, Moves
-from millrace_core.trigger.windower import CLOSE, OPEN, Occurrence, Occurrences, Row, Windower
+from millrace_core.trigger.windower import CLOSE, LIVE, OPEN, RECALC, Occurrence, Occurrences, Row, Windower
 
 MOST_EMPTY = 100_000
 """Empty windows further back than this many windows from where one move of T ends are left out, and counted:
@@ -72,8 +72,8 @@ class IntervalWindower(Windower):
             if window >= closed:
                 yield from self._add(memory, window, row.unsure)
             else:
-                yield self._occur(OPEN, window, -1, recalc=True)
-                yield self._occur(CLOSE, window, -1, recalc=True)
+                yield self._occur(OPEN, window, -1, RECALC)
+                yield self._occur(CLOSE, window, -1, RECALC)
 
     def on_time(self, memory: IntervalMemory, before: int, now: int) -> Iterator[Occurrence]:
         first, end = self.grid.unclosed(before), self.grid.unclosed(now)
@@ -105,9 +105,9 @@ class IntervalWindower(Windower):
         memory.open = [*memory.open[:place], OpenWindow(window, 1, int(unsure)), *memory.open[place:]]
         yield self._occur(OPEN, window, 1)
 
-    def _occur(self, kind: int, window: int, rownum: int, recalc: bool = False) -> Occurrence:
+    def _occur(self, kind: int, window: int, rownum: int, cause: int = LIVE) -> Occurrence:
         start = self.grid.start(window)
-        return Occurrence(kind, start, start + self.grid.interval, rownum, recalc)
+        return Occurrence(kind, start, start + self.grid.interval, rownum, cause)
 
     # ------------------------------------------------------------------ the same over arrays
 
@@ -196,19 +196,15 @@ class IntervalWindower(Windower):
 
     def _again(self, group: Ints, window: Ints, step: Ints) -> tuple[Occurrences, Occurrences]:
         return (
-            self._occurrences(OPEN, group, window, step, -1, recalc=True),
-            self._occurrences(CLOSE, group, window, step, -1, recalc=True),
+            self._occurrences(OPEN, group, window, step, -1, RECALC),
+            self._occurrences(CLOSE, group, window, step, -1, RECALC),
         )
 
     def _occurrences(
-        self, kind: int, group: Ints, window: Ints, step: Ints, rownum: int | Ints, recalc: bool = False
+        self, kind: int, group: Ints, window: Ints, step: Ints, rownum: int | Ints, cause: int = LIVE
     ) -> Occurrences:
         start = self.grid.start(window)
-        rows = rownum if isinstance(rownum, np.ndarray) else np.full(len(group), rownum)
-        return Occurrences(
-            group, step, np.full(len(group), kind), start, start + self.grid.interval, rows,
-            np.full(len(group), recalc),
-        )  # fmt: skip
+        return Occurrences.of(group, step, kind, start, start + self.grid.interval, rownum, cause)
 
 
 def _runs(judged: Judged, window: Ints, inside: Bools) -> _Windows:

@@ -201,8 +201,8 @@ class Slot:
     ) -> None:
         table = streams[0].definition.table
         live = [stream for stream in streams if stream.uid in wanted]
-        columns = frozenset(name for stream in live for name in stream.definition.windower.columns)
-        rows = read(table, messages.value, columns)
+        signals = dict.fromkeys(signal for stream in live for signal in stream.definition.windower.signals)
+        rows = read(table, messages.value, signals)
         names = [key if key is not None else table.name.encode() for key in messages.key]
         family = self._family(topic)
         held = np.bincount(rows.message, minlength=len(messages))

@@ -131,7 +131,7 @@ class Stream:
         self, rows: TableRows, group: Ints, messages: Messages, seen: Offsets
     ) -> Iterator[Output]:
         """Rows of the stream's tables: judged here, or sent on to their groups' slots."""
-        arrived, message = arrivals(rows, group, self.definition.windower.columns)
+        arrived, message = arrivals(rows, group, self.definition.windower.signals)
         written = messages.timestamp[message]
         if self.definition.home:
             yield from self._judge(arrived, written, seen)

@@ -115,7 +115,7 @@ class Clock:
         if not len(ts):
             return _nothing(dropped, rows)
         first = _starts(group)
-        before, newest = _running_newest(ts, first, memory.ints["newest"][group[first]])
+        before, newest = _running_newest(ts, first, memory.singles["newest"][group[first]])
         if self.expired is not None:
             expired = (before != NEVER) & (ts < np.where(before == NEVER, 0, before) - self.expired)
             if expired.any():
@@ -132,8 +132,8 @@ class Clock:
         judged = self._at_once(memory, arrived) if not self.watermark else self._by_turn(memory, arrived)
         judged.dropped = dropped
         ends = np.append(_starts(group)[1:], len(group)) - 1
-        memory.ints["newest"][group[ends]] = newest[ends]
-        memory.ints["started"][judged.group] = 1
+        memory.singles["newest"][group[ends]] = newest[ends]
+        memory.singles["started"][judged.group] = 1
         return self._without_disorder(judged)
 
     def _at_once(self, memory: Columns, rows: _Arrived) -> Judged:
@@ -268,10 +268,10 @@ def _first_moves(
     """
     moving = (rows.now > rows.before) | ~rows.seen
     before = rows.before.copy()
-    fresh = memory.ints["started"][rows.group] == 0
+    fresh = memory.singles["started"][rows.group] == 0
     if fresh.any():
         heads = _starts(group) if len(group) else np.empty(0, dtype=np.int64)
-        heads = heads[memory.ints["started"][group[heads]] == 0]
+        heads = heads[memory.singles["started"][group[heads]] == 0]
         late[heads], unsure[heads] = False, False
         begin = np.full(memory.count, np.iinfo(np.int64).max)
         begin[group[heads]] = step[heads]

@@ -16,11 +16,17 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from millrace_core.trigger.columns import Columns, Ints
-from millrace_core.trigger.watermark import Bools, Judged
+from millrace_core.trigger.columns import Array, Columns, Ints, objects
+from millrace_core.trigger.signals import Signal
+from millrace_core.trigger.watermark import Judged
 
-CLOSE, OPEN = 0, 1
-"""Kinds of occurrences; at one instant a window closes before the next opens."""
+CLOSE, OPEN, ON_TIME, INVALID, REDO = range(5)
+"""Kinds of occurrences; at one instant a window closes before the next opens. ON_TIME: an instant of SLIDING
+or PERIOD came. INVALID: a window that was told of is none any more. REDO: the closed windows that touch
+``[start, end]`` must be cut again from the stored rows."""
+
+LIVE, RECALC, DELAY = range(3)
+"""Causes of occurrences: rows in order (or late ones in a window still open), disorder, MAX_DELAY."""
 
 
 class Row(NamedTuple):
@@ -33,13 +39,19 @@ class Row(NamedTuple):
 
 
 class Occurrence(NamedTuple):
-    """A window opened or closed; ``rownum`` -1: the table must be asked; ``recalc``: it did so before."""
+    """Something happened to a window, or an instant came.
+
+    ``start``, ``end``, ``next``: as in ``wire.events.TriggerEvent``; ``rownum`` -1: the table must be asked.
+    ``detail``: fields of the notification that only the windower knows (prevState, triggerCondition, …).
+    """
 
     kind: int
     start: int
     end: int
     rownum: int
-    recalc: bool = False
+    cause: int = LIVE
+    next: int = 0
+    detail: dict[str, object] | None = None
 
 
 @dataclass(slots=True)
@@ -55,8 +67,23 @@ class Occurrences:
     start: Ints
     end: Ints
     rownum: Ints
-    recalc: Bools
+    cause: Ints
+    next: Ints
+    detail: Array
+    """object[]: a dict or None."""
     skipped: int = 0
+
+    @staticmethod
+    def of(
+        group: Ints, step: Ints, kind: int, start: Ints, end: Ints, rownum: int | Ints, cause: int = LIVE
+    ) -> Occurrences:
+        """Occurrences of one kind and cause, without details."""
+        count = len(group)
+        detail = np.full(count, None, dtype=object)
+        zeros = np.zeros(count, dtype=np.int64)
+        return Occurrences(
+            group, step, zeros + kind, start, end, zeros + rownum, zeros + cause, zeros, detail
+        )
 
     def __len__(self) -> int:
         return len(self.group)
@@ -79,8 +106,13 @@ class Windower(ABC):
     """The root of the trigger types' windowers. Without state of its own: memories are passed in."""
 
     memory: ClassVar[type[msgspec.Struct]]
-    columns: tuple[str, ...] = ()
-    """The row columns that it reads."""
+    signals: tuple[Signal, ...] = ()
+    """What it reads of each row, besides the time."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of its signals: the columns of the rows that it gets."""
+        return tuple(signal.name for signal in self.signals)
 
     @abstractmethod
     def on_row(self, memory: Any, row: Row) -> Iterable[Occurrence]:
@@ -146,6 +178,8 @@ def _as_arrays(found: list[tuple[int, int, Occurrence]], skipped: int) -> Occurr
         array(o.start for _, _, o in found),
         array(o.end for _, _, o in found),
         array(o.rownum for _, _, o in found),
-        array(o.recalc for _, _, o in found).astype(bool),
+        array(o.cause for _, _, o in found),
+        array(o.next for _, _, o in found),
+        objects([o.detail for _, _, o in found]),
         skipped,
     )
