@@ -14,7 +14,10 @@ class GatewaySettings(ServiceSettings):
     root_password: SecretStr = Field(
         SecretStr("taosdata"), description="Password that the user root gets at the very first start."
     )
-    timezone: str = Field("UTC", description="Time zone of a session that names none.")
+    timezone: str = Field(
+        "UTC",
+        description="Time zone of a session that names none, and of the midnights of PERIOD and SLIDING.",
+    )
     accept_seconds: float = Field(
         10,
         ge=0,

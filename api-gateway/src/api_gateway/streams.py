@@ -16,7 +16,7 @@ from millrace_core.dialect.stream import lower
 from millrace_core.dialect.stream_output import complete
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
 from millrace_core.model.schema import Child, Table
-from millrace_core.model.stream import ResultColumn, StreamSpec
+from millrace_core.model.stream import Event, Period, ResultColumn, Sliding, StreamSpec
 from millrace_core.trigger.definition import compiled, essence
 from millrace_core.wire import control
 from millrace_core.wire.topics import slot_of, wal_topic
@@ -125,8 +125,14 @@ def _install(context: Context, session: Session, statement: CreateStream, draft:
 
     Its record is there before its definition, so that calc-svc knows it before any trigger of it can come.
     """
+    trigger = draft.trigger
+    if isinstance(trigger, Period | Sliding):
+        trigger = msgspec.structs.replace(trigger, timezone=context.settings.timezone)
     spec = msgspec.structs.replace(
-        draft, uid=fresh_uid(draft.db, draft.name), created=milliseconds(session.now)
+        draft,
+        uid=fresh_uid(draft.db, draft.name),
+        created=milliseconds(session.now),
+        trigger=trigger,
     )
     _ensure_output(context, session, statement, spec)
     entry = StreamEntry(spec, "Running", 0, -1)
@@ -181,7 +187,8 @@ def live_from(context: Context, spec: StreamSpec) -> control.Offsets:
 def known_children(spec: StreamSpec, catalog: Catalog, slots: int) -> list[control.KnowChildren]:
     """What the slots cannot know of the trigger table's children from their names, slot by slot.
 
-    That is the tags, where the stream reads tags, and else how often a child was dropped before.
+    That is the tags, where the stream reads tags, and else how often a child was dropped before. PERIOD fires
+    for children without rows too, so they must be known at all.
     """
     if spec.source is None or spec.source.table.kind != "super":
         return []
@@ -189,7 +196,7 @@ def known_children(spec: StreamSpec, catalog: Catalog, slots: int) -> list[contr
     children = list(catalog.family.get((table.db, table.name), {}).values())
     if spec.source.child is not None:
         children = [child for child in children if child.name == spec.source.child]
-    if not _reads_tags(spec):
+    if not _reads_tags(spec) and not (isinstance(spec.trigger, Period) and spec.partition):
         children = [child for child in children if child.incarnation]
     topic = wal_topic(table.db, table.name)
     by_slot: dict[int, list[Child]] = {}
@@ -201,6 +208,8 @@ def known_children(spec: StreamSpec, catalog: Catalog, slots: int) -> list[contr
 def _reads_tags(spec: StreamSpec) -> bool:
     if any(name != "tbname" for name in spec.partition):
         return True
-    condition = spec.options.pre_filter
-    table = spec.source.table if spec.source else None
-    return bool(condition and table and any(table.tag(name) for name in condition.columns))
+    conditions = [spec.options.pre_filter]
+    if isinstance(spec.trigger, Event):
+        conditions += [spec.trigger.start, spec.trigger.end]
+    names = {name for condition in conditions if condition for name in condition.columns}
+    return spec.source is not None and any(spec.source.table.tag(name) for name in names)

@@ -13,7 +13,7 @@ import structlog
 from calc_svc.catalog import CatalogView
 from calc_svc.columns import plain_arrow
 from calc_svc.session import Engine, Lane, Relation
-from calc_svc.sources import TID, Moment, TooManyRows, one_relation, set_relation
+from calc_svc.sources import TID, Moment, TooManyRows, moments_of, one_relation, set_relation
 from calc_svc.store import TableStore
 from millrace_core.errors import MillraceError, PlanError
 from millrace_core.model.stream import ResultColumn, StreamSpec
@@ -72,9 +72,14 @@ class Calculator:
     ) -> list[Outcome]:
         """Each event's outcome. Retryable errors are raised; others are the outcome of the one event."""
         relation = trigger_relation(spec, events)
-        rows = relation.rows(named=True)
-        moments = [Moment(row, event.group) for row, event in zip(rows, events, strict=True)]
-        if len(events) > 1 and plan.set_sql is not None and not self.never_set_wise:
+        moments = moments_of(relation, events)
+        outcomes = self._outcomes(spec, plan, relation, moments, lane)
+        return self._forced(spec, plan, relation, outcomes, lane)
+
+    def _outcomes(
+        self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Lane
+    ) -> list[Outcome]:
+        if len(moments) > 1 and plan.set_sql is not None and not self.never_set_wise:
             try:
                 return self._set(spec, plan, relation, moments, lane)
             except TooManyRows:
@@ -90,9 +95,27 @@ class Calculator:
         self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Lane
     ) -> list[Outcome]:
         """The same with one job per trigger: the fallback, and what the set-oriented plan is held against."""
-        rows = trigger_relation(spec, events).rows(named=True)
-        moments = [Moment(row, event.group) for row, event in zip(rows, events, strict=True)]
-        return self._each(spec, plan, moments, lane)
+        relation = trigger_relation(spec, events)
+        outcomes = self._each(spec, plan, moments_of(relation, events), lane)
+        return self._forced(spec, plan, relation, outcomes, lane)
+
+    def _forced(
+        self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, outcomes: list[Outcome], lane: Lane
+    ) -> list[Outcome]:
+        """The outcomes; with FORCE_OUTPUT those without a row get theirs, in one job for all."""
+        if plan.forced_sql is None:
+            return outcomes
+        empty = [i for i, outcome in enumerate(outcomes) if outcome.error is None and not len(outcome.rows)]
+        if not empty:
+            return outcomes
+        result = lane.run(plan.forced_sql, {TRIG: plain_arrow(relation[empty])}, spec.timezone)
+        rows = result_frame(result, plan, offset=1)
+        places = {tid: place for place, tid in enumerate(result.column(0).to_pylist())}
+        found = list(outcomes)
+        for i in empty:
+            place = places[relation[TID][i]]
+            found[i] = Outcome(rows[place : place + 1])
+        return found
 
     def _each(self, spec: StreamSpec, plan: Plan, moments: list[Moment], lane: Lane) -> list[Outcome]:
         outcomes: list[Outcome] = []

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import msgspec
+import numpy as np
 import structlog
 
 from calc_svc import metrics
@@ -17,6 +18,7 @@ from calc_svc.table import StoredTable
 from millrace_core.catalog import record_key
 from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.model.schema import Child, Table
+from millrace_core.store.place import place_of
 from millrace_core.wire import dead, topics
 from millrace_core.wire.rows import Bad
 from millrace_wal import BEGIN, Log, Message, Reader, Record, replay
@@ -195,7 +197,8 @@ class WalConsumer:
         self._orphans &= set(there)
 
     def _take(self, stored: StoredTable, records: list[Record]) -> None:
-        taken = stored.take([r.key for r in records], [r.value for r in records])
+        places = np.array([place_of(r.partition, r.offset) for r in records], dtype=np.int64)
+        taken = stored.take([r.key for r in records], [r.value for r in records], places)
         metrics.ROWS_STORED.inc(taken.rows)
         self._announce(taken.children)
         self._bury(records, taken.bad)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, Transaction, write_deltalake
 
 from calc_svc.columns import arrow_type, from_arrow, stored_name
 from millrace_core.model.schema import Table
+from millrace_core.store.place import NOWHERE, Spans, nowhere
 from millrace_core.store.rows import HIGHEST, LOWEST, Flush
 from millrace_core.store.run import Run
+from millrace_core.store.search import Ints
 
-NAME = "-tbname"  # no column's stored name begins so: "-" is followed by two hexadecimal digits there
+# no column's stored name begins so: "-" is followed by two hexadecimal digits there
+NAME = "-tbname"
+PLACE = "-place"  # where in the log the row was written last; NULL in files from before it was kept
 CONFIGURATION = {
     "delta.logRetentionDuration": "interval 1 hours",
     "delta.checkpointInterval": "50",
@@ -24,10 +29,21 @@ CONFIGURATION = {
 COMPACT_FILES = 48
 COMPACT_BYTES = 64 * 1024 * 1024
 KEEP_HOURS = 1  # files that a running query may still read
+Filter = tuple[str, str, object]
+"""(column, comparison, value)."""
 
 
 def _app(partition: int) -> str:
     return f"wal/{partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Rows as they are stored: each one's table and place, and the table's columns."""
+
+    names: pl.Series
+    data: pl.DataFrame
+    place: Ints
 
 
 class DeltaRows:
@@ -42,7 +58,8 @@ class DeltaRows:
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([pa.field(NAME, pa.string()), *(pa.field(n, t) for _, n, t in self.fields)])
+        added = [(NAME, pa.string()), (PLACE, pa.int64())]
+        return pa.schema([pa.field(n, t) for n, t in [*added, *((n, t) for _, n, t in self.fields)]])
 
     def open(self) -> DeltaTable | None:
         uri = str(self.path)
@@ -59,7 +76,7 @@ class DeltaRows:
     def commit(self, flush: Flush, names: Sequence[str], positions: Mapping[int, int]) -> None:
         """Make the flush durable. Deletions go first, in a commit of their own: after a crash between the two
         they are replayed from the old positions, to the same end."""
-        delta = self.open() or self._create()
+        delta = self._with_place(self.open() or self._create())
         if flush.deletions:
             delta.delete(" OR ".join(self._range(names[d.child], d.first, d.last) for d in flush.deletions))
         properties = CommitProperties(
@@ -79,6 +96,12 @@ class DeltaRows:
     def _create(self) -> DeltaTable:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return DeltaTable.create(str(self.path), self.schema, configuration=CONFIGURATION)
+
+    def _with_place(self, delta: DeltaTable) -> DeltaTable:
+        """A table from before places were kept gets their column: NULL in its rows."""
+        if all(field.name != PLACE for field in delta.schema().fields):
+            delta.alter.add_columns(Field(PLACE, "long"))
+        return delta
 
     def _range(self, name: str, first: int, last: int) -> str:
         quoted = name.replace("'", "''")
@@ -104,24 +127,40 @@ class DeltaRows:
     def _rows(self, run: Run, names: Sequence[str]) -> pa.Table:
         tbname = pl.Series(np.array(names, dtype=object)[run.child].tolist(), dtype=pl.String)
         table = run.data.to_arrow()
-        columns: list[object] = [tbname.to_arrow().cast(pa.string())]
+        columns: list[object] = [tbname.to_arrow().cast(pa.string()), pa.array(run.place, pa.int64())]
         columns += [table[name].cast(type_) for name, _, type_ in self.fields]
         return pa.table(columns, schema=self.schema)
 
-    def read(self, low: int = LOWEST, high: int = HIGHEST) -> tuple[pl.Series, pl.DataFrame]:
-        """Table names and rows with ``low <= ts <= high``."""
+    def read(self, low: int = LOWEST, high: int = HIGHEST) -> StoredRows:
+        """Rows with ``low <= ts <= high``."""
         return self._read([(self.key, ">=", low), (self.key, "<=", high)])
 
-    def read_at(self, names: Sequence[str], ts: Sequence[int]) -> tuple[pl.Series, pl.DataFrame]:
-        """Table names and rows of these tables at these times (of all pairs of both)."""
+    def read_at(self, names: Sequence[str], ts: Sequence[int]) -> StoredRows:
+        """Rows of these tables at these times (of all pairs of both)."""
         return self._read([(NAME, "in", sorted(set(names))), (self.key, "in", sorted(set(ts)))])
 
-    def _read(self, filters: list[tuple[str, str, object]]) -> tuple[pl.Series, pl.DataFrame]:
+    def read_written(self, spans: Spans, high: int) -> StoredRows:
+        """Rows with ``ts <= high`` that were written last in one of these spans of the log."""
         delta = self.open()
-        found = self.schema.empty_table() if delta is None else delta.to_pyarrow_table(filters=filters)
-        own = found.drop_columns([NAME]).select([name for _, name, _ in self.fields])
+        if not spans or delta is None or all(field.name != PLACE for field in delta.schema().fields):
+            return self._rows_of(self.schema.empty_table())
+        until: Filter = (self.key, "<=", high)
+        return self._read(*([(PLACE, ">=", first), (PLACE, "<", end), until] for first, end in spans))
+
+    def _read(self, *filters: list[Filter]) -> StoredRows:
+        """Rows that meet all of one of the lists."""
+        delta = self.open()
+        return self._rows_of(
+            self.schema.empty_table() if delta is None else delta.to_pyarrow_table(filters=list(filters))
+        )
+
+    def _rows_of(self, found: pa.Table) -> StoredRows:
+        own = found.select([name for _, name, _ in self.fields])
         rows = from_arrow(own.rename_columns([name for name, _, _ in self.fields]), self.table.columns)
-        return pl.Series(pl.from_arrow(found[NAME])), rows
+        place = nowhere(len(found))
+        if PLACE in found.column_names:
+            place = pl.Series(pl.from_arrow(found[PLACE])).fill_null(NOWHERE).to_numpy()
+        return StoredRows(pl.Series(pl.from_arrow(found[NAME])), rows, place)
 
     def statistics(self) -> list[tuple[int, int, int]]:
         """(lowest time, highest time, rows) of each file."""

@@ -6,13 +6,12 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-import numpy as np
 import structlog
 
 from calc_svc import metrics
 from calc_svc.catalog import CatalogView
 from calc_svc.compute import Calculator, Outcome
+from calc_svc.counts import count_rows
 from calc_svc.groups import GroupNames
 from calc_svc.results import calculates, notices, scale, write_results
 from calc_svc.store import TableStore
@@ -21,7 +20,7 @@ from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan
 from millrace_core.store.family import Family
-from millrace_core.wire.events import ROWNUM_FROM_STORE, Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.events import TriggerBatch, TriggerEvent
 from millrace_core.wire.notices import Notice
 from millrace_core.wire.status import StreamFailure
 from millrace_core.wire.topics import wal_topic
@@ -75,6 +74,9 @@ class StreamJobs:
         for batch in batches:
             for partition, offset in batch.seen.items():
                 seen[partition] = max(offset, seen.get(partition, 0))
+        for event in events:
+            for partition, (_, end) in (event.written or {}).items():
+                seen[partition] = max(end, seen.get(partition, 0))
         failure: MillraceError | None = None
         for begin in range(0, len(events), EVENTS_PER_JOB):
             part = events[begin : begin + EVENTS_PER_JOB]
@@ -135,7 +137,7 @@ class StreamJobs:
         with self.calculator.engine.lane("triggers", SEEN_SECONDS) as lane:
             plan = self._plan(spec) if wanted else None
             if plan is not None:
-                counted = self._count_rows(spec, wanted, plan)
+                counted = count_rows(self.calculator, spec, wanted, plan, lane)
                 found = self.calculator.calculate(spec, plan, counted, lane)
                 outcomes = {id(event): outcome for event, outcome in zip(wanted, found, strict=True)}
             self.names.resolve(spec, [event.group for event in events], lane)
@@ -178,26 +180,6 @@ class StreamJobs:
             metrics.EVENTS_DROPPED.labels("no such table").inc(len(events) - len(kept))
         return kept
 
-    def _count_rows(self, spec: StreamSpec, events: list[TriggerEvent], plan: Plan) -> list[TriggerEvent]:
-        """``_twrownum`` from the stored rows where disorder made the trigger's own count unsure."""
-        unsure = [i for i, event in enumerate(events) if event.rownum == ROWNUM_FROM_STORE]
-        if not unsure or spec.source is None or "_twrownum" not in plan.uses:
-            return events
-        stored = self.store.table(spec.source.table)
-        low = min(events[i].start for i in unsure)
-        view = stored.view(low)
-        counted = list(events)
-        for i in unsure:
-            event = events[i]
-            with stored.lock:
-                child = members_of(spec, stored.family, event.group)
-            first = np.full(len(child), event.start)
-            # an interval's end is the next one's start, a session's or state's is its last row
-            last = np.full(len(child), event.end - (type(spec.trigger).__name__ == "Interval"))
-            total = int(view.slices.count(child, first, last).sum())
-            counted[i] = msgspec.structs.replace(event, rownum=total)
-        return counted
-
     def _deliver(
         self, spec: StreamSpec, plan: Plan | None, events: Sequence[TriggerEvent],
         outcomes: dict[int, Outcome], product: Product,
@@ -234,14 +216,3 @@ class StreamJobs:
         # its topic may be there before the store has opened it
         self.store.wait(0, {wal_topic(table.db, table.name): {}}, SEEN_SECONDS)
         return table
-
-
-def members_of(spec: StreamSpec, family: Family, group: Group) -> np.ndarray:
-    """The tables whose rows are a group's rows."""
-    if group.table is not None:
-        return family.numbers_of([group.table])
-    if spec.source is not None and spec.source.child is not None:
-        return family.numbers_of([spec.source.child])
-    if spec.partition:
-        return family.group(dict(zip(spec.partition, group.key, strict=True)))
-    return np.array(list(family.numbers.values()), dtype=np.int32)

@@ -182,6 +182,8 @@ def notices(
     cells = _result_cells(result, events)
     for place, (event, outcome) in enumerate(events):
         kind = event_type(event)
+        if event.cause == "DELAY":
+            continue  # MAX_DELAY calculates what there is so far: the window is still open
         history = event.cause == "HISTORY" and not (spec.notify and spec.notify.history)
         if kind not in told or history or (outcome is not None and outcome.error is not None):
             continue

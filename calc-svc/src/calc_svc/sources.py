@@ -19,10 +19,11 @@ from millrace_core.errors import ErrorCode, PlanError
 from millrace_core.model.schema import Table
 from millrace_core.plan import SourceUse
 from millrace_core.store.family import TBNAME, Family
+from millrace_core.store.place import Spans, spans_of
 from millrace_core.store.rows import HIGHEST, LOWEST
 from millrace_core.store.run import Children
 from millrace_core.store.search import Ints, expand
-from millrace_core.wire.events import Group
+from millrace_core.wire.events import Group, TriggerEvent
 
 TID = "_tid"
 PARQUET_ROWS = 2_000_000  # stored rows below the memory's floor from which on Spark reads the files itself
@@ -35,10 +36,18 @@ class TooManyRows(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A trigger as the plan sees it: its row of the trigger relation, and its group."""
+    """A trigger as the plan sees it: its row of the trigger relation, its group, and the stretches of the log
+    since the trigger before (PERIOD only)."""
 
     row: Row
     group: Group
+    written: Spans = ()
+
+
+def moments_of(relation: pl.DataFrame, events: Sequence[TriggerEvent]) -> list[Moment]:
+    """The events beside their rows of the trigger relation."""
+    rows = relation.rows(named=True)
+    return [Moment(row, e.group, spans_of(e.written)) for row, e in zip(rows, events, strict=True)]
 
 
 def fields_of(source: SourceUse) -> list[tuple[str, pa.DataType]]:
@@ -100,9 +109,12 @@ def one_relation(
     low, high = range_of(source, moment.row if moment else {})
     with stored.lock:
         wanted = members(source, stored.family, moment, partition)
-    if low < stored.rows.floor and _rows_in_files(stored, low, high) >= files_from:
+    if source.written:
+        view = stored.written(moment.written if moment else ())
+    elif low < stored.rows.floor and _rows_in_files(stored, low, high) >= files_from:
         return _files(source, stored, wanted, low, high)
-    view = stored.view(low, high)
+    else:
+        view = stored.view(low, high)
     if wanted is None:
         data, child = view.slices.within(low, high)
     else:
@@ -152,11 +164,14 @@ def set_relation(
     stored = store.table(_table(source))
     ranges = np.array([range_of(source, moment.row) for moment in moments], dtype=np.int64).reshape(-1, 2)
     low, high = ranges[:, 0], ranges[:, 1]
-    view = stored.view(int(low.min(initial=HIGHEST)), int(high.max(initial=LOWEST)))
-    if not source.correlated and source.child is None:
-        data, child, owner = _same_for_all(view, moments, int(low[0]), int(high[0]), limit)
+    if source.written:
+        view, data, child, owner = _written_slices(source, stored, moments, partition, limit)
     else:
-        data, child, owner = _own_slices(source, stored, view, moments, partition, low, high, limit)
+        view = stored.view(int(low.min(initial=HIGHEST)), int(high.max(initial=LOWEST)))
+        if not source.correlated and source.child is None:
+            data, child, owner = _same_for_all(view, moments, int(low[0]), int(high[0]), limit)
+        else:
+            data, child, owner = _own_slices(source, stored, view, moments, partition, low, high, limit)
     tids = np.array([moment.row[TID] for moment in moments], dtype=np.int32)
     frame = described(view, data, child, source.columns).with_columns(pl.Series(TID, tids[owner]))
     return to_arrow(frame, [(TID, pa.int32()), *fields_of(source)])
@@ -191,3 +206,24 @@ def _own_slices(
         raise TooManyRows
     data, owner, of = view.slices.between(child, low[trigger], high[trigger])
     return data, of, trigger[owner]
+
+
+def _written_slices(
+    source: SourceUse, stored: StoredTable, moments: Sequence[Moment], partition: Sequence[str], limit: int
+) -> tuple[View, pl.DataFrame, Children, Ints]:
+    """What was written since each trigger's last: triggers of one instant share their stretch of the log."""
+    by_spans: dict[Spans, list[int]] = {}
+    for place, moment in enumerate(moments):
+        by_spans.setdefault(moment.written, []).append(place)
+    parts: list[tuple[pl.DataFrame, Children, Ints]] = []
+    rows = 0
+    for spans, places in by_spans.items():
+        view = stored.written(spans)
+        low, high = np.full(len(places), LOWEST), np.full(len(places), HIGHEST)
+        these = [moments[place] for place in places]
+        data, child, owner = _own_slices(source, stored, view, these, partition, low, high, limit - rows)
+        rows += len(data)
+        parts.append((data, child, np.array(places, dtype=np.int64)[owner]))
+    datas, children, owners = zip(*parts, strict=True)
+    # the last view knows all members that the others know
+    return view, pl.concat(datas), np.concatenate(children), np.concatenate(owners)

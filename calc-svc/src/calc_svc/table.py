@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from calc_svc.delta import DeltaRows
+from calc_svc.delta import DeltaRows, StoredRows
 from millrace_core.model.schema import Child, Table
 from millrace_core.store.family import Family
 from millrace_core.store.intake import Intake, Taken
+from millrace_core.store.place import Spans
 from millrace_core.store.rows import CHILD, HIGHEST, LOWEST, Slices, TableRows
 from millrace_core.store.run import Children, Run, write_run
 from millrace_core.store.search import Ints
@@ -61,9 +62,9 @@ class StoredTable:
                 floor = highest + 1
                 break
         if files:
-            names, data = self.delta.read(low=floor)
+            found = self.delta.read(low=floor)
             self.rows.floor = floor
-            self.rows.load(self._numbers(names), data)
+            self.rows.load(self._numbers(found.names), found.data, found.place)
 
     def _numbers(self, names: pl.Series) -> Children:
         unique = names.unique()
@@ -77,10 +78,12 @@ class StoredTable:
         self.positions = dict(self._flushed)
         return dict(self._flushed)
 
-    def take(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Taken:
-        """Apply messages of the topic, in order."""
+    def take(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes | None], places: Ints | None = None
+    ) -> Taken:
+        """Apply messages of the topic, in order; ``places``: where each stands in it."""
         with self.lock:
-            taken = self._intake.take(keys, values)
+            taken = self._intake.take(keys, values, places)
             if self._written_at is None:
                 self._written_at = time.monotonic()
             return taken
@@ -151,20 +154,35 @@ class StoredTable:
         self.flush()
         with self.lock:
             floor, slices = self.rows.floor, self.rows.slices()
-        stored = self._stored(low, min(high, floor - 1))
+        stored = self._as_run(self.delta.read(low, min(high, floor - 1)))
+        return self._with_stored(slices, floor, stored)
+
+    def written(self, spans: Spans) -> View:
+        """The rows that were written last in one of these spans of the topic, whatever their times are."""
+        with self.lock:
+            if self.rows.floor == LOWEST:
+                return View(
+                    self.table, self.rows.slices().written(spans), self.family.described(), self.family
+                )
+        self.flush()
+        with self.lock:
+            floor, slices = self.rows.floor, self.rows.slices().written(spans)
+        stored = self._as_run(self.delta.read_written(spans, floor - 1))
+        return self._with_stored(slices, floor, stored)
+
+    def _with_stored(self, slices: Slices, floor: int, stored: Run) -> View:
         runs = [run.take(np.flatnonzero(run.ts >= floor)) for run in map(Run.living, slices.runs)]
         with self.lock:
             described = self.family.described()
         return View(self.table, Slices((*runs, stored), slices.empty), described, self.family)
 
-    def _stored(self, low: int, high: int) -> Run:
-        names, data = self.delta.read(low, high)
+    def _as_run(self, found: StoredRows) -> Run:
         with self.lock:
-            numbers = self._numbers(names)
+            numbers = self._numbers(found.names)
         epoch = np.zeros(len(numbers), dtype=np.int32)
-        return write_run(numbers, data, {}, epoch, self.rows.second)[0]
+        return write_run(numbers, found.data, {}, epoch, found.place, self.rows.second)[0]
 
     def _fetch(self, child: Children, ts: Ints) -> pl.DataFrame:
         names = [self.family.names[number] for number in child.tolist()]
-        found, data = self.delta.read_at(names, ts.tolist())
-        return data.insert_column(0, pl.Series(CHILD, self._numbers(found)))
+        found = self.delta.read_at(names, ts.tolist())
+        return found.data.insert_column(0, pl.Series(CHILD, self._numbers(found.names)))

@@ -6,13 +6,9 @@ SELECT cast(_tlocaltime / 1000000 AS TIMESTAMP) AS ts, cast(_tlocaltime AS BIGIN
 -- set
 SELECT
   `_trig`.`_tid` AS `_tid`,
-  CAST(IF(
-    (
-      CAST(`_trig`.`_tlocaltime` AS DOUBLE) / NULLIF(CAST(1000000 AS DOUBLE), 0)
-    ) < 0,
-    CEIL(CAST(`_trig`.`_tlocaltime` AS DOUBLE) / NULLIF(CAST(1000000 AS DOUBLE), 0)),
-    FLOOR(CAST(`_trig`.`_tlocaltime` AS DOUBLE) / NULLIF(CAST(1000000 AS DOUBLE), 0))
-  ) AS BIGINT) AS `ts`,
+  CAST((
+    `_trig`.`_tlocaltime` - `_trig`.`_tlocaltime` % NULLIF(1000000, 0)
+  ) DIV NULLIF(1000000, 0) AS BIGINT) AS `ts`,
   CAST((
     CAST(`_trig`.`_tlocaltime` AS BIGINT) - CAST(`_trig`.`_tprev_localtime` AS BIGINT)
   ) AS DOUBLE) AS `back`,
@@ -30,17 +26,9 @@ LEFT JOIN (
   ON `_agg`.`_tid` = `_trig`.`_tid`
 -- one
 SELECT
-  CAST(IF(
-    (
-      CAST(CAST({_tlocaltime} AS BIGINT) AS DOUBLE) / NULLIF(CAST(1000000 AS DOUBLE), 0)
-    ) < 0,
-    CEIL(
-      CAST(CAST({_tlocaltime} AS BIGINT) AS DOUBLE) / NULLIF(CAST(1000000 AS DOUBLE), 0)
-    ),
-    FLOOR(
-      CAST(CAST({_tlocaltime} AS BIGINT) AS DOUBLE) / NULLIF(CAST(1000000 AS DOUBLE), 0)
-    )
-  ) AS BIGINT) AS `ts`,
+  CAST((
+    CAST({_tlocaltime} AS BIGINT) - CAST({_tlocaltime} AS BIGINT) % NULLIF(1000000, 0)
+  ) DIV NULLIF(1000000, 0) AS BIGINT) AS `ts`,
   CAST((
     CAST(CAST({_tlocaltime} AS BIGINT) AS BIGINT) - CAST(CAST({_tprev_localtime} AS BIGINT) AS BIGINT)
   ) AS DOUBLE) AS `back`,

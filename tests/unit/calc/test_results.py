@@ -189,6 +189,13 @@ def test_addresses_get_what_on_names_subscribers_what_triggers() -> None:
     assert (on_time.urls, "windowStart" in on_time.event) == (("ws://a",), False)
 
 
+def test_max_delay_tells_nobody() -> None:
+    """The window is still open."""
+    found = [(event(cause="DELAY"), outcome((60_000, 1.0))), (event(), outcome((60_000, 2.0)))]
+    told = notices(SPEC, RESULT, found, lambda _: "t", (1, 1))
+    assert [notice.event["result"] for notice in told] == [{"_twstart": 60_000, "avg(amps)": 2.0}]
+
+
 def test_notices_of_a_group_travel_in_one_message() -> None:
     def notice(group: str, number: int) -> Notice:
         return Notice("power.s1", group, {"n": number})

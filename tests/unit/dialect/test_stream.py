@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from millrace_core.catalog import Catalog, encode, key_of
+from millrace_core.dialect.conditions import condition_expression
 from millrace_core.dialect.parser import parse
+from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.statements import CreateStream
 from millrace_core.dialect.stream import lower
 from millrace_core.dialect.stream_output import complete
@@ -67,6 +69,11 @@ def s(value: int) -> Duration:
     return Duration(value, "s")
 
 
+def condition(sql: str, *columns: str) -> Condition:
+    table = Table("d", "st", "super", 3, "ms", COLUMNS, (Column("k", INT),))
+    return Condition(sql, columns, condition_expression(parse_expression(sql), table, "UTC", ""))
+
+
 @pytest.mark.parametrize(
     ("rest", "trigger"),
     [
@@ -84,7 +91,7 @@ def s(value: int) -> Duration:
         (f"STATE_WINDOW(name) FROM c1 {QUERY}", State("name")),
         (
             f"EVENT_WINDOW(START WITH v > 1 END WITH name = 'x' OR f < 0) TRUE_FOR(3s) FROM t {QUERY}",
-            Event(Condition("v > 1", ("v",)), Condition("name = 'x' OR f < 0", ("name", "f")), s(3)),
+            Event(condition("v > 1", "v"), condition("name = 'x' OR f < 0", "name", "f"), s(3)),
         ),
         (f"COUNT_WINDOW(3) FROM t {QUERY}", Count(3, 3)),
         (f"COUNT_WINDOW(4, 2, v, f) FROM t {QUERY}", Count(4, 2, ("v", "f"))),
@@ -121,7 +128,7 @@ def test_a_whole_stream(catalog: Catalog) -> None:
         watermark=s(5),
         expired_time=Duration(1, "h"),
         fill_history=1_767_225_601_000,
-        pre_filter=Condition("v > 0 AND k = 1", ("v", "k")),
+        pre_filter=condition("v > 0 AND k = 1", "v", "k"),
     )
     assert spec.notify is not None and spec.output is not None
     assert spec.notify.events == ("WINDOW_OPEN", "WINDOW_CLOSE") and spec.notify.history

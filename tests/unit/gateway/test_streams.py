@@ -9,7 +9,7 @@ import pytest
 
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError, Position
-from millrace_core.model.stream import ResultColumn
+from millrace_core.model.stream import Duration, Period, ResultColumn
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.wire import control, status
 from millrace_core.wire.topics import slot_of
@@ -70,6 +70,21 @@ def test_a_stream_comes_with_its_output_and_is_live_from_now(meters: Any) -> Non
     assert controls == [-1, 0]
 
 
+def test_period_counts_from_the_server_s_midnight_and_its_slots_know_every_child(meters: Any) -> None:
+    meters.restart(timezone="Asia/Shanghai")
+    meters("CREATE STREAM s1 PERIOD(10s) FROM meters PARTITION BY tbname NOTIFY('ws://a:1')")
+    defined, *told = meters.controls()
+    assert isinstance(defined, control.DefineStream)
+    assert defined.spec.trigger == Period(Duration(10, "s"), timezone="Asia/Shanghai")
+    children = {child.name for record in told for child in record.children}
+    assert children == {"m1", "m2"}
+    meters("CREATE STREAM s2 PERIOD(10s) FROM meters NOTIFY('ws://a:1')")
+    meters("CREATE STREAM s3 PERIOD(10s) NOTIFY('ws://a:1')")
+    assert all(isinstance(record, control.DefineStream) for record in meters.controls()[1 + len(told) :])
+    assert entry(meters, "s3").spec.source is None
+    assert state(meters) == [[name, "Running", ""] for name in ("s1", "s2", "s3")]
+
+
 def test_slots_are_told_the_tags_that_the_groups_are_made_of(meters: Any) -> None:
     meters(STREAM.format(by="room, site"))
     children = meters.gateway.context.catalog.children
@@ -104,7 +119,6 @@ def test_names_given_for_the_output_columns_are_its_names(meters: Any) -> None:
     (STREAM.format(by="tbname").replace("out1", "one"), ErrorCode.BAD_STREAM, 82),
     (STREAM.format(by="tbname").replace("out1", "m1"), ErrorCode.BAD_STREAM, 82),
     (STREAM.format(by="tbname").replace("s1 ", "nowhere.s1 "), ErrorCode.UNKNOWN_DATABASE, 15),
-    ("CREATE STREAM s1 PERIOD(10s) INTO o AS SELECT now(), 1", ErrorCode.UNSUPPORTED, 18),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused_and_nothing_is_left(
     meters: Any, sql: str, code: ErrorCode, column: int

@@ -218,9 +218,33 @@ def constant(node: exp.Expr, row: Mapping[str, Any]) -> exp.Expr:
     return exp.convert(row[column_of(node.name)]) if isinstance(node, exp.Placeholder) else node
 
 
+SPARK_MACROS = (
+    "timestamp_millis(s) AS make_timestamp(s * 1000)", "timestamp_micros(s) AS make_timestamp(s)",
+    "unix_millis(t) AS epoch_us(t) // 1000", "unix_micros(t) AS epoch_us(t)",  # whole numbers of ms
+    "from_utc_timestamp(t, zone) AS timezone(zone, timezone('UTC', t))",
+    "to_utc_timestamp(t, zone) AS timezone('UTC', timezone(zone, t))",
+    "add_months(d, n) AS CAST(d + to_months(n) AS DATE)",
+    "unix_date(d) AS date_diff('day', DATE '1970-01-01', d)",
+    "get_json_object(j, path) AS json_extract_string(j, path)",
+    "format_string(f, x) AS printf(f, x)", "locate(a, b) AS strpos(b, a)",
+    "substring_index(s, d, n) AS CASE WHEN n = 0 OR d = '' THEN left(s, 0) WHEN n > 0 "
+    "THEN array_to_string(string_split(s, d)[:n], d) "
+    "ELSE array_to_string(string_split(s, d)[-least(-n, len(string_split(s, d))):], d) END",
+    "split(s, r) AS regexp_split_to_array(s, r)", "array_position(l, x) AS coalesce(list_position(l, x), 0)",
+    "conv(s, a, b) AS CAST(CAST('0x' || s AS BIGINT) AS VARCHAR)", "octet_length(s) AS strlen(s)",
+    "element_at(l, i) AS list_extract(l, i)", "percentile(x, p) AS quantile_cont(x, p)",
+    "mode(x, same) AS list_sort(list_transform(map_entries(histogram(x)), "
+    "lambda e: {'n': -CAST(e.value AS BIGINT), 'x': e.key}))[1].x",
+)  # fmt: skip
+"""Spark's functions that DuckDB lacks or has under another name."""
+
+
 @cache
 def _connection() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config={"threads": "1"})
+    made = duckdb.connect(config={"threads": "1"})
+    for macro in SPARK_MACROS:
+        made.execute(f"CREATE OR REPLACE MACRO {macro}")
+    return made
 
 
 def run(tree: exp.Expr | str, relations: Mapping[str, pl.DataFrame]) -> list[tuple[Any, ...]]:

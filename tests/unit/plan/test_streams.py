@@ -116,8 +116,8 @@ def test_uses(world: Any) -> None:
     assert plan.uses == {"_twstart", "_twend", "%%1", "%%tbname"}
 
 
-def test_a_full_join_is_calculated_one_by_one(world: Any, kit: Any) -> None:
-    plan = world.plan("SELECT a.ts, b.v FROM nt a FULL JOIN d1 b ON a.ts = b.ts")
+def test_a_full_join_that_needs_the_trigger_is_calculated_one_by_one(world: Any, kit: Any) -> None:
+    plan = world.plan("SELECT a.ts, b.v FROM nt a FULL JOIN d1 b ON a.ts = b.ts AND a.v > _twrownum")
     assert plan.set_sql is None
     trig = kit.trigger_relation(world.spec, kit.window_events(world.spec, [(T0, T0 + 1)]))
     assert world.one_rows(plan, trig)

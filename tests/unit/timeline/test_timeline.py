@@ -18,9 +18,7 @@ from millrace_core.timeline import (
     format_local,
     format_rfc3339,
     local_midnight,
-    next_boundary,
     parse_timestamp,
-    previous_boundary,
     ticks,
     window_start,
     zone,
@@ -153,45 +151,6 @@ def test_weeks_begin_on_thursday() -> None:
     week = 7 * DAY
     start = window_start(parse_timestamp("2026-01-01 12:00:00", "ms"), week, week)
     assert format_local(start, "ms") == "2026-01-01 00:00:00.000"  # a Thursday
-
-
-INSTANTS = [
-    # seed 000: PERIOD(5h30m), with and without an offset of a minute
-    ("2026-05-01 12:00:00", 5.5, 0, ["16:30", "22:00", "00:00", "05:30", "11:00", "16:30"]),
-    ("2026-05-01 12:00:00", 5.5, 1 / 60, ["16:31", "22:01", "00:01", "05:31", "11:01", "16:31"]),
-    ("2026-05-01 00:00:00", 5.5, 1 / 60, ["00:01", "05:31"]),
-    # from one day on there is no new beginning each day: 1 day and 1 hour
-    ("2026-05-01 12:00:00", 25, 0, ["02 01:00", "03 02:00", "04 03:00", "05 04:00"]),
-    ("2026-05-01 12:00:00", 25, 1 / 60, ["02 01:01", "03 02:01", "04 03:01", "05 04:01"]),
-]
-
-
-@pytest.mark.parametrize(("now", "every", "offset", "expected"), INSTANTS)
-@pytest.mark.parametrize("tz", ["UTC", "Asia/Shanghai"])
-def test_instants_of_the_seed(tz: str, now: str, every: float, offset: float, expected: list[str]) -> None:
-    hour, where = 3_600_000, zone(tz)
-    at = origin = parse_timestamp(now, "ms", tz)
-    for text in expected:
-        at = next_boundary(at, round(every * hour), round(offset * hour), "ms", where, origin)
-        assert text in format_local(at, "ms", tz)
-
-
-@given(
-    st.integers(0, 4_000_000_000_000),
-    st.integers(10, 3 * DAY),
-    st.integers(0, DAY - 1),
-    zones,
-    st.integers(0, 4_000_000_000_000),
-)
-def test_boundaries_surround_every_time(ts: int, every: int, offset: int, tz: str, origin: int) -> None:
-    where = zone(tz)
-    before = previous_boundary(ts, every, offset, "ms", where, origin)
-    after = next_boundary(ts, every, offset, "ms", where, origin)
-    assert before <= ts < after
-    assert after - before <= every
-    assert previous_boundary(before, every, offset, "ms", where, origin) == before
-    assert previous_boundary(after, every, offset, "ms", where, origin) == after
-    assert next_boundary(before, every, offset, "ms", where, origin) == after
 
 
 @given(st.integers(0, 4_000_000_000_000), zones)

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import json
+import typing
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
+from millrace_core.model import stream
 from millrace_core.model.schema import Column, Table
-from millrace_core.model.stream import Duration, EventType, Interval, Notify, Options, Source, StreamSpec
+from millrace_core.model.stream import (
+    AnyTrigger,
+    Duration,
+    EventType,
+    Interval,
+    Notify,
+    Options,
+    Source,
+    StreamSpec,
+)
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control, events, status
 from millrace_core.wire.rows import Operation, encode_operation, encode_rows
-from millrace_core.wire.topics import CONTROL, REGROUP, STATUS, TRIGGERS, WAL_PREFIX, slot_of, wal_topic
+from millrace_core.wire.topics import (
+    CLOCK,
+    CONTROL,
+    REGROUP,
+    STATUS,
+    TRIGGERS,
+    WAL_PREFIX,
+    slot_of,
+    wal_topic,
+)
 
+MS = 1_000_000
 INT = DataType("INT")
 COLUMNS = (Column("ts", TIMESTAMP), Column("v", INT))
 METERS = Table("d", "meters", "super", 7, "ms", COLUMNS, (Column("site", INT), Column("room", INT)))
@@ -37,6 +60,7 @@ class Cluster:
         self.triggers: list[events.TriggerBatch] = []
         self.status: list[status.AnyStatus] = []
         self.regrouped = 0
+        self.unheeded = 0
 
     def send(self, topic: str, key: bytes | None, value: bytes | None) -> None:
         offset = self.ends.get(topic, 0)
@@ -49,13 +73,21 @@ class Cluster:
             self.send(CONTROL.name, None, control.encode(record))
 
     def define(self, spec: StreamSpec, epoch: int = 0) -> None:
-        assert spec.source is not None
-        topic = wal_topic(spec.source.table.db, spec.source.table.name)
-        self.control(control.DefineStream(spec, {0: self.ends.get(topic, 0)}, epoch))
+        live_from = {}
+        if spec.source is not None:
+            topic = wal_topic(spec.source.table.db, spec.source.table.name)
+            live_from = {0: self.ends.setdefault(topic, 0)}
+        self.control(control.DefineStream(spec, live_from, epoch))
 
-    def write(self, child: str | None, times: Iterable[int], table: Table = METERS) -> None:
-        """One message with rows of these times."""
-        value = encode_rows([{"ts": ts, "v": 1} for ts in times])
+    def tick(self, now: int, since: int = 0) -> None:
+        """Processing time is ``now`` (ms); the clock has watched since ``since``."""
+        self.now = max(self.now, now)
+        ends = {topic: {0: end} for topic, end in self.ends.items() if topic.startswith(WAL_PREFIX)}
+        self.send(CLOCK.name, None, control.encode(control.Tick(now * MS, since * MS, ends)))
+
+    def write(self, child: str | None, rows: Iterable[Any], table: Table = METERS) -> None:
+        """One message with these rows (see :func:`as_row`)."""
+        value = encode_rows([as_row(row) for row in rows])
         self.send(wal_topic(table.db, table.name), None if child is None else child.encode(), value)
 
     def operate(self, child: str, operation: Operation, table: Table = METERS) -> None:
@@ -78,6 +110,9 @@ class Cluster:
 
     def _judge(self, number: int, records: list[tuple[Any, ...]]) -> None:
         blob = self.blobs.get(number)
+        if not Slot.heeds(blob, Messages.of(records)):
+            self.unheeded += 1
+            return
         slot = Slot.restore(blob) if blob is not None else Slot(number, self.slots)
         # what comes from several partitions comes in no order
         for topic, key, value in slot.on_batch(Messages.of(records[::-1])):
@@ -110,6 +145,15 @@ class Cluster:
             if event.cause == "RECALC"
         }
 
+    def delayed(self) -> list[str]:
+        """The events of MAX_DELAY, in order."""
+        return [
+            f"{_name(event.group)} {_text(event)}"
+            for batch in self.triggers
+            for event in batch.events
+            if event.cause == "DELAY"
+        ]
+
     def totals(self) -> dict[str, int]:
         last = {status.key(news): news for news in self.status if isinstance(news, status.Counters)}
         total: dict[str, int] = {}
@@ -124,8 +168,38 @@ def _name(group: events.Group) -> str:
 
 
 def _text(event: events.TriggerEvent) -> str:
+    """As in tests/transcripts/FORMAT.md."""
     rows = "*" if event.rownum == events.ROWNUM_FROM_STORE else event.rownum
-    return f"{event.kind} {event.start}-{event.end} x{rows}"
+    words = [event.kind, f"{event.start}-{event.end}", f"x{rows}"]
+    if event.next:
+        words.append(f"next={event.next}")
+    for name, value in (event.detail or {}).items():
+        words.append(f"{name}={json.dumps(value, separators=(',', ':'))}")
+    return " ".join(words)
+
+
+def as_row(row: Any) -> dict[str, Any]:
+    """A row from its time alone, from ``[ts, v]`` or from ``{ts: …, column: …}``."""
+    match row:
+        case int():
+            return {"ts": row, "v": 1}
+        case (int(ts), v):
+            return {"ts": ts, "v": v}
+        case {"ts": _, **_cells}:
+            return dict(row)
+    raise TypeError(f"{row!r} is no row: ts, [ts, v] or {{ts: …, column: …}}")
+
+
+def as_trigger(given: dict[str, Any]) -> AnyTrigger:
+    """A trigger from ``{Session: {gap: 5}}``: a type of ``model.stream`` and its fields, lengths in ms."""
+    ((name, fields),) = given.items()
+    hints = typing.get_type_hints(getattr(stream, name))
+    lengths = {field for field, hint in hints.items() if Duration in (hint, *typing.get_args(hint))}
+    cells = {
+        field: {"value": value, "unit": "a"} if field in lengths and isinstance(value, int) else value
+        for field, value in fields.items()
+    }
+    return msgspec.convert({"type": name, **cells}, AnyTrigger)
 
 
 def make_stream(
@@ -133,8 +207,11 @@ def make_stream(
     child: str | None = None, partition: tuple[str, ...] = ("tbname",), watermark: int = 0,
     expired: int | None = None, ignore_disorder: bool = False, ignore_nodata: bool = False,
     kinds: tuple[EventType, ...] = ("WINDOW_CLOSE",), notify: tuple[EventType, ...] = (),
+    max_delay: int | None = None, trigger: dict[str, Any] | None = None,
+    columns: dict[str, str] | None = None,
 ) -> StreamSpec:  # fmt: skip
-    """An INTERVAL stream; all lengths in ms, which are the table's ticks."""
+    """A stream of INTERVAL, or of another ``trigger`` (see :func:`as_trigger`); all lengths in ms, which are
+    the table's ticks. ``columns``: of the table, besides ``ts``, with their types."""
 
     def ms(value: int) -> Duration:
         return Duration(value, "a")
@@ -144,11 +221,17 @@ def make_stream(
         expired_time=ms(expired) if expired is not None else None,
         ignore_disorder=ignore_disorder,
         ignore_nodata_trigger=ignore_nodata,
+        max_delay=ms(max_delay) if max_delay else None,
         event_types=kinds,
     )
-    trigger = Interval(ms(interval), ms(sliding or interval), ms(offset) if offset else None)
+    when: AnyTrigger = Interval(ms(interval), ms(sliding or interval), ms(offset) if offset else None)
+    if trigger is not None:
+        when = as_trigger(trigger)
+    if columns is not None:
+        own = (Column(name, DataType.of(type_)) for name, type_ in columns.items())
+        table = msgspec.structs.replace(table, columns=(Column("ts", TIMESTAMP), *own))
     told = Notify(("ws://127.0.0.1:1",), notify) if notify else None
-    return StreamSpec(uid, "d", f"s{uid}", "", trigger, Source(table, child), partition, options, told)
+    return StreamSpec(uid, "d", f"s{uid}", "", when, Source(table, child), partition, options, told)
 
 
 class Kit:
@@ -156,6 +239,7 @@ class Kit:
 
     Cluster = Cluster
     stream = staticmethod(make_stream)
+    as_row = staticmethod(as_row)
     METERS = METERS
     PLAIN = PLAIN
 

@@ -296,9 +296,9 @@ def test_a_wild_time_is_counted_and_fires_a_bounded_number_of_windows(kit: Any) 
     assert max(len(batch.events) for batch in cluster.triggers) <= 2_000
 
 
-def test_what_is_not_there_yet_fails_the_stream_and_no_other(kit: Any) -> None:
+def test_what_cannot_run_fails_the_stream_and_no_other(kit: Any) -> None:
     cluster = kit.Cluster()
-    session = StreamSpec(3, "d", "s3", "", Session(Duration(5, "s")), Source(kit.METERS), ("tbname",))
+    session = StreamSpec(3, "d", "s3", "", Session(Duration(5, "b")), Source(kit.METERS), ("tbname",))
     filtered = msgspec.structs.replace(kit.stream(4), options=Options(pre_filter=Condition("v > 1", ("v",))))
     cluster.define(session)
     cluster.define(filtered)
@@ -307,8 +307,8 @@ def test_what_is_not_there_yet_fails_the_stream_and_no_other(kit: Any) -> None:
     cluster.run()
     failures = [news for news in cluster.status if isinstance(news, status.StreamFailure)]
     assert failures == [
-        status.StreamFailure(3, "stream d.s3: SESSION is not supported yet"),
-        status.StreamFailure(4, "stream d.s4: PRE_FILTER is not supported yet"),
+        status.StreamFailure(3, "5b is no whole number of ms, the database's precision"),
+        status.StreamFailure(4, "stream d.s4: PRE_FILTER(v > 1) has no expression"),
     ]
     assert {batch.stream for batch in cluster.triggers} == {1}
     cluster.define(msgspec.structs.replace(filtered, options=Options()))

@@ -32,19 +32,22 @@ def begin(kit: Any, case: dict[str, Any]) -> tuple[Any, Any]:
     return cluster, spec
 
 
-def act(cluster: Any, spec: Any, step: Any, one_row: bool, epochs: Iterator[int]) -> None:
+def act(kit: Any, cluster: Any, spec: Any, step: Any, one_row: bool, epochs: Iterator[int]) -> None:
     """Send what a step says."""
     if step == "restart":
         cluster.run()  # START names offsets; what was written before it is judged before it
         cluster.control(control.StopStream(spec.uid))
         cluster.control(control.StartStream(spec.uid, {0: cluster.ends.get(TOPIC, 0)}, next(epochs)))
         return
-    for child, times in step.get("write", {}).items():
+    if "tick" in step:
+        cluster.tick(step["tick"])
+    for child, rows in step.get("write", {}).items():
         if not one_row:
-            cluster.write(child, times)
+            cluster.write(child, rows)
             continue
-        for ts in sorted(set(times)):
-            cluster.write(child, [ts])
+        last = {row["ts"]: row for row in map(kit.as_row, rows)}
+        for ts in sorted(last):
+            cluster.write(child, [last[ts]])
 
 
 def check_whole(cluster: Any, case: dict[str, Any]) -> None:
@@ -55,6 +58,7 @@ def check_whole(cluster: Any, case: dict[str, Any]) -> None:
                 group, event = line.split(" ", 1)
                 wanted.setdefault(group, []).append(event)
     assert cluster.live() == wanted
+    assert cluster.delayed() == case.get("delayed", [])
     assert cluster.recalculated() == set(case.get("recalc", []))
     assert cluster.totals() == case.get("totals", {})
 
@@ -67,7 +71,7 @@ def test_step_by_step(kit: Any, name: str, one_row: bool) -> None:
     epochs = iter(range(1, 9))
     told: dict[str, int] = {}
     for step in case["steps"]:
-        act(cluster, spec, step, one_row, epochs)
+        act(kit, cluster, spec, step, one_row, epochs)
         cluster.run()
         if isinstance(step, dict) and "expect" in step:
             live = cluster.live()
@@ -84,7 +88,7 @@ def test_in_few_batches(kit: Any, name: str, parts: int) -> None:
     cluster, spec = begin(kit, case)
     epochs = iter(range(1, 9))
     for number, step in enumerate(case["steps"]):
-        act(cluster, spec, step, False, epochs)
+        act(kit, cluster, spec, step, False, epochs)
         if parts == 2 and number == len(case["steps"]) // 2:
             cluster.run()
     cluster.run()
@@ -98,7 +102,7 @@ def test_the_transcripts_are_there() -> None:
 def test_a_wrong_expectation_is_noticed(kit: Any) -> None:
     case = {"stream": {"interval": 10}, "steps": [{"write": {"c1": [1, 12]}}, {"expect": []}]}
     cluster, spec = begin(kit, case)
-    act(cluster, spec, case["steps"][0], False, iter(()))  # type: ignore[index]
+    act(kit, cluster, spec, case["steps"][0], False, iter(()))  # type: ignore[index]
     cluster.run()
     with pytest.raises(AssertionError):
         check_whole(cluster, case)

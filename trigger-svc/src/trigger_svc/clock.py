@@ -1,21 +1,116 @@
-"""Ticks: processing time as data. No stream waits for it yet, so they only warm the query up."""
+"""Ticks: processing time as data, written when some stream waits for it, and to warm the query up."""
 
 from __future__ import annotations
 
 import json
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
+from structlog.typing import FilteringBoundLogger
+
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.trigger.agenda import Agenda
 from millrace_core.wire import control
-from millrace_core.wire.topics import CLOCK
-from millrace_wal import Log, Message
+from millrace_core.wire.topics import CLOCK, CONTROL
+from millrace_wal import BEGIN, Log, Message, Reader, Record, replay
+
+NS_PER_MS, NS_PER_SECOND = 1_000_000, 1_000_000_000
+CLOSEST = 50 * NS_PER_MS
+"""Ticks are no closer than that: each costs a micro-batch. All instants between two of them fire."""
+LONGEST_WAIT = 500 * NS_PER_MS
+LATE = 5 * NS_PER_SECOND
+"""A clock that wakes so much later than it meant to (the machine slept, the broker was away) has missed
+what was planned until then, as if the service had been down; below that it fires late."""
 
 
-def tick(log: Log) -> int:
-    """Write the time now; returns the offset of the record."""
-    value = control.encode(control.Tick(time.time_ns()))
-    ((_, offset),) = log.append([Message(CLOCK.name, None, value)])
+class Clock:
+    """Writes ticks from a thread of its own, from :meth:`start` to :meth:`stop`.
+
+    Instants planned before the start are missed (SEMANTICS, "Outages"). ``now``: ns since the epoch.
+    """
+
+    def __init__(self, log: Log, logger: FilteringBoundLogger, now: Callable[[], int] = time.time_ns) -> None:
+        self._log = log
+        self._logger = logger
+        self._now = now
+        self._since = 0
+        self._awake = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
+
+    def start(self) -> None:
+        """Begin; nothing happens if it has begun."""
+        if not self._thread.is_alive() and not self._stopping.is_set():
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(LATE / NS_PER_SECOND)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._watch()
+            except MillraceError as error:
+                self._logger.warning("the clock stands still", cause=str(error))
+                self._stopping.wait(1)
+
+    def _watch(self) -> None:
+        now = self._now()
+        if now > self._awake + LATE:
+            self._since = now
+        agenda = Agenda(self._since)
+        following = BEGIN
+        for record in replay(self._log, CONTROL.name):
+            _take_in(agenda, record)
+            following = record.offset + 1
+        reader = self._log.reader({CONTROL.name: {0: following}})
+        try:
+            self._keep_time(agenda, reader)
+        finally:
+            reader.close()
+
+    def _keep_time(self, agenda: Agenda, reader: Reader) -> None:
+        earliest = 0
+        while not self._stopping.is_set():
+            now = self._now()
+            wake = min(max(agenda.due, earliest, now), now + LONGEST_WAIT)
+            for record in reader.poll((wake - now) / NS_PER_SECOND):
+                _take_in(agenda, record)
+            now = self._awake = self._now()
+            if now > wake + LATE:
+                self._logger.warning("the clock was late", seconds=(now - wake) / NS_PER_SECOND)
+                self._since = now
+                agenda.watch_from(now)
+            if now >= earliest and self._tick(agenda, now):
+                earliest = now + CLOSEST
+
+    def _tick(self, agenda: Agenda, now: int) -> bool:
+        topics = agenda.take(now)
+        if topics is None:
+            return False
+        ends: dict[str, control.Offsets] = {}
+        for topic in sorted(topics):
+            try:
+                ends[topic] = self._log.end_offsets(topic)
+            except MillraceError as error:
+                # dropped just now, or it fires with the next tick that tells
+                self._logger.warning("a tick without ends", topic=topic, cause=str(error))
+        self._log.append([Message(CLOCK.name, None, control.encode(control.Tick(now, agenda.since, ends)))])
+        return True
+
+
+def _take_in(agenda: Agenda, record: Record) -> None:
+    if record.value is not None:
+        agenda.apply(control.decode_control(record.value), record.timestamp * NS_PER_MS)
+
+
+def idle_tick(log: Log) -> int:
+    """Write a tick on which nothing fires; returns the offset of the record."""
+    ((_, offset),) = log.append([Message(CLOCK.name, None, control.encode(control.Tick(time.time_ns())))])
     return offset
 
 
@@ -26,7 +121,7 @@ def warm_up(log: Log, query: Any, rounds: int = 12, within: float = 120) -> None
     """
     until = time.monotonic() + within
     for _ in range(rounds):
-        offset = tick(log)
+        offset = idle_tick(log)
         while _taken(query) <= offset:
             if not query.isActive:
                 return  # who watches the query says why

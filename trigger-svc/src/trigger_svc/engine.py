@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 from millrace_core.wire.topics import TOPICS
 from millrace_service import Health
 from millrace_wal import Log
-from trigger_svc.clock import warm_up
+from trigger_svc.clock import Clock, warm_up
 from trigger_svc.query import start_query
 from trigger_svc.session import start_session
 from trigger_svc.settings import TriggerSettings
@@ -35,6 +35,7 @@ class Engine:
         self._on_end = on_end
         self._session: SparkSession | None = None
         self._stopping = threading.Event()
+        self._clock = Clock(log, logger)
         self._warm = False
         self.query: Any = None
         self.failed = False
@@ -46,6 +47,7 @@ class Engine:
     def stop(self) -> None:
         """Let the running batch end, then stop query and session."""
         self._stopping.set()
+        self._clock.stop()
         if self.query is not None and self.query.isActive:
             self.query.stop()
         self._thread.join(self._settings.stop_seconds)
@@ -91,5 +93,6 @@ class Engine:
         self.query = start_query(session, self._settings)
         warm_up(self._log, self.query)
         self._warm = True
+        self._clock.start()
         self._logger.info("the trigger query runs", seconds=round(time.monotonic() - began, 1))
         self.query.awaitTermination()

@@ -25,6 +25,11 @@ CONF: dict[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     # the default forks readlink twice for every commit
     "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
+    # Hadoop's own forks chmod for every file that it makes: six times a batch
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    # what a batch broadcasts (its tasks) is small; the default zeroes 4 MB each time
+    "spark.broadcast.blockSize": "64k",
+    "spark.broadcast.compress": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.streaming.maxBatchesToRetainInMemory": "1",
@@ -53,7 +58,8 @@ def start_session(settings: TriggerSettings) -> SparkSession:
         builder = builder.config(name, value)
     session = (
         builder.config("spark.driver.memory", settings.trigger_heap)
-        .config("spark.jars", ",".join(str(jar.absolute()) for jar in jars))
+        # not spark.jars: the file system is needed before those are loaded
+        .config("spark.driver.extraClassPath", ":".join(str(jar.absolute()) for jar in jars))
         .config("spark.local.dir", str(scratch))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.sql.streaming.pollingDelay", f"{settings.trigger_poll_ms}ms")

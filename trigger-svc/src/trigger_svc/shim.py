@@ -14,7 +14,6 @@ import pandas as pd
 
 from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.slot import Slot
-from millrace_core.wire.topics import CLOCK
 
 INPUT = ("slot", "topic", "partition", "offset", "timestamp", "key", "value")
 OUTPUT_SCHEMA = "topic string, key binary, value binary"
@@ -35,9 +34,10 @@ def judge_slot(slots: int) -> Judge:
             gc.freeze()
             settled = True
         messages = _messages(list(frames))
-        if all(topic == CLOCK.name for topic in messages.topic):
-            return  # no stream waits for processing time: nothing can come of a tick
-        slot = Slot.restore(state.get[0]) if state.exists else Slot(int(key[0]), slots)
+        blob = state.get[0] if state.exists else None
+        if not Slot.heeds(blob, messages):
+            return  # ticks that no stream here waits for: the state is not even read
+        slot = Slot(int(key[0]), slots) if blob is None else Slot.restore(blob)
         sent = slot.on_batch(messages)
         state.update((slot.snapshot(),))
         if sent:

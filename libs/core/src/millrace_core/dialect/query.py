@@ -17,8 +17,9 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from millrace_core.dialect import query_nodes as nodes
+from millrace_core.dialect.query_calls import CALLS
 from millrace_core.dialect.query_nodes import START, position_at
-from millrace_core.dialect.query_tokens import CLAUSE, CONTAINS, NMATCH, QueryTokenizer
+from millrace_core.dialect.query_tokens import CLAUSE, CONTAINS, NMATCH, OTHER_JOINS, SIDES, QueryTokenizer
 from millrace_core.errors import ErrorCode, Position, SqlError
 
 UNITS = frozenset("buasmhdwny")
@@ -45,7 +46,7 @@ class Millrace(Dialect):
 
     class Parser(parser.Parser):
         FUNCTIONS: ClassVar[Any] = {}
-        FUNCTION_PARSERS: ClassVar[Any] = {"CAST": lambda self: self._parse_cast_call()}
+        FUNCTION_PARSERS: ClassVar[Any] = {"CAST": lambda self: self._parse_cast_call(), **CALLS}
         NO_PAREN_FUNCTIONS: ClassVar[Any] = {}
         NO_PAREN_FUNCTION_PARSERS: ClassVar[Any] = {"CASE": lambda self: self._parse_case()}
         STATEMENT_PARSERS: ClassVar[Any] = {}
@@ -189,6 +190,12 @@ class Millrace(Dialect):
 
         def _parse_function_args(self, alias: bool = False) -> list[exp.Expr]:
             return self._parse_csv(self._parse_disjunction)
+
+        def _parse_join(self, *args: Any, **named: Any) -> exp.Expr | None:
+            if self._next and self._next.text.upper() in OTHER_JOINS and self._curr.text.upper() in SIDES:
+                kind = self._next.text.upper()
+                self.raise_error(f"{kind} JOIN is not possible; inner, LEFT, RIGHT and FULL JOIN are")
+            return super()._parse_join(*args, **named)
 
         def _parse_table_part(self, schema: bool = False) -> exp.Expr | None:
             return self._parse_id_var(any_token=False)

@@ -12,6 +12,10 @@ CLAUSE = TokenType.QUALIFY
 # likewise for CONTAINS and NMATCH
 CONTAINS, NMATCH = TokenType.AT_GT, TokenType.GLOB
 
+SIDES = frozenset({"LEFT", "RIGHT"})
+OTHER_JOINS = frozenset({"ASOF", "WINDOW", "SEMI", "ANTI"})
+"""Kinds of TDengine's joins that Millrace does not have."""
+
 
 class QueryTokenizer(tokens.Tokenizer):
     """Quotes, signs and words of the language."""

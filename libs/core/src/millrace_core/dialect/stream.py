@@ -33,7 +33,7 @@ def lower(statement: CreateStream, catalog: Catalog, database: str | None, timez
     source = _source(statement, rule, catalog, database)
     table = source.table if source else None
     partition = _partition(statement, rule, source)
-    lowered = trigger(statement.trigger, table)
+    lowered = trigger(statement.trigger, table, timezone)
     found = options(statement.options, Setting(rule, table, partition, timezone))
     _check_actions(statement, calc_notify_only=found.calc_notify_only)
     told = (

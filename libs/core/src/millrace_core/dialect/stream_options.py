@@ -86,7 +86,7 @@ def _value(clause: OptionClause, rule: OptionRule, setting: Setting) -> object:
         return _start_time(clause, argument, setting)
     if rule.takes is Takes.CONDITION:
         assert setting.table is not None, "PRE_FILTER needs a table, checked before"
-        return condition(argument, clause.name, setting.table)
+        return condition(argument, clause.name, setting.table, setting.timezone)
     return _event_types(clause.name, [_event(a) for a in arguments])
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from millrace_core.dialect.arguments import bad, duration, integer, name, shortest_ns
+from millrace_core.dialect.conditions import condition_expression
 from millrace_core.dialect.query import parse_expression, placeholders
 from millrace_core.dialect.query_nodes import position_of
 from millrace_core.dialect.statements import Argument, TriggerClause
@@ -29,6 +30,8 @@ from millrace_core.model.triggers import TRIGGERS, TRUE_FOR, TriggerRule
 from millrace_core.timeline.precision import CALENDAR_MONTHS
 
 STATE_TYPES = frozenset({"BOOL", "VARCHAR"})
+TIME_NAMES = frozenset({"_c0", "_rowts"})
+"""Names of the time column, whatever it is called."""
 AGGREGATES = frozenset({
     "count", "avg", "sum", "min", "max", "first", "last", "last_row", "spread", "stddev", "stddev_pop",
     "stddev_samp", "var_pop", "var_samp", "variance", "twa", "irate", "elapsed", "leastsquares",
@@ -39,8 +42,9 @@ AGGREGATES = frozenset({
 """Functions over several rows, which a condition on one row cannot use."""
 
 
-def trigger(clause: TriggerClause, table: Table | None) -> AnyTrigger:
-    """The trigger that a clause means; ``table`` None: a PERIOD without a trigger table.
+def trigger(clause: TriggerClause, table: Table | None, timezone: str) -> AnyTrigger:
+    """The trigger that a clause means; ``table`` None: a PERIOD without a trigger table; ``timezone``: that in
+    which texts beside times are read.
 
     :raises SqlError: for an argument that is missing, surplus, of the wrong kind or out of range.
     """
@@ -49,14 +53,14 @@ def trigger(clause: TriggerClause, table: Table | None) -> AnyTrigger:
         allowed = " and ".join(r.keyword for r in TRIGGERS.values() if r.takes_true_for)
         where = clause.true_for_position or clause.position
         raise bad(f"TRUE_FOR goes with {allowed}, not with {clause.keyword}", where)
-    return _READERS[clause.keyword](_Reader(clause, rule, table))
+    return _READERS[clause.keyword](_Reader(clause, rule, table, timezone))
 
 
 class _Reader:
     """The arguments of one clause, taken one after the other."""
 
-    def __init__(self, clause: TriggerClause, rule: TriggerRule, table: Table | None) -> None:
-        self.clause, self.rule, self._table = clause, rule, table
+    def __init__(self, clause: TriggerClause, rule: TriggerRule, table: Table | None, timezone: str) -> None:
+        self.clause, self.rule, self._table, self.timezone = clause, rule, table, timezone
         self.left = list(clause.arguments)
 
     @property
@@ -171,7 +175,7 @@ def _state(r: _Reader) -> State:
 
 def _event(r: _Reader) -> Event:
     start, end = (
-        condition(argument, f"EVENT_WINDOW: {what}", r.table)
+        condition(argument, f"EVENT_WINDOW: {what}", r.table, r.timezone)
         for what, argument in zip(("start_condition", "end_condition"), r.left, strict=True)
     )
     return Event(start, end, r.true_for())
@@ -202,10 +206,11 @@ _READERS: dict[str, Callable[[_Reader], AnyTrigger]] = {
 }  # fmt: skip
 
 
-def condition(argument: Argument, what: str, table: Table) -> Condition:
-    """A condition over one row of the trigger table: its text, and the columns and tags that it reads.
+def condition(argument: Argument, what: str, table: Table, timezone: str) -> Condition:
+    """A condition over one row of the trigger table: its text, what columns and tags it reads, its meaning.
 
-    :raises SqlError: if it does not parse, names what the table does not have, or looks beyond the row.
+    :raises SqlError: if it does not parse, names what the table does not have, looks beyond the row, or means
+        nothing that can be told row by row.
     """
     tree = parse_expression(argument.text, argument.position)
     for placeholder, where in placeholders(tree):
@@ -218,10 +223,12 @@ def condition(argument: Argument, what: str, table: Table) -> Condition:
     names: list[str] = []
     for column in tree.find_all(exp.Column):
         where = position_of(column)
+        if column.name in TIME_NAMES and not column.this.args.get("quoted"):
+            column.this.set("this", table.key.name)
         if column.table not in ("", table.name):
             raise bad(f"{what}: {column.table}.{column.name} is not of the trigger table", where)
         if table.column(column.name) is None and table.tag(column.name) is None and column.name != "tbname":
             raise bad(f"{what}: {table.name} has no column {column.name}", where, ErrorCode.UNKNOWN_COLUMN)
         if column.name not in names:
             names.append(column.name)
-    return Condition(argument.text, tuple(names))
+    return Condition(argument.text, tuple(names), condition_expression(tree, table, timezone, what))

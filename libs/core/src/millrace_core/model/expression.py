@@ -1,6 +1,6 @@
 """Expressions over one row as data: what a condition of a trigger is once SQL has been parsed.
 
-Trees of three kinds of nodes, hashable and serialisable; ``trigger.signals`` evaluates them over arrays.
+Trees of three kinds of nodes, hashable and serialisable; ``trigger.expressions`` evaluates them over arrays.
 """
 
 from __future__ import annotations
@@ -12,10 +12,20 @@ class Expression(msgspec.Struct, frozen=True, tag_field="node"):
     """The root of the kinds of nodes."""
 
 
-class Constant(Expression, frozen=True, tag="constant"):
-    """A value as it stands in the SQL; None is NULL."""
+class Constant(Expression, frozen=True, tag="constant", eq=False):
+    """A value as it stands in the SQL; None is NULL. ``1``, ``1.0`` and ``true`` are three constants."""
 
     value: int | float | str | bool | None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[type, object]:
+        return type(self.value), self.value
 
 
 class Field(Expression, frozen=True, tag="field"):
@@ -25,10 +35,20 @@ class Field(Expression, frozen=True, tag="field"):
 
 
 class Call(Expression, frozen=True, tag="call"):
-    """An operator or function, by its name in the table of ``trigger.signals``."""
+    """An operator or function, by its name in the table of ``trigger.expressions``."""
 
     name: str
     arguments: tuple[Constant | Field | Call, ...]
 
 
 AnyExpression = Constant | Field | Call
+
+
+def fields_of(expression: AnyExpression) -> frozenset[str]:
+    """The names of the columns and tags that an expression reads."""
+    match expression:
+        case Field(name=name):
+            return frozenset({name})
+        case Call(arguments=arguments):
+            return frozenset().union(*map(fields_of, arguments))
+    return frozenset()

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from millrace_core.model.expression import AnyExpression
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import DataType
 
@@ -27,10 +28,14 @@ class Duration(msgspec.Struct, frozen=True):
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """A condition over a trigger table's row, as SQL text of Millrace's dialect and the columns it reads."""
+    """A condition over a trigger table's row, as SQL text of Millrace's dialect and the columns it reads.
+
+    ``expression``: the same as data, for trigger-svc.
+    """
 
     sql: str
     columns: tuple[str, ...]
+    expression: AnyExpression | None = None
 
 
 class Trigger(msgspec.Struct, frozen=True, tag_field="type"):
@@ -38,13 +43,17 @@ class Trigger(msgspec.Struct, frozen=True, tag_field="type"):
 
 
 class Period(Trigger, frozen=True, tag="Period"):
+    """``timezone``: whose midnights count, the server's; also of :class:`Sliding`."""
+
     every: Duration
     offset: Duration | None = None
+    timezone: str = "UTC"
 
 
 class Sliding(Trigger, frozen=True, tag="Sliding"):
     sliding: Duration
     offset: Duration | None = None
+    timezone: str = "UTC"
 
 
 class Interval(Trigger, frozen=True, tag="Interval"):

@@ -2,10 +2,16 @@
 
 from millrace_core.plan.model import Bound, OutputPlan, Plan, SourceUse
 from millrace_core.plan.query import PASSES, plan_query
-from millrace_core.plan.stream import allowed_placeholders, plan_output, plan_stream, trigger_relation
+from millrace_core.plan.stream import (
+    allowed_placeholders,
+    plan_output,
+    plan_stream,
+    trigger_relation,
+    trows_condition,
+)
 from millrace_core.plan.system import SYSTEM_TABLES, system_rows
 
 __all__ = [
     "PASSES", "SYSTEM_TABLES", "Bound", "OutputPlan", "Plan", "SourceUse", "allowed_placeholders",
-    "plan_output", "plan_query", "plan_stream", "system_rows", "trigger_relation",
+    "plan_output", "plan_query", "plan_stream", "system_rows", "trigger_relation", "trows_condition",
 ]  # fmt: skip

@@ -1,38 +1,26 @@
-"""The table of aggregate functions: name -> type of the result, Spark SQL expression, and which row it picks.
+"""The table of aggregate functions: name -> arguments, type of the result, Spark SQL expression.
 
 A *selection* function (min, max, first, last, last_row) takes its value from one row; columns beside it in
-the result come from that row.
+the result come from that row. Functions that look at neighbouring rows are in ``aggregates_running.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sqlglot import exp
 
 from millrace_core.model.types import DataType
-from millrace_core.plan.typed import BIGINT, DOUBLE, Typed, cast, typed, wrap
+from millrace_core.plan.aggregates_base import Aggregate, Gathering, Order, Pick, known, of_rows
+from millrace_core.plan.aggregates_running import RUNNING
+from millrace_core.plan.functions_base import MOST_TEXT, constant_choice, constant_number, constant_text
+from millrace_core.plan.histogram import histogram
+from millrace_core.plan.pieces import as_text, call, chain, text, when
+from millrace_core.plan.typed import BIGINT, DOUBLE, Typed, cast, number, typed
 
 UNSIGNED = DataType("BIGINT UNSIGNED")
-Order = exp.Expr
-Pick = Callable[[exp.Expr, list[exp.Expr], Order], exp.Expr]
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregate:
-    """One row of the table.
-
-    ``build(args, order)``: the expression; ``order`` tells the rows' order in time. ``counts``: gives 0 over
-    no rows, so a query with it gives a row then. ``pick(column, args, order)``: another column's value in
-    the row that a selection function selects.
-    """
-
-    result: Callable[[list[Typed], exp.Expr], Typed]
-    build: Callable[[list[exp.Expr], Order], exp.Expr]
-    counts: bool = False
-    pick: Pick | None = None
-    numbers: bool = True
+MOST_PERCENTILES = 10
+_BIN = DataType("VARCHAR", 512)
 
 
 def _same(types: list[Typed], node: exp.Expr) -> Typed:
@@ -49,53 +37,93 @@ def _sum_type(types: list[Typed], node: exp.Expr) -> Typed:
     return Typed(UNSIGNED if types[0].type.name.endswith("UNSIGNED") else BIGINT)
 
 
-def _sum(args: list[exp.Expr], order: Order) -> exp.Expr:
-    type_ = typed(args[0])
-    total = _sum_type([type_], args[0])
-    value = cast(args[0], BIGINT) if type_.type.name == "BOOL" else args[0]
+def _sum(it: Gathering) -> exp.Expr:
+    type_ = typed(it.value)
+    total = _sum_type([type_], it.value)
+    value = cast(it.value, BIGINT) if type_.type.name == "BOOL" else it.value
     return cast(exp.Sum(this=value), total)
 
 
-def _statistic(kind: type[exp.Expr]) -> Callable[[list[exp.Expr], Order], exp.Expr]:
-    return lambda args, order: kind(this=cast(args[0], DOUBLE))
+def _statistic(kind: type[exp.Expr]) -> Aggregate:
+    return Aggregate(_fixed(DOUBLE), lambda it: kind(this=cast(it.value, DOUBLE)))
 
 
-def _spread(args: list[exp.Expr], order: Order) -> exp.Expr:
-    value = cast(args[0], DOUBLE)
+def _spread(it: Gathering) -> exp.Expr:
+    value = it.value if typed(it.value).timestamp else cast(it.value, DOUBLE)
     return exp.Sub(this=exp.Max(this=value), expression=exp.Min(this=value.copy()))
 
 
-def _count(args: list[exp.Expr], order: Order) -> exp.Expr:
-    return exp.Count(this=args[0], big_int=True)
+def _count(it: Gathering) -> exp.Expr:
+    return exp.Count(this=it.value, big_int=True)
 
 
-def _distinct(args: list[exp.Expr], order: Order) -> exp.Expr:
-    return exp.Count(this=exp.Distinct(expressions=[args[0]]))
+def _distinct(it: Gathering) -> exp.Expr:
+    return exp.Count(this=exp.Distinct(expressions=[it.value]))
 
 
-def known(value: exp.Expr) -> exp.Expr:
-    return exp.Not(this=exp.Is(this=wrap(value.copy()), expression=exp.Null()))
+def _mode(it: Gathering) -> exp.Expr:
+    """The most frequent value, of equally frequent ones the least, so that a replay gives the same."""
+    return call("MODE", it.value, exp.Boolean(this=True))
 
 
-def _where(aggregate: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
-    if condition is None:
-        return aggregate
-    return exp.Filter(this=aggregate, expression=exp.Where(this=condition))
+# -- percentiles --------------------------------------------------------------------------------------
+
+
+def _percentile_type(types: list[Typed], node: exp.Expr) -> Typed:
+    return Typed(DOUBLE) if len(types) == 2 else Typed(MOST_TEXT)
+
+
+def _quantile(it: Gathering, at: exp.Expr) -> exp.Expr:
+    """Between the two nearest values on a straight line."""
+    share = constant_number(at, it.name, "the percentage", 0, 100) / 100
+    return call("PERCENTILE", cast(it.value.copy(), DOUBLE), exp.Literal.number(f"{share:.17g}"))
+
+
+def _percentile(it: Gathering) -> exp.Expr:
+    found = [_quantile(it, at) for at in it.args[1:]]
+    if len(found) == 1:
+        return found[0]
+    parts = [text("[")]
+    for i, one in enumerate(found):
+        parts += [text(", ")] if i else []
+        parts.append(call("FORMAT_STRING", text("%.6f"), one))
+    some = exp.GT(this=exp.Count(this=it.value.copy(), big_int=True), expression=number(0))
+    return when((some, chain([*parts, text("]")])))
+
+
+def _apercentile(it: Gathering) -> exp.Expr:
+    """Exact, whatever the method: nearer to the truth than either."""
+    if len(it.args) > 2:
+        constant_choice(it.args[2], it.name, "the method", ("default", "t-digest"))
+    return _quantile(it, it.args[1])
+
+
+def _group_concat(it: Gathering) -> exp.Expr:
+    """The texts in the order of time, a row's columns joined; rows with a NULL are left out."""
+    separator = constant_text(it.args[-1], it.name, "the separator") if len(it.args) > 1 else ","
+    values = [as_text(arg) for arg in (it.args[:-1] or it.args)]
+    value = chain(values) if len(values) > 1 else values[0]
+    listed = exp.GroupConcat(this=value, separator=text(separator))
+    order = exp.Order(expressions=[exp.Ordered(this=it.order.copy(), nulls_first=True)])
+    return exp.WithinGroup(this=listed, expression=order)
+
+
+# -- selections ---------------------------------------------------------------------------------------
+
+
+def _first(it: Gathering) -> exp.Expr:
+    return of_rows(exp.ArgMin(this=it.value, expression=it.order.copy()), known(it.value))
+
+
+def _last(it: Gathering) -> exp.Expr:
+    return of_rows(exp.ArgMax(this=it.value, expression=it.order.copy()), known(it.value))
 
 
 def _by(kind: type[exp.Expr], value: exp.Expr, order: Order, condition: exp.Expr | None) -> exp.Expr:
     """The value in the first or last row that meets the condition; boxed, so that a NULL counts as well."""
     box = exp.Struct(expressions=[exp.PropertyEQ(this=exp.to_identifier("v"), expression=value.copy())])
-    found = _where(kind(this=box, expression=order.copy()), condition)
+    found = of_rows(kind(this=box, expression=order.copy()), condition)
     return exp.Dot(this=exp.Paren(this=found), expression=exp.to_identifier("v"))
-
-
-def _first(args: list[exp.Expr], order: Order) -> exp.Expr:
-    return _where(exp.ArgMin(this=args[0], expression=order.copy()), known(args[0]))
-
-
-def _last(args: list[exp.Expr], order: Order) -> exp.Expr:
-    return _where(exp.ArgMax(this=args[0], expression=order.copy()), known(args[0]))
 
 
 def _pick_first(column: exp.Expr, args: list[exp.Expr], order: Order) -> exp.Expr:
@@ -118,30 +146,46 @@ def _pick_extreme(kind: type[exp.Expr]) -> Pick:
     return pick
 
 
+ANY = ("any",)
+
 AGGREGATES: dict[str, Aggregate] = {
-    "count": Aggregate(_fixed(BIGINT), _count, counts=True, numbers=False),
-    "hyperloglog": Aggregate(_fixed(BIGINT), _distinct, counts=True, numbers=False),
+    "count": Aggregate(_fixed(BIGINT), _count, kinds=ANY, counts=True),
+    "hyperloglog": Aggregate(_fixed(BIGINT), _distinct, kinds=ANY, counts=True),
     "sum": Aggregate(_sum_type, _sum),
-    "avg": Aggregate(_fixed(DOUBLE), _statistic(exp.Avg)),
-    "stddev": Aggregate(_fixed(DOUBLE), _statistic(exp.StddevPop)),
-    "stddev_pop": Aggregate(_fixed(DOUBLE), _statistic(exp.StddevPop)),
-    "var_pop": Aggregate(_fixed(DOUBLE), _statistic(exp.VariancePop)),
-    "variance": Aggregate(_fixed(DOUBLE), _statistic(exp.VariancePop)),
-    "spread": Aggregate(_fixed(DOUBLE), _spread),
-    "min": Aggregate(
-        _same, lambda a, order: exp.Min(this=a[0]), pick=_pick_extreme(exp.ArgMin), numbers=False
+    "avg": _statistic(exp.Avg),
+    "stddev": _statistic(exp.StddevPop),
+    "stddev_pop": _statistic(exp.StddevPop),
+    "std": _statistic(exp.StddevPop),
+    "stddev_samp": _statistic(exp.StddevSamp),
+    "var_pop": _statistic(exp.VariancePop),
+    "variance": _statistic(exp.VariancePop),
+    "var_samp": Aggregate(_fixed(DOUBLE), lambda it: call("VAR_SAMP", cast(it.value, DOUBLE))),
+    "spread": Aggregate(_fixed(DOUBLE), _spread, kinds=("extent",)),
+    "mode": Aggregate(_same, _mode, kinds=ANY),
+    "percentile": Aggregate(
+        _percentile_type, _percentile, least=2, most=1 + MOST_PERCENTILES, kinds=("number",), streams=False
     ),
-    "max": Aggregate(
-        _same, lambda a, order: exp.Max(this=a[0]), pick=_pick_extreme(exp.ArgMax), numbers=False
+    "apercentile": Aggregate(
+        _fixed(DOUBLE), _apercentile, least=2, most=3, kinds=("number", "number", "text")
     ),
-    "first": Aggregate(_same, _first, pick=_pick_first, numbers=False),
-    "last": Aggregate(_same, _last, pick=_pick_last, numbers=False),
+    "histogram": Aggregate(
+        _fixed(_BIN), histogram, least=4, most=4, kinds=("number", "text", "text", "integer")
+    ),
+    "group_concat": Aggregate(
+        _fixed(MOST_TEXT), _group_concat, least=1, most=None, kinds=("text",), timed=True
+    ),
+    "min": Aggregate(_same, lambda it: exp.Min(this=it.value), kinds=ANY, pick=_pick_extreme(exp.ArgMin)),
+    "max": Aggregate(_same, lambda it: exp.Max(this=it.value), kinds=ANY, pick=_pick_extreme(exp.ArgMax)),
+    "first": Aggregate(_same, _first, kinds=ANY, pick=_pick_first, timed=True),
+    "last": Aggregate(_same, _last, kinds=ANY, pick=_pick_last, timed=True),
     "last_row": Aggregate(
         _same,
-        lambda args, order: _by(exp.ArgMax, args[0], order, None),
+        lambda it: _by(exp.ArgMax, it.value, it.order, None),
+        kinds=ANY,
         pick=lambda column, args, order: _by(exp.ArgMax, column, order, None),
-        numbers=False,
+        timed=True,
     ),
+    **RUNNING,
 }
 
 EACH_COLUMN = frozenset({"first", "last", "last_row"})

@@ -10,9 +10,9 @@ from millrace_core.dialect import query_nodes as nodes
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import TICKS_PER_SECOND
 from millrace_core.model.types import DataType
-from millrace_core.plan.aggregates import AGGREGATES
-from millrace_core.plan.functions import FUNCTIONS, LATER, TIMESTAMP_ARGUMENTS, cast_type
-from millrace_core.plan.scope import Context, Result, Scope, near
+from millrace_core.plan.annotate_calls import type_call
+from millrace_core.plan.json_tags import as_text, compared, type_contains, type_get
+from millrace_core.plan.scope import Context, Result, Scope
 from millrace_core.plan.typed import (
     BIGINT,
     BOOL,
@@ -78,9 +78,16 @@ def _typed_places(clause: exp.Expr, typer: Typer) -> None:
             clause.set("expressions", [typer.visit(node) for node in clause.expressions])
         case exp.Alias():
             clause.set("this", typer.visit(clause.this))
+        case nodes.EventWindow():
+            for key in ("start", "end"):
+                clause.set(key, typer.row_condition(clause.args[key], "EVENT_WINDOW"))
+        case nodes.SessionWindow() | nodes.StateWindow():
+            clause.set("this", typer.row_value(clause.this, "a window clause"))
+        case nodes.CountWindow():
+            values = [typer.row_value(node, "a window clause") for node in clause.expressions]
+            clause.set("expressions", values)
         case nodes.WindowClause():
-            if isinstance(clause, nodes.SessionWindow):
-                clause.set("this", typer.visit(clause.this))
+            pass  # made of durations alone
         case _:
             clause.replace(typer.visit(clause))
 
@@ -118,6 +125,13 @@ class Typer:
         self.aggregate = clause  # no aggregate inside
         try:
             return self.condition(node)
+        finally:
+            self.aggregate = None
+
+    def row_value(self, node: exp.Expr, clause: str) -> exp.Expr:
+        self.aggregate = clause  # no aggregate inside
+        try:
+            return self.visit(node)
         finally:
             self.aggregate = None
 
@@ -216,6 +230,7 @@ class Typer:
 
     def _comparable(self, sides: list[exp.Expr]) -> list[exp.Expr]:
         """Bring the sides of a comparison to types that compare."""
+        sides = compared(sides)
         types = [typed(side) for side in sides]
         time = next((type_ for type_ in types if type_.timestamp), None)
         if time is not None:
@@ -272,7 +287,7 @@ class Typer:
 
     def matching(self, node: exp.Expr) -> exp.Expr:
         for key in ("this", "expression"):
-            side = self.child(node, key)
+            side = as_text(self.child(node, key))
             if not typed(side).text:
                 raise fail(ErrorCode.TYPE_MISMATCH, f"text is expected here, not {typed(side).type}", side)
         return with_type(node, BOOL)
@@ -299,78 +314,10 @@ class Typer:
             results.append(self.child(node, "default"))
         return with_type(node, common([typed(r) for r in results], node))
 
-    # -- calls --
-
-    def call(self, node: exp.Expr) -> exp.Expr:
-        name = node.name
-        if name == "cast":
-            return self.cast(node)
-        if name in AGGREGATES:
-            return self.aggregated(node)
-        function = FUNCTIONS.get(name)
-        if function is None:
-            raise self._unknown(node)
-        args = [self.visit(arg) for arg in node.expressions]
-        self._count(node, len(args), function.least, function.most)
-        for i in TIMESTAMP_ARGUMENTS.get(name, ()):
-            precision = typed(args[i]).precision or self.ctx.precision
-            args[i] = self.timestamp(args[i], Typed(TIMESTAMP, precision))
-        if name == "if":
-            args[0] = self.condition(args[0])
-        node.set("expressions", args)
-        return with_type(node, function.result([typed(arg) for arg in args], node, self.ctx.precision))
-
-    def _unknown(self, node: exp.Expr) -> MillraceError:
-        if node.name in LATER:
-            return fail(ErrorCode.UNSUPPORTED, f"the function {node.name} is not available yet", node)
-        known = [*FUNCTIONS, *AGGREGATES, "cast"]
-        message = f"unknown function {node.name}{near(node.name, known)}"
-        return fail(ErrorCode.UNKNOWN_FUNCTION, message, node)
-
-    def _count(self, node: exp.Expr, given: int, least: int, most: int | None) -> None:
-        if given < least or (most is not None and given > most):
-            wanted = str(least) if most == least else f"{least} to {most}" if most else f"at least {least}"
-            message = f"{node.name} takes {wanted} arguments, not {given}"
-            raise fail(ErrorCode.INVALID_VALUE, message, node)
-
-    def aggregated(self, node: exp.Expr) -> exp.Expr:
-        if self.aggregate is not None:
-            message = f"{node.name} cannot stand inside {self.aggregate}"
-            raise fail(ErrorCode.NOT_ALLOWED, message, node)
-        self._count(node, len(node.expressions), 1, 1)
-        argument = node.expressions[0]
-        self.aggregate = node.name
-        try:
-            if not isinstance(argument, exp.Star):
-                argument = self.visit(argument)
-            elif node.name != "count":
-                raise fail(ErrorCode.INVALID_VALUE, f"{node.name} takes a column, not *", node)
-        finally:
-            self.aggregate = None
-        row = AGGREGATES[node.name]
-        types = [] if isinstance(argument, exp.Star) else [typed(argument)]
-        if row.numbers and types and not (types[0].number or types[0].type.name == "BOOL" or types[0].null):
-            raise fail(
-                ErrorCode.TYPE_MISMATCH, f"{node.name} takes numbers, not {types[0].type.name}", argument
-            )
-        node.set("expressions", [argument])
-        return with_type(node, row.result(types, node))
-
-    def cast(self, node: exp.Expr) -> exp.Expr:
-        assert isinstance(node, exp.Anonymous)
-        target = cast_type(node)
-        this = self.visit(node.expressions[0])
-        precision = self.ctx.precision if target == TIMESTAMP else None
-        wanted = Typed(target, precision)
-        if wanted.timestamp and typed(this).text:
-            if not isinstance(this, exp.Literal):
-                raise fail(ErrorCode.UNSUPPORTED, "only a constant text can be cast to TIMESTAMP", node)
-            this = self.timestamp(this, wanted)
-        node.set("expressions", [this])
-        return with_type(node, wanted)
-
-    def unsupported_json(self, node: exp.Expr) -> exp.Expr:
-        raise fail(ErrorCode.UNSUPPORTED, "values inside JSON tags cannot be read yet", node)
+    def json(self, node: exp.Expr) -> exp.Expr:
+        for key in ("this", "expression"):
+            self.child(node, key)
+        return type_get(node) if isinstance(node, nodes.JsonGet) else type_contains(node)
 
 
 _VISITORS: dict[type[exp.Expr], Callable[[Typer, exp.Expr], exp.Expr]] = {
@@ -390,7 +337,7 @@ _VISITORS: dict[type[exp.Expr], Callable[[Typer, exp.Expr], exp.Expr]] = {
     **dict.fromkeys((exp.And, exp.Or, exp.Not), Typer.logic),
     exp.Paren: Typer.paren,
     exp.Case: Typer.case,
-    exp.Anonymous: Typer.call,
-    nodes.JsonGet: Typer.unsupported_json,
-    nodes.JsonContains: Typer.unsupported_json,
+    exp.Anonymous: type_call,
+    nodes.JsonGet: Typer.json,
+    nodes.JsonContains: Typer.json,
 }

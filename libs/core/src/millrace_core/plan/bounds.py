@@ -10,6 +10,7 @@ from millrace_core.dialect import query_nodes as nodes
 from millrace_core.errors import MillraceError
 from millrace_core.model.stream import Duration
 from millrace_core.plan.model import Comparison, Formula
+from millrace_core.plan.quotients import whole_quotient
 from millrace_core.plan.scope import Context, Relation, Scope, SourceDraft, conjuncts
 from millrace_core.plan.text import column_of
 from millrace_core.plan.typed import typed
@@ -32,10 +33,10 @@ def find_bounds(scope: Scope, ctx: Context) -> None:
             conditions.extend(conjuncts(join.args.get("on")))
     by_alias = {relation.alias: relation for relation in scope.relations if relation.draft}
     for condition in conditions:
-        for column, comparison, value in _comparisons(condition):
+        for column, factor, comparison, value in _comparisons(condition):
             relation = by_alias.get(column.args["table"].name) if column.args.get("table") else None
             if relation is not None and relation.draft is not None and relation.draft.kind != "system":
-                _note(relation, relation.draft, column, comparison, value, ctx)
+                _note(relation, relation.draft, column, factor, comparison, value, ctx)
     for join in select.args.get("joins") or []:
         if join.args.get("side") in (None, "", "LEFT"):
             _follow(join, by_alias)
@@ -65,34 +66,57 @@ def _copy_bounds(source: SourceDraft | None, target: SourceDraft | None) -> None
         target.high.extend(source.high)
 
 
-def _comparisons(condition: exp.Expr) -> Iterator[tuple[exp.Column, str, exp.Expr]]:
-    """``column <comparison> value`` in every way the condition can be read so."""
-    if isinstance(condition, exp.Between) and isinstance(condition.this, exp.Column):
-        yield condition.this, ">=", condition.args["low"]
-        yield condition.this, "<=", condition.args["high"]
+def _comparisons(condition: exp.Expr) -> Iterator[tuple[exp.Column, int, str, exp.Expr]]:
+    """``column * factor <comparison> value`` in every way the condition can be read so."""
+    if isinstance(condition, exp.Between) and (scaled := _scaled(condition.this)):
+        yield *scaled, ">=", condition.args["low"]
+        yield *scaled, "<=", condition.args["high"]
     comparison = "=" if isinstance(condition, exp.EQ) else _COMPARISONS.get(type(condition))
     if comparison is None:
         return
     left, right = condition.this, condition.expression
-    if isinstance(left, exp.Column):
-        yield left, comparison, right
-    if isinstance(right, exp.Column):
-        yield right, "=" if comparison == "=" else _FLIPPED[comparison], left
+    if scaled := _scaled(left):
+        yield *scaled, comparison, right
+    if scaled := _scaled(right):
+        yield *scaled, "=" if comparison == "=" else _FLIPPED[comparison], left
+
+
+def _scaled(node: exp.Expr) -> tuple[exp.Column, int] | None:
+    """A column, and the factor that brings its ticks to those it is compared with."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Column):
+        return inner, 1
+    if isinstance(inner, exp.Mul) and typed(inner).timestamp and isinstance(inner.this, exp.Column):
+        return inner.this, int(inner.expression.name)
+    return None
+
+
+def _in_ticks_of(formula: Formula, factor: int, comparison: Comparison) -> Formula:
+    """The bound on a column whose ``factor``-fold is compared with ``formula``.
+
+    In whole numbers: times in nanoseconds are no exact floats."""
+    if factor == 1:
+        return formula
+    divisor: Formula = ("const", factor)
+    if comparison in (">", "<="):
+        return ("floordiv", formula, divisor)
+    return ("neg", ("floordiv", ("neg", formula), divisor))  # rounded up
 
 
 def _note(
-    relation: Relation, draft: SourceDraft, column: exp.Column, comparison: str, value: exp.Expr, ctx: Context
-) -> None:
+    relation: Relation, draft: SourceDraft, column: exp.Column, factor: int, comparison: str,
+    value: exp.Expr, ctx: Context,
+) -> None:  # fmt: skip
     if column.name == relation.key:
         formula = _formula(value)
         if formula is None or draft.kind == "trows":
             return
-        if comparison in (">=", ">", "="):
-            draft.low.append((">=" if comparison == "=" else comparison, formula))  # type: ignore[arg-type]
-        if comparison in ("<=", "<", "="):
-            draft.high.append(("<=" if comparison == "=" else comparison, formula))  # type: ignore[arg-type]
+        bounds: tuple[Comparison, ...] = (">=", "<=") if comparison == "=" else (comparison,)  # type: ignore[assignment]
+        for bound in bounds:
+            terms = draft.low if bound in (">=", ">") else draft.high
+            terms.append((bound, _in_ticks_of(formula, factor, bound)))
         return
-    if comparison != "=":
+    if comparison != "=" or factor != 1:
         return
     if column.name == "tbname" and isinstance(value, exp.Literal) and value.is_string and not draft.child:
         draft.child = value.name
@@ -145,6 +169,8 @@ def _formula(node: exp.Expr) -> Formula | None:
         case exp.Neg():
             return _applied("neg", node.this)
         case exp.Anonymous() if node.name == "cast" and typed(node).type.info.integer:
+            if (division := whole_quotient(node)) is not None:
+                return _applied("quotient", division.this, division.expression)
             source = typed(node.expressions[0])
             if source.text or (source.timestamp and source.precision != typed(node).precision):
                 return None

@@ -1,4 +1,4 @@
-"""Passes that give an aggregate query its two levels, and INTERVAL windows their groups.
+"""The pass that gives an aggregate query its two levels.
 
 Every aggregate query becomes ``SELECT <results over _agg> FROM (SELECT <groups>, <aggregates> … GROUP BY
 <groups>) AS _agg``. The inner level is what a set of triggers computes at once; the outer one can be joined
@@ -8,107 +8,18 @@ to the triggers themselves, so that those without rows get theirs too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from sqlglot import exp
 
-from millrace_core.dialect import query_nodes as nodes
 from millrace_core.errors import ErrorCode
-from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.plan.aggregates import AGGREGATES
-from millrace_core.plan.functions import duration_ticks, fixed_offset
-from millrace_core.plan.scope import Context, Relation, Scope, column, own
-from millrace_core.plan.typed import BIGINT, TIMESTAMP, Typed, cast, fail, floor_mod, number, with_type, wrap
+from millrace_core.plan.scope import Context, Scope, column, own
+from millrace_core.plan.typed import fail, number, with_type
+from millrace_core.plan.windows import join_numbers
 
 AGG = "_agg"
-MOST_OVERLAPS = 1000
-
-
-def lower_windows(scope: Scope, ctx: Context) -> None:
-    """INTERVAL: the window's start becomes a group, the pseudo columns expressions over it."""
-    select = scope.select
-    window = select.args.get("window_clause")
-    if window is None:
-        return
-    select.set("window_clause", None)
-    relation = scope.timed
-    if relation is None or relation.key is None:
-        raise fail(ErrorCode.NOT_ALLOWED, "a window needs a table with a time column", window)
-    precision = relation.columns[relation.key].precision or ctx.precision
-    cut = _Interval.of(window, precision, ctx)
-    start = with_type(cut.start(scope, relation), Typed(TIMESTAMP, precision))
-    values = {
-        "_wstart": start,
-        "_wend": exp.Paren(this=exp.Add(this=wrap(start.copy()), expression=number(cut.interval))),
-        "_wduration": cast(number(cut.interval), BIGINT),
-    }
-    for node in list(own(select)):
-        bare = isinstance(node, exp.Column) and not node.args.get("table") and not node.meta.get("result")
-        if bare and node.name in values:
-            node.replace(values[node.name].copy())
-    select.set("partition_by", [*(select.args.get("partition_by") or []), start])
-
-
-@dataclass(frozen=True, slots=True)
-class _Interval:
-    """INTERVAL(interval, offset) SLIDING(sliding) in ticks; ``shift``: of local midnight, for days.""" ""
-
-    interval: int
-    sliding: int
-    offset: int
-    shift: int
-
-    @staticmethod
-    def of(window: exp.Expr, precision: Precision, ctx: Context) -> _Interval:
-        if not isinstance(window, nodes.IntervalWindow):
-            name = type(window).__name__.removesuffix("Window").upper()
-            raise fail(ErrorCode.UNSUPPORTED, f"the window {name} cannot be used in a query yet", window)
-        interval = duration_ticks(window.this, precision)
-        given = window.args.get("sliding")
-        sliding = duration_ticks(given, precision) if given is not None else interval
-        offset = duration_ticks(window.args["offset"], precision) if window.args.get("offset") else 0
-        if interval < TICKS_PER_SECOND[precision] // 100:
-            raise fail(ErrorCode.INVALID_VALUE, "the shortest INTERVAL is 10a", window)
-        if not 0 < sliding <= interval:
-            raise fail(ErrorCode.INVALID_VALUE, "SLIDING must not be longer than INTERVAL", window)
-        if offset >= interval:
-            raise fail(ErrorCode.INVALID_VALUE, "the offset must be shorter than INTERVAL", window)
-        if interval > sliding * MOST_OVERLAPS:
-            raise fail(ErrorCode.INVALID_VALUE, f"a row lies in more than {MOST_OVERLAPS} windows", window)
-        shift = 0
-        if window.this.args["unit"] in ("d", "w"):
-            shift = fixed_offset(ctx.timezone, window) * TICKS_PER_SECOND[precision]
-        return _Interval(interval, sliding, offset, shift)
-
-    def start(self, scope: Scope, relation: Relation) -> exp.Expr:
-        """The start of a row's window; with overlap each row is taken once per window it lies in."""
-        assert relation.key is not None
-        key = relation.column(relation.key)
-        moved: exp.Expr = key
-        if self.shift != self.offset:
-            moved = exp.Paren(this=exp.Add(this=key, expression=number(self.shift - self.offset)))
-        last = exp.Sub(this=key.copy(), expression=floor_mod(moved, self.sliding))
-        overlaps = -(-self.interval // self.sliding)
-        if overlaps == 1:
-            return exp.Paren(this=last)
-        back = exp.Mul(this=column("n", "_win"), expression=number(self.sliding))
-        start = exp.Paren(this=exp.Sub(this=last, expression=back))
-        _join_numbers(scope.select, overlaps)
-        inside = exp.LT(
-            this=key.copy(),
-            expression=exp.Paren(this=exp.Add(this=start.copy(), expression=number(self.interval))),
-        )
-        scope.select.where(inside, copy=False)
-        return start
-
-
-def _join_numbers(select: exp.Select, count: int) -> None:
-    """Join the numbers below ``count`` as ``_win.n``: the same for every trigger."""
-    rows = exp.values([(i,) for i in range(count)], alias="_win", columns=["n"])
-    for name in rows.find_all(exp.Identifier):
-        name.set("quoted", True)
-    join = exp.Join(this=rows, kind="CROSS")
-    join.meta["constant"] = True
-    select.append("joins", join)
+E = TypeVar("E", bound=exp.Expr)
 
 
 def split_aggregates(scope: Scope, ctx: Context) -> None:
@@ -122,12 +33,39 @@ def split_aggregates(scope: Scope, ctx: Context) -> None:
     grouped = bool(_group_keys(select)) or (scope.windowed and bool(keys))
     if not found and not grouped:
         _refuse_having(select)
+        if partitioned := select.args.get("partition_by"):
+            scope.parts = [node.copy() for node in partitioned]
         select.set("partition_by", None)
         return
+    scope.keys = [column(f"_k{i}", AGG) for i in range(len(keys))]
+    scope.parts = [key.copy() for key in scope.keys[: len(keys) - scope.window_keys]]
     split = _Split(scope, keys, found)
     outer = split.outer()
     _carry(select, outer)
     scope.select = outer
+    _each_row(scope, outer, split)
+
+
+def _each_row(scope: Scope, outer: exp.Select, split: _Split) -> None:
+    """An aggregate that gives an array (histogram) gives a row for each of its elements."""
+    arrays = [node for node in split.inner if node.meta.get("rows")]
+    if not arrays:
+        return
+    others = [node for node in split.found if node != arrays[0]]
+    if others or scope.filling is not None:
+        what = f"{others[0].meta['aggregate']} cannot stand" if others else "FILL cannot stand"
+        name = arrays[0].meta["aggregate"]
+        raise fail(ErrorCode.NOT_ALLOWED, f"{what} beside {name}, which gives several rows", arrays[0])
+    join_numbers(outer, arrays[0].meta["rows"])
+    number_ = column("n", "_win")
+    array = column(f"_a{split.inner.index(arrays[0])}", AGG)
+    for node in list(own(outer)):
+        if node == array:
+            following = exp.Add(this=number_.copy(), expression=number(1))
+            at = exp.Cast(this=following, to=exp.DataType.build("INT"))
+            node.replace(_like(exp.Anonymous(this="ELEMENT_AT", expressions=[node.copy(), at]), node))
+    scope.keys = [*scope.keys, number_]
+    outer.meta["global"] = False
 
 
 def _group_keys(select: exp.Select) -> list[exp.Expr]:
@@ -212,7 +150,10 @@ class _Split:
             reference.meta["zero"] = AGGREGATES[node.meta["aggregate"]].counts
             return reference
         if isinstance(node, exp.Column):
-            return _like(self._inner(self._beside(node)), node)
+            beside = self._beside(node)
+            reference = _like(self._inner(beside), node)
+            reference.meta["fixed"] = beside.meta.get("fixed", False)
+            return reference
         for key, value in list(node.args.items()):
             if isinstance(value, exp.Expr):
                 node.set(key, self.over(value))
@@ -228,7 +169,9 @@ class _Split:
         names = [key.name for key in self.keys if isinstance(key, exp.Column) and key.table == node.table]
         fixed = table is not None and (table.tag(node.name) is not None or node.name == "tbname")
         if fixed and draft is not None and ("tbname" in names or draft.child or draft.own_table):
-            return exp.AnyValue(this=node.copy())
+            chosen = exp.AnyValue(this=node.copy())
+            chosen.meta["fixed"] = True
+            return chosen
         picks = [n for n in self.found if AGGREGATES[n.meta["aggregate"]].pick is not None]
         if len({n.sql() for n in picks}) == 1 and self.scope.timed is not None:
             pick = AGGREGATES[picks[0].meta["aggregate"]].pick
@@ -238,7 +181,7 @@ class _Split:
         raise fail(ErrorCode.NOT_ALLOWED, message, node)
 
 
-def _like(reference: exp.Column, node: exp.Expr) -> exp.Column:
+def _like(reference: E, node: exp.Expr) -> E:
     if "typed" in node.meta:
         with_type(reference, node.meta["typed"])
     return reference

@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from millrace_core.dialect.query_nodes import DurationLiteral
+from millrace_core.dialect.query_nodes import DurationLiteral, JsonContains, JsonGet
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.aggregates import AGGREGATES
+from millrace_core.plan.aggregates_base import Gathering
 from millrace_core.plan.functions import FUNCTIONS, Call, convert, duration_ticks
+from millrace_core.plan.json_tags import lower_contains, lower_get
+from millrace_core.plan.quotients import quotient, whole_quotient
 from millrace_core.plan.scope import Context, Scope
+from millrace_core.plan.series import SERIES
 from millrace_core.plan.typed import (
     BIGINT,
     DOUBLE,
@@ -106,6 +110,9 @@ class Lowering:
         return made if type_.type.info.spark == inner.type.info.spark else cast(exp.Paren(this=made), type_)
 
     def product(self, node: exp.Expr) -> exp.Expr:
+        if typed(node).timestamp:
+            # ticks brought to a finer precision, for a comparison: exact
+            return exp.Mul(this=wrap(self.visit(node.this)), expression=node.expression)
         return exp.Mul(
             this=self._as(node.this, Typed(DOUBLE)), expression=self._as(node.expression, Typed(DOUBLE))
         )
@@ -157,6 +164,11 @@ class Lowering:
         name = node.name
         if name in AGGREGATES:
             return self.aggregate(node)
+        if name in SERIES:
+            return self.series(node)
+        if name == "cast" and (division := whole_quotient(node)) is not None:
+            sides = [self._as(side, Typed(BIGINT)) for side in (division.this, division.expression)]
+            return convert(quotient(*sides), typed(node))
         args = [arg if isinstance(arg, DurationLiteral) else self.visit(arg) for arg in node.expressions]
         if name == "cast":
             return convert(args[0], typed(node))
@@ -166,10 +178,25 @@ class Lowering:
 
     def aggregate(self, node: exp.Expr) -> exp.Expr:
         row = AGGREGATES[node.name]
-        args = [self.visit(argument) for argument in node.expressions]
-        made = row.build(args, self._order(node, row.pick is not None and node.name not in ("min", "max")))
+        args = [arg if isinstance(arg, DurationLiteral) else self.visit(arg) for arg in node.expressions]
+        order = self._order(node, row.timed or row.build is None)
+        if row.build is None:  # the pass lower_running builds it
+            node.set("expressions", args)
+            node.meta["running"] = True
+            return node
+        made = row.build(Gathering(node.name, args, order, node, self.ctx.precision))
         made.meta.update(aggregate=node.name, arguments=args)
         return made
+
+    def series(self, node: exp.Expr) -> exp.Expr:
+        """Only the argument: the constants were read when the call was typed."""
+        node.set("expressions", [self.visit(node.expressions[0]), *node.expressions[1:]])
+        node.meta["series"] = True
+        return node
+
+    def json(self, node: exp.Expr) -> exp.Expr:
+        tag, key = self.visit(node.this), node.expression.name
+        return lower_get(tag, key, typed(node)) if isinstance(node, JsonGet) else lower_contains(tag, key)
 
     def _order(self, node: exp.Expr, needed: bool) -> exp.Expr:
         timed = self.scope.timed
@@ -206,4 +233,5 @@ _VISITORS: dict[type[exp.Expr], Callable[[Lowering, exp.Expr], exp.Expr]] = {
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE), Lowering.comparison),
     **dict.fromkeys((exp.And, exp.Or, exp.Not), Lowering.logic),
     exp.Anonymous: Lowering.call,
+    **dict.fromkeys((JsonGet, JsonContains), Lowering.json),
 }

@@ -23,11 +23,16 @@ def _divide(a: float, b: float) -> float | None:
     return None if b == 0 else float(a) / float(b)  # as Spark divides: both sides as DOUBLE
 
 
+def _quotient(a: int, b: int) -> int | None:
+    return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
 _OPERATIONS: dict[str, Callable[..., float | None]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
     "div": _divide,
+    "quotient": _quotient,
     "neg": lambda a: -a,
     "trunc": math.trunc,
     "floordiv": lambda a, b: a // b,
@@ -94,8 +99,10 @@ class SourceUse:
     only (``%%tbname``). ``group_tags``: only the child tables of the group, which is one by tags.
     ``tag_equals``: (tag, n) for each ``tag = %%n`` that every row must meet. ``low``/``high``: bounds on the
     table's key; a relation may hold more rows than they say, the SQL filters again, except for ``own_table``,
-    ``group_tags`` and the bounds of ``trows``, which must be exact. ``correlated``: another trigger needs
-    other rows. ``columns``: what the relation has, ``tbname`` and tags included.
+    ``group_tags`` and the bounds of ``trows``, which must be exact. ``written``: only the rows that were
+    written between the trigger before and this one, whatever their times are (``TriggerEvent.written``).
+    ``correlated``: another trigger needs other rows. ``columns``: what the relation has, ``tbname`` and tags
+    included.
     """
 
     relation: str
@@ -105,6 +112,7 @@ class SourceUse:
     child: str | None = None
     own_table: bool = False
     group_tags: bool = False
+    written: bool = False
     tag_equals: tuple[tuple[str, int], ...] = ()
     low: Bound | None = None
     high: Bound | None = None
@@ -129,6 +137,7 @@ class Plan:
     SQL's columns have these names too, but equal names get a ``#2`` there. ``uses``: placeholders.
     ``precision``: of all TIMESTAMP columns of the result. ``notify``: the SQL gives one more column,
     ``_notify`` (boolean), after the result's. Trees are sqlglot's, with ``exp.Placeholder`` in ``one_tree``.
+    ``forced_tree``: with FORCE_OUTPUT, the row of a trigger whose query gives none.
     """
 
     sources: tuple[SourceUse, ...]
@@ -138,6 +147,7 @@ class Plan:
     one_tree: exp.Expr = field(compare=False, repr=False)
     set_tree: exp.Expr | None = field(compare=False, repr=False)
     notify: bool = False
+    forced_tree: exp.Expr | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def _template(self) -> Template:
@@ -148,6 +158,12 @@ class Plan:
         """Spark SQL for many triggers at once: relations have ``_tid``, ``_trig`` is there, the result
         begins with ``_tid``. None if the query can be run one by one only."""
         return None if self.set_tree is None else spark_text(self.set_tree)
+
+    @cached_property
+    def forced_sql(self) -> str | None:
+        """Spark SQL over ``_trig`` (those triggers whose query gave no row): ``_tid`` and one row for each,
+        with the columns of the result. None without FORCE_OUTPUT."""
+        return None if self.forced_tree is None else spark_text(self.forced_tree)
 
     def one_sql(self, row: Mapping[str, object]) -> str:
         """Spark SQL for one trigger, a row of :func:`trigger_relation`; relations hold its rows."""

@@ -10,44 +10,26 @@ from millrace_core.catalog import Catalog
 from millrace_core.dialect.query import parse_query
 from millrace_core.dialect.query_nodes import CLAUSES
 from millrace_core.errors import ErrorCode
+from millrace_core.plan.aggregates_running import lower_running
 from millrace_core.plan.annotate import annotate
 from millrace_core.plan.bounds import find_bounds
-from millrace_core.plan.group import lower_windows, split_aggregates
+from millrace_core.plan.clauses import check_clauses
+from millrace_core.plan.explain import explain, explained
+from millrace_core.plan.fill import fill_windows
+from millrace_core.plan.forced import forced_row
+from millrace_core.plan.group import split_aggregates
+from millrace_core.plan.interp import lower_interp
+from millrace_core.plan.limits import limit_partitions
 from millrace_core.plan.lower import lower_expressions
 from millrace_core.plan.model import Plan
 from millrace_core.plan.resolve import add_notify, expand_stars, name_results, resolve_columns, resolve_tables
 from millrace_core.plan.scope import Context, Relation, Result, Scope, column, near
+from millrace_core.plan.series_pass import lower_series
 from millrace_core.plan.shape import set_wise
 from millrace_core.plan.typed import BIGINT, Typed, cast, common, fail, number, rescale, with_type
+from millrace_core.plan.windows import lower_windows
 
 Pass = Callable[[Scope, Context], None]
-
-
-def check_clauses(scope: Scope, ctx: Context) -> None:
-    """Refuse what is not possible (yet), with its place; note whether there is a window clause."""
-    select = scope.select
-    scope.windowed = select.args.get("window_clause") is not None
-    for key in ("range_clause", "every", "slimit", "soffset"):
-        if (clause := select.args.get(key)) is not None:
-            raise fail(
-                ErrorCode.UNSUPPORTED, f"{key.removesuffix('_clause').upper()} is not possible yet", clause
-            )
-    fill = select.args.get("fill")
-    if fill is not None:
-        if not scope.windowed:
-            raise fail(ErrorCode.NOT_ALLOWED, "FILL needs INTERVAL", fill)
-        if fill.this != "NONE":
-            raise fail(ErrorCode.UNSUPPORTED, f"FILL({fill.this}) is not possible yet", fill)
-        select.set("fill", None)
-    if select.args.get("operation_modifiers"):
-        raise fail(ErrorCode.UNSUPPORTED, "SELECT TAGS is not possible yet", select)
-    partitioned = select.args.get("partition_by")
-    if partitioned and (select.args.get("limit") or select.args.get("offset")):
-        raise fail(ErrorCode.UNSUPPORTED, "LIMIT with PARTITION BY is not possible yet", partitioned[0])
-    for key in ("limit", "offset"):
-        clause = select.args.get(key)
-        if clause is not None and not clause.expression.name.isdigit():
-            raise fail(ErrorCode.INVALID_VALUE, f"{key.upper()} takes a whole number", clause)
 
 
 def type_results(scope: Scope, ctx: Context) -> None:
@@ -76,12 +58,9 @@ def order_rows(scope: Scope, ctx: Context) -> None:
         return
     if not (select.meta.get("root") or select.args.get("limit")):
         return
-    keys: list[exp.Expr] = []
-    if select.args.get("from_") is not None and isinstance(select.args["from_"].this, exp.Subquery):
-        inner = select.args["from_"].this.this
-        if inner.meta.get("inner") and inner.args.get("group"):
-            keys = [column(f"_k{i}", "_agg") for i in range(len(inner.args["group"].expressions))]
-    elif len(scope.relations) == 1:
+    keys: list[exp.Expr] = [key.copy() for key in scope.keys]
+    plain = select.args.get("from_") is not None and isinstance(select.args["from_"].this, exp.Table)
+    if plain and len(scope.relations) == 1:
         keys = _time_keys(scope.relations[0])
     if keys:
         select.set("order", exp.Order(expressions=[exp.Ordered(this=key, nulls_first=True) for key in keys]))
@@ -104,10 +83,16 @@ PASSES: tuple[Pass, ...] = (
     annotate,
     find_bounds,
     lower_expressions,
+    lower_running,
     lower_windows,
+    lower_running,
+    lower_interp,
+    lower_series,
     split_aggregates,
+    fill_windows,
     type_results,
     order_rows,
+    limit_partitions,
 )
 """Every pass takes a SELECT's scope and the query's surroundings, and rewrites the SELECT."""
 
@@ -128,6 +113,7 @@ def plan(tree: exp.Expr, ctx: Context) -> Plan:
         one_tree=planned,
         set_tree=set_wise(planned) if ctx.placeholders else None,
         notify=ctx.notify is not None,
+        forced_tree=forced_row(planned) if ctx.force_output else None,
     )
 
 
@@ -211,13 +197,20 @@ def _order_union(ordered: exp.Expr, results: list[Result]) -> None:
 
 
 def plan_query(sql: str, database: str | None, catalog: Catalog, timezone: str, now_ns: int) -> Plan:
-    """Plan a user's SELECT: no placeholders; run ``one_sql({})``.
+    """Plan a user's SELECT, or the rows of its EXPLAIN: no placeholders; run ``one_sql({})``.
 
     ``database``: what unqualified names mean; ``now_ns``: what ``now`` means.
 
     :raises SqlError: with the place of what is wrong.
     """
-    tree = parse_query(sql)
+    if (asked := explained(sql)) is not None:
+        return explain(_plan_tree(parse_query(*asked), database, catalog, timezone, now_ns))
+    return _plan_tree(parse_query(sql), database, catalog, timezone, now_ns)
+
+
+def _plan_tree(
+    tree: exp.Expr, database: str | None, catalog: Catalog, timezone: str, now_ns: int
+) -> Plan:
     precision = catalog.databases[database].precision if database in catalog.databases else "ms"
     tables = list(tree.find_all(exp.Table))
     for table in tables:

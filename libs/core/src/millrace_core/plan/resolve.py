@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -11,6 +12,7 @@ from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.query_nodes import position_of
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.plan.aggregates import EACH_COLUMN
+from millrace_core.plan.interp import interp_column
 from millrace_core.plan.scope import (
     Context,
     Relation,
@@ -23,6 +25,7 @@ from millrace_core.plan.scope import (
     table_columns,
 )
 from millrace_core.plan.system import SYSTEM_TABLES
+from millrace_core.plan.tag_rows import tag_rows
 from millrace_core.plan.typed import BIGINT, TIMESTAMP, Typed, fail, with_type
 
 WINDOW_COLUMNS = ("_wstart", "_wend", "_wduration")
@@ -41,6 +44,8 @@ def resolve_tables(scope: Scope, ctx: Context) -> None:
         this = place.this
         if isinstance(this, exp.Subquery):
             relation = _subquery(this, ctx)
+        elif isinstance(this, exp.Table) and scope.tags_only:
+            relation = _tag_rows(place, this, ctx)
         elif isinstance(this, exp.Table):
             relation = _table(this, scope, ctx)
         else:
@@ -111,6 +116,17 @@ def _stored_table(node: exp.Table, ctx: Context) -> tuple[SourceDraft, str]:
     return SourceDraft(relation, "table", table, order, child=child.name if child else None), node.name
 
 
+def _tag_rows(place: exp.Expr, node: exp.Table, ctx: Context) -> Relation:
+    if isinstance(node.this, exp.Placeholder):
+        raise fail(ErrorCode.NOT_ALLOWED, f"SELECT TAGS cannot read {node.this.name}", node)
+    draft, _ = _stored_table(node, ctx)
+    assert draft.table is not None
+    relation, query = tag_rows(node, draft.table, draft.child, ctx)
+    place.set("this", query)
+    own_alias = _alias(node)
+    return replace(relation, names=(own_alias,)) if own_alias else relation
+
+
 def _placeholder_table(node: exp.Table, scope: Scope, ctx: Context) -> tuple[SourceDraft, str | None]:
     name = node.this.name
     if name not in ("%%tbname", "%%trows"):
@@ -141,15 +157,18 @@ def _trows(draft: SourceDraft, scope: Scope, ctx: Context) -> None:
         raise fail(ErrorCode.NOT_ALLOWED, "%%trows cannot be joined", select.args["joins"][0])
     draft.kind = "trows"
     draft.low, draft.high = list(ctx.trows[0]), list(ctx.trows[1])
+    draft.written = ctx.trows_written
     draft.group_tags = bool(ctx.partition) and not draft.own_table
     if ctx.pre_filter:
         select.set("where", exp.Where(this=parse_expression(ctx.pre_filter)))
 
 
 def _system_table(node: exp.Table, ctx: Context) -> Relation:
-    columns = SYSTEM_TABLES.get(node.name)
+    schema = node.args["db"].name
+    columns = SYSTEM_TABLES.get(node.name) if schema == "information_schema" else None
     if columns is None:
-        message = f"unknown table {node.args['db'].name}.{node.name}{near(node.name, SYSTEM_TABLES)}"
+        there = f"; information_schema has {', '.join(SYSTEM_TABLES)}"
+        message = f"unknown table {schema}.{node.name}{near(node.name, SYSTEM_TABLES) or there}"
         raise fail(ErrorCode.UNKNOWN_TABLE, message, node)
     draft = next((d for d in ctx.drafts if d.relation == node.name), None)
     if draft is None:
@@ -347,6 +366,8 @@ def _pseudo(node: exp.Column, relations: list[Relation], scope: Scope) -> exp.Ex
         return _keep(node, with_type(column(name), type_))
     elif not quoted and name in ("now", "today") and not node.args.get("table"):
         return _keep(node, exp.Anonymous(this=name, expressions=[]))
+    if (found := interp_column(name, scope)) is not None and not quoted:
+        return _keep(node, found)
     if name in NOT_YET:
         raise fail(ErrorCode.UNSUPPORTED, f"the pseudo column {name} is not possible here", node)
     known = [c for relation in relations for c in relation.columns]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
 
@@ -14,6 +14,9 @@ from millrace_core.model.schema import Precision, Table
 from millrace_core.model.stream import ResultColumn, Source
 from millrace_core.plan.model import Bound, Comparison, Formula, SourceUse
 from millrace_core.plan.typed import TBNAME, Typed, with_type
+
+if TYPE_CHECKING:
+    from millrace_core.plan.fill import Filling
 
 TimeBounds = tuple[list[tuple[Comparison, Formula]], list[tuple[Comparison, Formula]]]
 """Lower and upper comparisons of a time column."""
@@ -31,6 +34,7 @@ class SourceDraft:
     child: str | None = None
     own_table: bool = False
     group_tags: bool = False
+    written: bool = False
     tag_equals: dict[str, int] = field(default_factory=dict)
     columns: set[str] = field(default_factory=set)
     low: list[tuple[Comparison, Formula]] = field(default_factory=list)
@@ -46,6 +50,7 @@ class SourceDraft:
             child=self.child,
             own_table=self.own_table,
             group_tags=self.group_tags,
+            written=self.written,
             tag_equals=tuple(self.tag_equals.items()),
             low=Bound(tuple(self.low)) if self.low else None,
             high=Bound(tuple(self.high)) if self.high else None,
@@ -85,12 +90,26 @@ class Relation:
 
 @dataclass
 class Scope:
-    """One SELECT: its relations, and the results it turned out to have."""
+    """One SELECT: its relations, and the results it turned out to have.
+
+    Over the rows or groups that it gives: ``keys`` tell them apart in order, ``parts`` are those of its
+    partitions, the last ``window_keys`` of PARTITION BY those of its windows; ``filling``: its FILL.
+    ``partitioned``, ``ordered``, ``tags_only``: whether it was written with PARTITION BY, ORDER BY, TAGS.
+    ``partitions``: its ``slimit`` and ``soffset``.
+    """
 
     select: exp.Select
     relations: list[Relation] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     windowed: bool = False
+    tags_only: bool = False
+    partitions: dict[str, exp.Expr] = field(default_factory=dict)
+    partitioned: bool = False
+    ordered: bool = False
+    window_keys: int = 0
+    parts: list[exp.Expr] = field(default_factory=list)
+    keys: list[exp.Column] = field(default_factory=list)
+    filling: Filling | None = None
 
     @property
     def timed(self) -> Relation | None:
@@ -116,8 +135,9 @@ class Context:
     """The surroundings of a query.
 
     ``placeholders``: those allowed, with their types; ``partition``: the stream's grouping columns;
-    ``source``: its trigger table; ``trows``: bounds of ``%%trows``; ``pre_filter``: a condition on it;
-    ``now``: nanoseconds since the epoch; ``notify``: NOTIFY's WHERE.
+    ``source``: its trigger table; ``trows``: bounds of ``%%trows``; ``trows_written``: the log tells them
+    instead; ``pre_filter``: a condition on ``%%trows``; ``now``: nanoseconds since the epoch; ``notify``:
+    NOTIFY's WHERE; ``force_output``: the option.
     """
 
     catalog: Catalog
@@ -129,7 +149,9 @@ class Context:
     partition: tuple[str, ...] = ()
     source: Source | None = None
     trows: TimeBounds = field(default_factory=lambda: ([], []))
+    trows_written: bool = False
     pre_filter: str | None = None
+    force_output: bool = False
     notify: exp.Expr | None = None
     drafts: list[SourceDraft] = field(default_factory=list)
     uses: set[str] = field(default_factory=set)

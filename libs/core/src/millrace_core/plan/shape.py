@@ -57,7 +57,7 @@ def _select(select: exp.Select) -> exp.Select:
             place.this.set("this", _query(place.this.this))
     if select.args.get("from_") is None:
         select.set("from_", exp.From(this=_table(TRIG)))
-        tid = column(TID, TRIG)
+        tid: exp.Expr = column(TID, TRIG)
     elif select.meta.get("always"):
         tid = _left_of_triggers(select)
     else:
@@ -67,6 +67,9 @@ def _select(select: exp.Select) -> exp.Select:
         parent = node.parent
         # the cast gave a constant its type; the column has it
         (parent if isinstance(parent, exp.Cast) else node).replace(replacement)
+    for window in list(own(select)):
+        if isinstance(window, exp.Window):
+            window.set("partition_by", [tid.copy(), *(window.args.get("partition_by") or [])])
     first = exp.Alias(this=tid, alias=exp.to_identifier(TID, quoted=True))
     select.set("expressions", [first, *select.expressions])
     _group(select, tid)
@@ -86,21 +89,37 @@ def _tid_of(place: exp.Expr) -> exp.Column:
     return column(TID, place.this.alias_or_name)
 
 
-def _joined(select: exp.Select, placeholders: bool) -> exp.Column:
+def _joined(select: exp.Select, placeholders: bool) -> exp.Expr:
     """Join the relations on the trigger too, and the triggers themselves where their values are used."""
     first, *joins = _places(select)
-    tid = _tid_of(first)
+    tid: exp.Expr = _tid_of(first)
     for join in joins:
-        if join.args.get("side") in ("RIGHT", "FULL"):
-            raise NotSetWise
-        same = exp.EQ(this=_tid_of(join), expression=tid.copy())
+        other = _tid_of(join)
+        same = exp.EQ(this=other, expression=tid.copy())
+        tid = _tid_after(join.args.get("side"), tid, other)
         on = join.args.get("on")
         join.set("on", exp.And(this=exp.Paren(this=on), expression=same) if on is not None else same)
         join.set("kind", None)
     if placeholders:
         same = exp.EQ(this=column(TID, TRIG), expression=tid.copy())
         triggers = exp.Join(this=_table(TRIG), on=same)
-        select.set("joins", [triggers, *(select.args.get("joins") or [])])
+        joined = select.args.get("joins") or []
+        # the number of an outer join is known behind it only; but then its condition cannot use the triggers
+        outer = not isinstance(tid, exp.Column) or tid.table != first.this.alias_or_name
+        conditions = [join.args["on"] for join in joins if join.args.get("on") is not None]
+        if outer and any(condition.find(exp.Placeholder) for condition in conditions):
+            raise NotSetWise
+        select.set("joins", [*joined, triggers] if outer else [triggers, *joined])
+    return tid
+
+
+def _tid_after(side: str | None, tid: exp.Expr, other: exp.Column) -> exp.Expr:
+    """The trigger of a row of a join: that of the side that always has a row."""
+    match (side or "").upper():
+        case "RIGHT":
+            return other.copy()
+        case "FULL":
+            return exp.Coalesce(this=tid.copy(), expressions=[other.copy()])
     return tid
 
 
@@ -109,6 +128,7 @@ def _left_of_triggers(select: exp.Select) -> exp.Column:
     aggregated = select.args["from_"].this
     same = exp.EQ(this=_tid_of(select.args["from_"]), expression=column(TID, TRIG))
     select.set("from_", exp.From(this=_table(TRIG)))
+    select.set("joins", None)  # what gives the plan for one trigger its row without rows
     select.append("joins", exp.Join(this=aggregated, side="LEFT", on=same))
     for node in list(own(select)):
         if node.meta.get("zero"):

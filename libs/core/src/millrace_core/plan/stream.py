@@ -8,11 +8,12 @@ import polars as pl
 from sqlglot import exp
 
 from millrace_core.catalog import Catalog
+from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.query import parse_expression, parse_query
 from millrace_core.dialect.query_nodes import position_at
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.schema import Precision
-from millrace_core.model.stream import Interval, OutputTag, Period, Sliding, StreamSpec, Trigger
+from millrace_core.model.stream import Count, Interval, OutputTag, Period, Sliding, StreamSpec, Trigger
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.plan.annotate import Typer
 from millrace_core.plan.functions import convert
@@ -86,6 +87,16 @@ def trows_bounds(trigger: Trigger) -> TimeBounds:
     return [(">=", start)], [("<=", end)]
 
 
+def trows_condition(spec: StreamSpec) -> str | None:
+    """What the rows of ``%%trows`` meet besides their times: PRE_FILTER, and that COUNT_WINDOW with columns
+    counts them."""
+    conditions = [f"({spec.options.pre_filter.sql})"] if spec.options.pre_filter else []
+    if isinstance(spec.trigger, Count) and spec.trigger.columns:
+        counted = " OR ".join(f"{quote_name(name)} IS NOT NULL" for name in spec.trigger.columns)
+        conditions.append(f"({counted})")
+    return " AND ".join(conditions) or None
+
+
 def origin_in(spec: StreamSpec, part: str) -> Position:
     """Where a part of the stream's statement begins in it."""
     offset = spec.sql.rfind(part)
@@ -123,7 +134,9 @@ def _context(spec: StreamSpec, catalog: Catalog) -> Context:
         partition=spec.partition,
         source=spec.source,
         trows=trows_bounds(spec.trigger),
-        pre_filter=spec.options.pre_filter.sql if spec.options.pre_filter else None,
+        trows_written=isinstance(spec.trigger, Period),
+        pre_filter=trows_condition(spec),
+        force_output=spec.options.force_output,
     )
 
 

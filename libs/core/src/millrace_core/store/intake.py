@@ -10,7 +10,9 @@ import numpy as np
 from millrace_core.errors import ErrorCode, WireError
 from millrace_core.model.schema import Child
 from millrace_core.store.family import Family, TagReader
+from millrace_core.store.place import nowhere
 from millrace_core.store.rows import HIGHEST, LOWEST, TableRows
+from millrace_core.store.search import Ints
 from millrace_core.wire.rows import Bad, Decoded, Delete, Drop, Operation, Register, RowDecoder
 
 
@@ -40,13 +42,17 @@ class Intake:
         self._family, self._rows = family, rows
         self._decoder, self._tags = RowDecoder(family.table), TagReader(family.table)
 
-    def take(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Taken:
-        """Apply messages (key, value) in order. A bad one is reported and changes nothing."""
+    def take(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes | None], places: Ints | None = None
+    ) -> Taken:
+        """Apply messages (key, value) in order; ``places``: where each stands in the log (None: in none).
+        A bad one is reported and changes nothing."""
         decoded = self._decoder.decode([value or b"" for value in values])
         taken = Taken(bad=list(decoded.bad))
         numbers, barriers = self._resolve(keys, decoded, taken)
         of_rows = numbers[decoded.message]
-        self._append(decoded, of_rows, barriers)
+        places = nowhere(len(keys)) if places is None else places
+        self._append(decoded, of_rows, places[decoded.message], barriers)
         taken.rows = int(np.count_nonzero(of_rows >= 0))
         return taken
 
@@ -100,24 +106,28 @@ class Intake:
                     raise WireError(ErrorCode.UNKNOWN_TABLE, f"no table {name} of {family.table.name}")
                 barriers.append(_Barrier(index, number, first, last))
 
-    def _append(self, decoded: Decoded, of_rows: np.ndarray, barriers: list[_Barrier]) -> None:
+    def _append(
+        self, decoded: Decoded, of_rows: np.ndarray, places: Ints, barriers: list[_Barrier]
+    ) -> None:
         begin = 0
         for barrier in barriers:
             end = int(np.searchsorted(decoded.message, barrier.message))
-            self._append_part(decoded, of_rows, begin, end)
+            self._append_part(decoded, of_rows, places, begin, end)
             self._rows.delete(barrier.number, barrier.first, barrier.last)
             begin = end
-        self._append_part(decoded, of_rows, begin, len(of_rows))
+        self._append_part(decoded, of_rows, places, begin, len(of_rows))
 
-    def _append_part(self, decoded: Decoded, of_rows: np.ndarray, begin: int, end: int) -> None:
+    def _append_part(
+        self, decoded: Decoded, of_rows: np.ndarray, places: Ints, begin: int, end: int
+    ) -> None:
         if begin == end:
             return
         part = slice(begin, end)
-        child, data = of_rows[part], decoded.frame[part]
+        child, data, place = of_rows[part], decoded.frame[part], places[part]
         absent = {name: mask[part] for name, mask in decoded.absent.items()}
         used = child >= 0
         if not used.all():
             keep = np.flatnonzero(used)
-            child, data = child[keep], data[keep]
+            child, data, place = child[keep], data[keep], place[keep]
             absent = {name: mask[keep] for name, mask in absent.items()}
-        self._rows.append(child, data, absent)
+        self._rows.append(child, data, absent, place)

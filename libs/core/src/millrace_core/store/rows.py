@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from millrace_core.model.schema import Table
+from millrace_core.store.place import Spans, nowhere
 from millrace_core.store.run import Children, Run, concat, write_run
 from millrace_core.store.search import Bools, Ints
 from millrace_core.wire.rows import polars_type
@@ -90,6 +91,10 @@ class Slices:
         whole = concat(parts)
         return whole.data, whole.child
 
+    def written(self, spans: Spans) -> Slices:
+        """Only the rows that were written last in one of these spans of the log."""
+        return Slices(tuple(run.written(spans) for run in self.runs), self.empty)
+
 
 @dataclass(slots=True)
 class TableRows:
@@ -101,7 +106,7 @@ class TableRows:
     epoch: int = 1
     flushed: int = 0
     runs: list[Run] = field(default_factory=list)
-    _tail: list[tuple[Children, pl.DataFrame, dict[str, Bools]]] = field(default_factory=list)
+    _tail: list[tuple[Children, pl.DataFrame, dict[str, Bools], Ints]] = field(default_factory=list)
     _tail_rows: int = 0
     _newest: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     _deletions: list[Deletion] = field(default_factory=list)
@@ -131,17 +136,20 @@ class TableRows:
             return True
         return any(bool((run.epoch > self.flushed).any()) for run in self.runs)
 
-    def append(self, child: Children, data: pl.DataFrame, absent: dict[str, Bools]) -> None:
-        """Write rows in this order; ``absent``: cells that a row does not name keep what is stored."""
+    def append(
+        self, child: Children, data: pl.DataFrame, absent: dict[str, Bools], place: Ints | None = None
+    ) -> None:
+        """Write rows in this order; ``absent``: cells that a row does not name keep what is stored;
+        ``place``: where in the log each stands (None: not in the log)."""
         if len(child):
-            self._tail.append((child, data, absent))
+            self._tail.append((child, data, absent, nowhere(len(child)) if place is None else place))
             self._tail_rows += len(child)
 
-    def load(self, child: Children, data: pl.DataFrame) -> None:
+    def load(self, child: Children, data: pl.DataFrame, place: Ints) -> None:
         """Take in rows that Delta holds (one per key) before anything is written."""
         if len(child):
             epoch = np.zeros(len(child), dtype=np.int32)
-            run, _ = write_run(child, data, {}, epoch, self.second)
+            run, _ = write_run(child, data, {}, epoch, place, self.second)
             self._grow(run)
             self.runs.append(run)
 
@@ -169,6 +177,7 @@ class TableRows:
             return
         child = np.concatenate([part[0] for part in self._tail])
         data = pl.concat([part[1] for part in self._tail])
+        place = np.concatenate([part[3] for part in self._tail])
         names = {name for part in self._tail for name in part[2]}
         absent = {
             name: np.concatenate([p[2].get(name, np.zeros(len(p[0]), dtype=bool)) for p in self._tail])
@@ -176,7 +185,7 @@ class TableRows:
         }
         self._tail, self._tail_rows = [], 0
         epoch = np.full(len(child), self.epoch, dtype=np.int32)
-        run, absent = write_run(child, data, absent, epoch, self.second)
+        run, absent = write_run(child, data, absent, epoch, place, self.second)
         run = self._supersede(run, absent)
         self._grow(run)
         self.runs.append(run)
@@ -216,7 +225,7 @@ class TableRows:
             return data
         child = stored[CHILD].to_numpy().astype(np.int32, copy=False)
         epoch = np.zeros(len(child), dtype=np.int32)
-        old, _ = write_run(child, stored.drop(CHILD), {}, epoch, self.second)
+        old, _ = write_run(child, stored.drop(CHILD), {}, epoch, nowhere(len(child)), self.second)
         here, there = old.matches(new, wanted, self.second)
         return _take_over(data, absent, there, old.data, here)
 
@@ -261,7 +270,7 @@ class TableRows:
     def _no_run(self) -> Run:
         return Run(
             np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64), self.empty,
-            np.empty(0, dtype=np.int32), np.empty(0, dtype=bool),
+            np.empty(0, dtype=np.int32), np.empty(0, dtype=bool), nowhere(0),
         )  # fmt: skip
 
     def end_flush(self, flush: Flush) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from millrace_core.store.place import Spans, inside
 from millrace_core.store.search import Bools, Ints, bisect, expand, sort_order
 
 Children = npt.NDArray[np.int32]
@@ -17,14 +18,16 @@ Children = npt.NDArray[np.int32]
 @dataclass(frozen=True, slots=True)
 class Run:
     """``data``: the table's columns (the first is the time) by row; ``child``: each row's table;
-    ``epoch``: the flush epoch in which it was written; ``replaces``: Delta may hold its key; ``live``: which
-    rows still count (None: all)."""
+    ``epoch``: the flush epoch in which it was written; ``replaces``: Delta may hold its key; ``place``: where
+    in the log it was written last (see :mod:`millrace_core.store.place`); ``live``: which rows still count
+    (None: all)."""
 
     child: Children
     ts: Ints
     data: pl.DataFrame
     epoch: npt.NDArray[np.int32]
     replaces: Bools
+    place: Ints
     live: Bools | None = None
 
     def __len__(self) -> int:
@@ -44,7 +47,7 @@ class Run:
         """The rows at these positions, dead or not, as a run (positions must ascend)."""
         return Run(
             self.child[positions], self.ts[positions], self.data[positions],
-            self.epoch[positions], self.replaces[positions],
+            self.epoch[positions], self.replaces[positions], self.place[positions],
         )  # fmt: skip
 
     def living(self) -> Run:
@@ -70,6 +73,11 @@ class Run:
         keep = (self.ts >= low) & (self.ts <= high)
         return np.flatnonzero(keep if self.live is None else keep & self.live)
 
+    def written(self, spans: Spans) -> Run:
+        """The live rows that were written last in one of these spans of the log."""
+        keep = inside(self.place, spans)
+        return self.take(np.flatnonzero(keep if self.live is None else keep & self.live))
+
     def matches(self, other: Run, candidates: Ints, second: str | None) -> tuple[Ints, Ints]:
         """Pairs (position here, position in ``other``) of equal keys among ``other``'s ``candidates``."""
         ts = other.ts[candidates]
@@ -93,12 +101,13 @@ def concat(runs: Sequence[Run]) -> Run:
         child[order], ts[order], pl.concat([run.data for run in living])[order],
         np.concatenate([run.epoch for run in living])[order],
         np.concatenate([run.replaces for run in living])[order],
+        np.concatenate([run.place for run in living])[order],
     )  # fmt: skip
 
 
 def write_run(
     child: Children, data: pl.DataFrame, absent: dict[str, Bools], epoch: npt.NDArray[np.int32],
-    second: str | None,
+    place: Ints, second: str | None,
 ) -> tuple[Run, dict[str, Bools]]:  # fmt: skip
     """Rows in the order of writing as a run: the last write of a key wins, cells it does not name
     (``absent``) come from the write before. Also which cells are still not named."""
@@ -110,14 +119,15 @@ def write_run(
         frame = pl.DataFrame({"c": child, "t": ts, "s": data[second]})
         order = frame.select(pl.arg_sort_by("c", "t", "s", maintain_order=True)).to_series().to_numpy()
         order = order.astype(np.int64)
-    child, ts, data = child[order], ts[order], data[order]
+    child, ts, data, place = child[order], ts[order], data[order], place[order]
     absent = {name: mask[order] for name, mask in absent.items()}
     last = _last_of_key(child, ts, data[second] if second else None)
     if last.all():
-        return Run(child, ts, data, epoch[order], np.zeros(len(ts), dtype=bool)), absent
+        return Run(child, ts, data, epoch[order], np.zeros(len(ts), dtype=bool), place), absent
     data, absent = _fill(data, absent, last)
     keep = np.flatnonzero(last)
-    run = Run(child[keep], ts[keep], data[keep], epoch[order][keep], np.zeros(len(keep), dtype=bool))
+    none = np.zeros(len(keep), dtype=bool)
+    run = Run(child[keep], ts[keep], data[keep], epoch[order][keep], none, place[keep])
     return run, {name: mask[keep] for name, mask in absent.items()}
 
 

@@ -66,13 +66,6 @@ def local_midnight(value: int, precision: Precision, where: tzinfo) -> int:
     return check_range(from_local(day) * TICKS_PER_SECOND[precision])
 
 
-def add_days(midnight: int, days: int, precision: Precision, where: tzinfo) -> int:
-    """Ticks of the local midnight that many days after the one at ``midnight``."""
-    seconds = midnight // TICKS_PER_SECOND[precision]
-    day = to_local(seconds, where).replace(tzinfo=None) + timedelta(days=days)
-    return check_range(from_local(day.replace(tzinfo=where)) * TICKS_PER_SECOND[precision])
-
-
 def add_months(value: int, months: int, precision: Precision, where: tzinfo) -> int:
     """``value`` that many months on, on the local calendar; the 31st becomes a shorter month's last day."""
     per_second = TICKS_PER_SECOND[precision]

@@ -49,8 +49,13 @@ class Emission:
         if not len(found):
             return found
         found = found.take(np.isin(found.kind, list(self.kinds)))
+        if OPEN not in self.kinds:
+            # of an open window nobody has been told
+            found = found.take((found.kind != INVALID) | (found.cause == RECALC))
         instant = np.where(found.kind == OPEN, found.start, found.end)
-        found = found.take(np.lexsort((found.kind, instant, found.step, found.group)))
+        # a window that begins and ends with one row opens before it closes
+        turn = np.where((found.kind == CLOSE) & (found.start == found.end), OPEN + 0.5, found.kind)
+        found = found.take(np.lexsort((turn, instant, found.step, found.group)))
         again = found.cause == RECALC
         if not again.any():
             return found
@@ -62,6 +67,7 @@ class Emission:
             & (next_.cause[1:] == RECALC)
             & (next_.group[1:] == next_.group[:-1])
             & (next_.start[1:] == next_.start[:-1])
+            & (next_.end[1:] == next_.end[:-1])
             & (next_.kind[1:] == next_.kind[:-1])
         )
         return found.take(~repeated)
@@ -80,6 +86,7 @@ class Emission:
         for index, kind, cause, start, *rest in zip(*(a.tolist() for a in arrays), strict=True):
             if index != last:
                 last, current = index, group(index)
-            id_ = trigger_id(self.stream, current.id, start)
+            # an instant is known by its own time, a window by its start
+            id_ = trigger_id(self.stream, current.id, rest[0] if kind == ON_TIME else start)
             events.append(TriggerEvent(id_, _NAMES[kind], _CAUSES[cause], current, start, *rest))
         return events

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import polars as pl
 
+from millrace_core.model.expression import fields_of
 from millrace_core.model.schema import Table
 from millrace_core.trigger.columns import Array, Ints
 from millrace_core.trigger.signals import Signal, evaluate
-from millrace_core.trigger.watermark import Arrivals
-from millrace_core.wire.rows import Operation, RowDecoder
+from millrace_core.trigger.watermark import Arrivals, Bools
+from millrace_core.wire.rows import Operation, RowDecoder, polars_type
 
 
 @dataclass(slots=True)
@@ -78,6 +81,7 @@ class TableRows:
     """Rows of some messages of one table. ``ts`` ascends within each message (the last of equal times only).
 
     ``message``: index of each row's message, ascending; ``bad``: messages that could not be decoded.
+    ``frame``: the rows' columns, for ``pending`` signals, which read tags or the table's name too.
     """
 
     ts: Ints
@@ -85,6 +89,29 @@ class TableRows:
     signals: dict[Signal, Array]
     operations: list[tuple[int, Operation]] = field(default_factory=list)
     bad: list[int] = field(default_factory=list)
+    pending: list[Signal] = field(default_factory=list)
+    frame: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+    def describe(self, members: pl.DataFrame) -> None:
+        """Compute the pending signals; ``members``: a row per message, with tags and ``tbname``."""
+        self.signals |= evaluate(self.pending, self.frame.hstack(members[self.message]))
+
+    def only(self, wanted: Bools) -> TableRows:
+        """The rows that are wanted; nothing is pending."""
+        signals = {signal: values[wanted] for signal, values in self.signals.items()}
+        return TableRows(self.ts[wanted], self.message[wanted], signals, self.operations, self.bad)
+
+
+def members_of(table: Table, names: Sequence[bytes], tags: Sequence[tuple[Any, ...] | None]) -> pl.DataFrame:
+    """The tables that messages are of, message by message: ``tbname`` and tags (None: not known)."""
+    columns = [
+        pl.Series(
+            tag.name, [known[i] if known else None for known in tags], polars_type(tag.type), strict=False
+        )
+        for i, tag in enumerate(table.tags)
+    ]
+    tbname = pl.Series("tbname", [name.decode(errors="replace") for name in names], pl.String)
+    return pl.DataFrame([*columns, tbname])
 
 
 @lru_cache(maxsize=1024)
@@ -92,12 +119,18 @@ def _decoder(table: Table) -> RowDecoder:
     return RowDecoder(table)
 
 
-def read(table: Table, values: Sequence[bytes | None], signals: Iterable[Signal] = ()) -> TableRows:
-    """Decode messages of a table; ``signals``: what triggers read of a row, besides the time."""
+def read(table: Table, values: Sequence[bytes | None], signals: Collection[Signal] = ()) -> TableRows:
+    """Decode messages of a table; ``signals``: what triggers read of a row, besides the time.
+
+    Those that read what the row's table is wait for :meth:`TableRows.describe`.
+    """
     decoded = _decoder(table).decode([value if value is not None else b"" for value in values])
     ts = decoded.frame[table.key.name].to_numpy()
     message = decoded.message.astype(np.int64)
-    cells = evaluate(signals, decoded.frame)
+    named = {tag.name for tag in table.tags} | {"tbname"}
+    pending = [signal for signal in signals if fields_of(signal.expression) & named]
+    frame = decoded.frame
+    cells = evaluate([signal for signal in signals if signal not in pending], frame)
     bad = [item.index for item in decoded.bad]
     same = message[1:] == message[:-1]
     if (same & (ts[1:] <= ts[:-1])).any():
@@ -107,7 +140,8 @@ def read(table: Table, values: Sequence[bytes | None], signals: Iterable[Signal]
             last = np.append((ts[1:] != ts[:-1]) | (message[1:] != message[:-1]), True)
             order, ts, message = order[last], ts[last], message[last]
         cells = {signal: values_[order] for signal, values_ in cells.items()}
-    return TableRows(ts, message, cells, decoded.operations, bad)
+        frame = frame[order] if pending else frame
+    return TableRows(ts, message, cells, decoded.operations, bad, pending, frame)
 
 
 def arrivals(rows: TableRows, group: Ints, signals: Sequence[Signal] = ()) -> tuple[Arrivals, Ints]:

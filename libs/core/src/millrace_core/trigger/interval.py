@@ -17,7 +17,17 @@ import numpy as np
 from millrace_core.trigger.columns import OWNER, Columns, Ints, Table, take
 from millrace_core.trigger.grid import Grid
 from millrace_core.trigger.watermark import Bools, Judged, Moves
-from millrace_core.trigger.windower import CLOSE, LIVE, OPEN, RECALC, Occurrence, Occurrences, Row, Windower
+from millrace_core.trigger.windower import (
+    CLOSE,
+    LIVE,
+    OPEN,
+    RECALC,
+    Occurrence,
+    Occurrences,
+    Row,
+    SoFar,
+    Windower,
+)  # fmt: skip
 
 MOST_EMPTY = 100_000
 """Empty windows further back than this many windows from where one move of T ends are left out, and counted:
@@ -87,6 +97,11 @@ class IntervalWindower(Windower):
                 if window not in full:
                     yield self._occur(OPEN, window, 0)
                     yield self._occur(CLOSE, window, 0)
+
+    def so_far(self, memory: IntervalMemory) -> Iterator[SoFar]:
+        for open_ in memory.open:
+            start = self.grid.start(open_.window)
+            yield SoFar(start, start + self.grid.interval, -1 if open_.unsure else open_.rows)
 
     def skipped(self, memory: IntervalMemory, before: int, now: int) -> int:
         """Empty windows that this move of T leaves out."""

@@ -9,8 +9,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from millrace_core.model.expression import AnyExpression, Field
+from millrace_core.model.expression import AnyExpression, Field, fields_of
 from millrace_core.trigger.columns import Array, objects
+from millrace_core.trigger.expressions import polars
+
+RESULT = "\0"
+"""A name that no column has."""
 
 
 class Signal(msgspec.Struct, frozen=True):
@@ -25,13 +29,22 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 def evaluate(signals: Iterable[Signal], frame: pl.DataFrame) -> dict[Signal, Array]:
-    """Each signal's values for the rows of ``frame``."""
+    """Each signal's values for the rows of ``frame``.
+
+    A signal that reads what the frame does not have (a column that was dropped) has no value in any row.
+    """
     return {signal: _values(signal, frame) for signal in signals}
 
 
 def _values(signal: Signal, frame: pl.DataFrame) -> Array:
-    assert isinstance(signal.expression, Field), "calls come with conditions"
-    series = frame[signal.expression.name]
+    expression = signal.expression
+    if not fields_of(expression) <= set(frame.columns):
+        return np.full(len(frame), False if signal.kind == "flag" else None)
+    if isinstance(expression, Field):
+        series = frame[expression.name]
+    else:
+        # beside the frame's columns, so that a constant gets as many rows
+        series = frame.with_columns(polars(expression).alias(RESULT))[RESULT]
     if signal.kind == "flag":
-        return np.asarray(series.fill_null(False).to_numpy(), dtype=bool)
+        return np.asarray(series.cast(pl.Boolean).fill_null(False).to_numpy(), dtype=bool)
     return objects(series.to_list())

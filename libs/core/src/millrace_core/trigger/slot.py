@@ -14,19 +14,25 @@ import msgspec
 import numpy as np
 
 from millrace_core.errors import MillraceError
-from millrace_core.model.schema import Table
+from millrace_core.model.schema import Child, Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.trigger.definition import compiled, essence
+from millrace_core.trigger.delay import FAR
 from millrace_core.trigger.family import Family
-from millrace_core.trigger.intake import Messages, read
+from millrace_core.trigger.intake import Messages, members_of, read
+from millrace_core.trigger.period_stream import PeriodStream
 from millrace_core.trigger.stream import Life, Output, Stream
 from millrace_core.wire import control, regroup, status
 from millrace_core.wire.control import Offsets
-from millrace_core.wire.rows import OPERATION_MARK, Operation
-from millrace_core.wire.topics import CONTROL, REGROUP, STATUS, WAL_PREFIX, wal_topic
+from millrace_core.wire.rows import OPERATION_MARK, Operation, Register
+from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP, STATUS, WAL_PREFIX, wal_topic
 
 SERVICE = "trigger-svc"
-VERSION = 1
+VERSION = 2
+"""1 had no time behind the version byte."""
+_DUE = 8
+NS_PER_MS = 1_000_000
+Tags = tuple[Any, ...] | None
 
 
 class Slot:
@@ -44,11 +50,25 @@ class Slot:
     # ------------------------------------------------------------------ state as bytes
 
     def snapshot(self) -> bytes:
-        """The state, to be kept until the next batch; a version byte, then msgpack."""
+        """The state, to be kept until the next batch: a version byte, :meth:`due`, then msgpack."""
         families = {topic: family.dump() for topic, family in self.families.items()}
         streams = [stream.dump() for stream in self.streams.values()]
         state = [self.number, self.slots, self.control, self.failed, families, self.seen, streams]
-        return bytes([VERSION]) + msgspec.msgpack.encode(state)
+        due = min((stream.due for stream in self.streams.values()), default=FAR)
+        return bytes([VERSION]) + due.to_bytes(_DUE, "little") + msgspec.msgpack.encode(state)
+
+    @staticmethod
+    def due(blob: bytes) -> int:
+        """The first processing time (ns) at which a tick may mean something to the slot of this state."""
+        return int.from_bytes(blob[1 : 1 + _DUE], "little") if blob[0] > 1 else 0
+
+    @staticmethod
+    def heeds(blob: bytes | None, messages: Messages) -> bool:
+        """Whether these messages may mean something to the slot of this state (None: it has none yet)."""
+        if any(topic != CLOCK.name for topic in messages.topic):
+            return True
+        ticks = (control.decode_tick(value) for value in messages.value if value is not None)
+        return blob is not None and any(tick.now >= Slot.due(blob) for tick in ticks)
 
     @staticmethod
     def restore(blob: bytes) -> Slot:
@@ -58,13 +78,14 @@ class Slot:
         """
         if blob[0] > VERSION:
             raise ValueError(f"slot state of version {blob[0]}, this is version {VERSION}")
-        state: list[Any] = msgspec.msgpack.decode(memoryview(blob)[1:])
+        begin = 1 + _DUE if blob[0] > 1 else 1
+        state: list[Any] = msgspec.msgpack.decode(memoryview(blob)[begin:])
         slot = Slot(state[0], state[1])
         slot.control, slot.failed = state[2], state[3]
         slot.families = {topic: Family.load(family) for topic, family in state[4].items()}
         slot.seen = state[5]
         for data in state[6]:
-            stream = Stream.load(data, slot.number)
+            stream = hosted(data[0][0]).load(data, slot.number)
             slot.streams[stream.uid] = stream
         return slot
 
@@ -81,7 +102,10 @@ class Slot:
                 self._on_wal(topic, mine, out)
         if REGROUP.name in topics:
             self._on_regrouped(topics[REGROUP.name], out)
+        if CLOCK.name in topics:
+            self._on_ticks(topics[CLOCK.name], out)
         for stream in self.streams.values():
+            out.extend(stream.take_outgoing())
             stream.sweep()
             totals = stream.news()
             if totals is not None:
@@ -95,22 +119,23 @@ class Slot:
 
     def _on_control(self, messages: Messages, out: list[Output]) -> None:
         before = self.control
-        for offset, value in zip(messages.offset.tolist(), messages.value, strict=True):
+        times = (messages.timestamp * NS_PER_MS).tolist()
+        for offset, at, value in zip(messages.offset.tolist(), times, messages.value, strict=True):
             if offset > self.control and value is not None:
-                self._apply(control.decode_control(value), out)
+                self._apply(control.decode_control(value), at, out)
                 self.control = offset
         if self.number == 0 and self.control > before:
             self._tell(status.Applied(self.control), out)
 
-    def _apply(self, record: control.AnyControl, out: list[Output]) -> None:
+    def _apply(self, record: control.AnyControl, at: int, out: list[Output]) -> None:
+        """``at``: when the record was written, ns."""
         match record:
             case control.DefineStream(spec=spec, live_from=live_from, epoch=epoch):
-                self._define(spec, live_from, epoch, out)
+                self._define(spec, live_from, epoch, at, out)
             case control.StopStream(uid=uid) if uid in self.streams:
                 self.streams[uid].life.running = False
             case control.StartStream(uid=uid, live_from=live_from, epoch=epoch) if uid in self.streams:
-                life = self.streams[uid].life
-                life.running, life.live_from, life.epoch = True, live_from, epoch
+                self.streams[uid].resume(live_from, epoch, at)
             case control.DropStream(uid=uid):
                 self.failed.pop(uid, None)
                 if uid in self.streams:
@@ -121,11 +146,21 @@ class Slot:
                 self._drop_table(uid, topic)
             case control.KnowChildren(slot=slot, children=children) if slot == self.number:
                 for child in children:
-                    self._family(wal_topic(child.db, child.table)).know(child)
+                    self._know(child)
             case _:
                 pass  # about a stream that is not here, or another slot's children
 
-    def _define(self, spec: StreamSpec, live_from: Offsets, epoch: int, out: list[Output]) -> None:
+    def _know(self, child: Child) -> None:
+        topic = wal_topic(child.db, child.table)
+        family, name = self._family(topic), child.name.encode()
+        family.know(child)
+        for stream in self.streams.values():
+            if stream.definition.topic == topic and not stream.life.gone:
+                stream.meet(name, family)
+
+    def _define(
+        self, spec: StreamSpec, live_from: Offsets, epoch: int, at: int, out: list[Output]
+    ) -> None:
         definition = essence(spec)
         try:
             meaning = compiled(definition)
@@ -142,10 +177,11 @@ class Slot:
         known = self.streams.get(spec.uid)
         if known is not None and known.definition.table.uid == meaning.table.uid:
             known.redefine(definition)
-            life = known.life
-            life.running, life.live_from, life.epoch = True, live_from, epoch
+            known.resume(live_from, epoch, at)
         elif meaning.concerns(self.number, self.slots):
-            self.streams[spec.uid] = Stream(Life(definition, epoch, live_from), self.number)
+            stream = hosted(definition)(Life(definition, epoch, live_from), self.number)
+            self.streams[spec.uid] = stream
+            stream.begin(self.slots, at)
 
     def _change(self, table: Table) -> None:
         for stream in self.streams.values():
@@ -201,19 +237,27 @@ class Slot:
     ) -> None:
         table = streams[0].definition.table
         live = [stream for stream in streams if stream.uid in wanted]
-        signals = dict.fromkeys(signal for stream in live for signal in stream.definition.windower.signals)
+        signals = dict.fromkeys(signal for stream in live for signal in stream.definition.signals)
         rows = read(table, messages.value, signals)
         names = [key if key is not None else table.name.encode() for key in messages.key]
         family = self._family(topic)
         held = np.bincount(rows.message, minlength=len(messages))
         takes = {uid: mask & (held > 0) for uid, mask in wanted.items()}
-        groups = _place(streams, takes, names, rows.operations, family, table)
+        tags: list[Tags] | None = [] if rows.pending else None
+        groups = _place(streams, takes, names, rows.operations, family, table, tags)
+        if tags is not None:
+            rows.describe(members_of(table, names, tags))
         for stream in live:
             mask = wanted[stream.uid]
             stream.count("undecodable", int(mask[rows.bad].sum()))
             group = groups[stream.uid]
             stream.count("unknown_table", int(held[takes[stream.uid] & (group < 0)].sum()))
-            out.extend(stream.judge_table(rows, group, messages, dict(self.seen[topic])))
+            mine, passed = rows, stream.definition.filter
+            if passed is not None:
+                mine = rows.only(rows.signals[passed])
+                before, after = (int((group[r.message] >= 0).sum()) for r in (rows, mine))
+                stream.count("filtered", before - after)
+            out.extend(stream.judge_table(mine, group, messages, dict(self.seen[topic])))
 
     # ------------------------------------------------------------------ regrouped rows
 
@@ -227,6 +271,21 @@ class Slot:
             stream = self.streams.get(uid)
             if stream is not None and stream.live:
                 out.extend(stream.judge_regrouped(received[uid]))
+
+    # ------------------------------------------------------------------ processing time
+
+    def _on_ticks(self, messages: Messages, out: list[Output]) -> None:
+        for value in messages.value:
+            if value is not None:
+                tick = control.decode_tick(value)
+                for stream in self.streams.values():
+                    if stream.live:
+                        out.extend(stream.on_tick(tick, self.seen.get(stream.definition.topic, {})))
+
+
+def hosted(definition: bytes) -> type[Stream]:
+    """What keeps a stream of this definition in a slot."""
+    return Stream if compiled(definition).schedule is None else PeriodStream
 
 
 def _with_operations(streams: list[Stream], messages: Messages, wanted: list[Any]) -> Any:
@@ -245,11 +304,12 @@ def _with_operations(streams: list[Stream], messages: Messages, wanted: list[Any
 
 def _place(
     streams: list[Stream], takes: dict[int, Any], names: list[bytes], operations: list[tuple[int, Operation]],
-    family: Family, table: Table,
+    family: Family, table: Table, tags: list[Tags] | None,
 ) -> dict[int, Any]:  # fmt: skip
     """Each live stream's group of each message that it takes, -1 for others and unknown tables.
 
-    Operations take effect between the messages that they lie between.
+    Operations take effect between the messages that they lie between. ``tags``: filled with those of each
+    message's table (None: not known).
     """
     live = [(stream, takes[stream.uid].tolist(), list[int]()) for stream in streams if stream.uid in takes]
 
@@ -260,11 +320,16 @@ def _place(
             for name, take in zip(names[begin:end], mine[begin:end], strict=True):
                 found = index.get(name) if take else -1
                 places.append(stream.place(name, family) if found is None else found)
+        if tags is not None:
+            tags.extend(family.tags.get(name) for name in names[len(tags) : end])
 
     for at, operation in operations:
         place_until(at)
-        if family.apply(names[at], operation, table):
-            for stream in streams:
-                stream.places.end(names[at])
+        ended = family.apply(names[at], operation, table)
+        for stream in streams:
+            if ended:
+                stream.part(names[at])
+            if isinstance(operation, Register):
+                stream.meet(names[at], family)
     place_until(len(names))
     return {stream.uid: np.array(places, dtype=np.int64) for stream, _, places in live}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -11,12 +11,14 @@ import numpy as np
 from millrace_core.model.schema import stable_hash
 from millrace_core.trigger.columns import Columns, Ints
 from millrace_core.trigger.definition import Definition, compiled
+from millrace_core.trigger.delay import FAR, NS_PER_MS, DelayMemory
 from millrace_core.trigger.family import Family
 from millrace_core.trigger.groups import Groups
 from millrace_core.trigger.intake import Messages, TableRows, arrivals
 from millrace_core.trigger.watermark import Arrivals, ClockMemory
+from millrace_core.trigger.windower import Occurrences
 from millrace_core.wire import events, regroup
-from millrace_core.wire.control import Offsets
+from millrace_core.wire.control import Offsets, Tick
 from millrace_core.wire.events import Group, TriggerBatch
 from millrace_core.wire.topics import REGROUP, TRIGGERS
 
@@ -58,6 +60,7 @@ class Stream:
         windower = self.definition.windower
         self.clock = Columns(ClockMemory, windower.columns)
         self.memory = Columns(windower.memory)
+        self.delays = Columns(DelayMemory)
         self._told = dict(life.totals)
 
     @property
@@ -80,6 +83,25 @@ class Stream:
         self.life.gone = True
         self.groups = Groups()
         self.clock, self.memory = Columns(ClockMemory, windower.columns), Columns(windower.memory)
+        self.delays = Columns(DelayMemory)
+
+    def begin(self, slots: int, at: int) -> None:
+        """It was defined at processing time ``at`` (ns), in a deployment of so many slots."""
+
+    def resume(self, live_from: Offsets, epoch: int, at: int) -> None:
+        """It runs (again), for rows behind ``live_from``, since processing time ``at`` (ns)."""
+        self.life.running, self.life.live_from, self.life.epoch = True, live_from, epoch
+
+    def meet(self, name: bytes, family: Family) -> None:
+        """A child table of this name is there."""
+
+    def part(self, name: bytes) -> None:
+        """The child table of this name is there no more."""
+        self.places.end(name)
+
+    def take_outgoing(self) -> list[Output]:
+        """What it has to send besides what came of rows and ticks."""
+        return []
 
     # ------------------------------------------------------------------ rows of tables in this slot
 
@@ -153,7 +175,7 @@ class Stream:
                 self.uid, self.life.epoch, self.slot, self.life.sent, group, name.decode(), seen,
                 int(written[begin:end].max()), rows.ts[begin:end].astype("<i8").tobytes(),
             )  # fmt: skip
-            yield REGROUP.name, f"{self.uid}/{group.id}".encode(), regroup.encode(sent)
+            yield REGROUP.name, regroup.key(self.uid, group.id), regroup.encode(sent)
 
     # ------------------------------------------------------------------ regrouped rows
 
@@ -165,11 +187,7 @@ class Stream:
         batch are put in the order of their times: the fewer are late.
         """
         fresh: list[regroup.Regrouped] = []
-        for partition, message in received:
-            numbers = self.life.received.setdefault(partition, {})
-            if message.number <= numbers.get(message.slot, 0):
-                continue
-            numbers[message.slot] = message.number
+        for message in self._unseen(received):
             if message.epoch == self.life.epoch:
                 fresh.append(message)
                 for wal_partition, offset in message.seen.items():
@@ -184,6 +202,14 @@ class Stream:
         order = np.lexsort((ts, group))
         yield from self._judge(Arrivals(group[order], ts[order]), written[order], self.life.seen)
 
+    def _unseen(self, received: list[tuple[int, regroup.Regrouped]]) -> Iterator[regroup.Regrouped]:
+        """The messages that have not come before."""
+        for partition, message in received:
+            numbers = self.life.received.setdefault(partition, {})
+            if message.number > numbers.get(message.slot, 0):
+                numbers[message.slot] = message.number
+                yield message
+
     def _group(self, group: Group) -> int:
         found = self.groups.index.get(group.id)
         return self.groups.add(group.id, group.id, group.key, None) if found is None else found
@@ -191,14 +217,23 @@ class Stream:
     # ------------------------------------------------------------------ both
 
     def _judge(self, rows: Arrivals, written: Ints, seen: Offsets) -> Iterator[Output]:
-        definition, life = self.definition, self.life
+        definition = self.definition
         self.clock.grow(len(self.groups))
         self.memory.grow(len(self.groups))
         judged = definition.clock.judge(self.clock, rows)
         found = definition.windower.on_rows(self.memory, judged)
+        if definition.delay is not None:
+            self.delays.grow(len(self.groups))
+            touched = np.unique(np.concatenate((judged.group, judged.moves.group))).tolist()
+            definition.delay.follow(self.delays, self.memory, touched, found, written)
         for cause, count in judged.dropped.items():
             self.count(cause, count)
         self.count("empty_windows", found.skipped)
+        yield from self._tell(found, written, seen)
+
+    def _tell(self, found: Occurrences, written: Ints, seen: Offsets) -> Iterator[Output]:
+        """The events that somebody wants; ``written[step]``: Kafka's timestamp (ms) of a step's cause."""
+        definition, life = self.definition, self.life
         found = definition.emission.arrange(found)
         for begin in range(0, len(found), EVENTS_PER_BATCH):
             part = found.take(np.arange(begin, min(begin + EVENTS_PER_BATCH, len(found))))
@@ -208,6 +243,25 @@ class Stream:
                 definition.emission.events(part, self.groups.get, written),
             )  # fmt: skip
             yield TRIGGERS.name, f"{self.uid}/{self.slot}".encode(), events.encode(batch)
+
+    # ------------------------------------------------------------------ processing time
+
+    @property
+    def due(self) -> int:
+        """The first processing time (ns) at which a tick may mean something to it."""
+        delay = self.definition.delay
+        return FAR if delay is None or not self.live else delay.due(self.delays)
+
+    def on_tick(self, tick: Tick, seen: Offsets) -> Iterator[Output]:
+        """Processing time moved on; ``seen``: offsets of the trigger table that this slot has seen."""
+        delay = self.definition.delay
+        if delay is None or self.due > tick.now:
+            return
+        found = delay.fire(self.delays, self.memory, tick.now)
+        seen = seen if self.definition.home else self.life.seen
+        yield from self._tell(found, np.array([tick.now // NS_PER_MS]), seen)
+
+    # ------------------------------------------------------------------ counters, state
 
     def count(self, cause: str, rows: int) -> None:
         """Something was dropped."""
@@ -226,19 +280,28 @@ class Stream:
         count = len(self.groups)
         kept = self.groups.sweep()
         if kept is not None:
-            for columns in (self.clock, self.memory):
+            for columns in (self.clock, self.memory, self.delays):
                 columns.grow(count)
                 columns.keep(kept)
 
     def dump(self) -> list[Any]:
         plain = self.definition.home and self.definition.spec.partition == ("tbname",)
-        return [self.life, self.groups.dump(plain), self.clock.dump(), self.memory.dump()]
+        return [self.life, self.groups.dump(plain), self.clock.dump(), self.memory.dump(), self._dump_more()]
 
-    @staticmethod
-    def load(data: list[Any], slot: int) -> Stream:
-        life, groups, clock, memory = data
-        stream = Stream(msgspec.convert(life, Life), slot)
+    def _dump_more(self) -> Any:
+        return self.delays.dump() if self.definition.delay else None
+
+    def _load_more(self, data: Any) -> None:
+        if data is not None:
+            self.delays.load(data)
+
+    @classmethod
+    def load(cls, data: list[Any], slot: int) -> Self:
+        life, groups, clock, memory, *more = data
+        stream = cls(msgspec.convert(life, Life), slot)
         stream.groups.load(groups, stream.definition.home)
         stream.clock.load(clock)
         stream.memory.load(memory)
+        if more:
+            stream._load_more(more[0])
         return stream

@@ -81,6 +81,18 @@ class Judged:
     columns: dict[str, Array] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
 
+    def part(self, groups: Bools) -> Judged:
+        """What became of the rows of some groups (bool[groups]); nothing is counted as dropped."""
+        mine, moved = groups[self.group], groups[self.moves.group]
+        moves = Moves(
+            self.moves.group[moved], self.moves.step[moved], self.moves.before[moved], self.moves.now[moved]
+        )
+        columns = {name: values[mine] for name, values in self.columns.items()}
+        return Judged(
+            self.group[mine], self.ts[mine], self.step[mine], self.late[mine], self.unsure[mine],
+            self.before[mine], moves, columns,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Clock:
@@ -179,7 +191,10 @@ class Clock:
         mine = np.isin(waiting[OWNER], touched)
         fresh: Records = {OWNER: rows.group[timely], "ts": rows.ts[timely]}
         fresh |= {name: values[timely] for name, values in rows.columns.items()}
-        queue = {name: np.concatenate((waiting[name][mine], fresh[name])) for name in waiting}
+        queue = {  # what waits is kept as objects, whatever it is
+            name: np.concatenate((waiting[name][mine].astype(values.dtype), values))
+            for name, values in fresh.items()
+        }
         queue = take(queue, np.lexsort((queue["ts"], queue[OWNER])))  # stable: the last of equal times last
         repeats = np.zeros(len(queue["ts"]), dtype=bool)
         repeats[1:] = (queue["ts"][1:] == queue["ts"][:-1]) & (queue[OWNER][1:] == queue[OWNER][:-1])

@@ -22,8 +22,8 @@ from millrace_core.trigger.watermark import Judged
 
 CLOSE, OPEN, ON_TIME, INVALID, REDO = range(5)
 """Kinds of occurrences; at one instant a window closes before the next opens. ON_TIME: an instant of SLIDING
-or PERIOD came. INVALID: a window that was told of is none any more. REDO: the closed windows that touch
-``[start, end]`` must be cut again from the stored rows."""
+or PERIOD came. INVALID: a window that was told of is none any more (cause RECALC: it had closed before).
+REDO: the closed windows that touch ``[start, end]`` must be cut again from the stored rows."""
 
 LIVE, RECALC, DELAY = range(3)
 """Causes of occurrences: rows in order (or late ones in a window still open), disorder, MAX_DELAY."""
@@ -36,6 +36,14 @@ class Row(NamedTuple):
     ts: int
     unsure: bool
     cells: dict[str, Any]
+
+
+class SoFar(NamedTuple):
+    """A window that is open, with the rows so far; ``end``: its ``_twend`` if it closed now."""
+
+    start: int
+    end: int
+    rownum: int
 
 
 class Occurrence(NamedTuple):
@@ -125,6 +133,10 @@ class Windower(ABC):
     @abstractmethod
     def on_time(self, memory: Any, before: int, now: int) -> Iterable[Occurrence]:
         """T moved; all rows up to ``now`` have been judged."""
+
+    def so_far(self, memory: Any) -> Iterable[SoFar]:
+        """The windows of a group that are open now (MAX_DELAY triggers on them); instants are no windows."""
+        return ()
 
     def skipped(self, memory: Any, before: int, now: int) -> int:
         """How many windows :meth:`on_time` is about to leave out because they are too many."""

@@ -74,9 +74,17 @@ AnyControl = DefineStream | StopStream | StartStream | DropStream | ChangeTable 
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """Processing time as data: nanoseconds since the epoch."""
+    """Processing time as data: nanoseconds since the epoch.
+
+    ``since``: the clock has watched without a break from then on; instants planned up to it were missed (the
+    default: all).
+    ``ends``: WAL topic -> its end offsets, read after ``now`` and before the tick was written, for the
+    trigger tables of the PERIOD streams that are due.
+    """
 
     now: int
+    since: int = (1 << 63) - 1
+    ends: dict[str, Offsets] = {}
 
 
 _encoder = msgspec.json.Encoder()

@@ -30,6 +30,8 @@ class TriggerEvent(msgspec.Struct, frozen=True, array_like=True):
     PERIOD: previous and this instant in ns; ``next`` is the following one of both. ``rownum`` is
     ``_twrownum``, or -1 where disorder makes it unsure: the calculation counts the stored rows then.
     ``detail``: fields of the notification that only the trigger knows (prevState, triggerCondition, …).
+    ``written``: PERIOD only: what was written to the trigger table since the trigger before: partition of its
+    WAL topic -> [from, to) offsets.
     """
 
     id: str
@@ -42,6 +44,7 @@ class TriggerEvent(msgspec.Struct, frozen=True, array_like=True):
     localtime: int
     next: int = 0
     detail: dict[str, object] | None = None
+    written: dict[int, tuple[int, int]] | None = None
 
 
 class TriggerBatch(msgspec.Struct, frozen=True):

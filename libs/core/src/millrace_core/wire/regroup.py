@@ -20,6 +20,10 @@ class Regrouped(msgspec.Struct, frozen=True, array_like=True):
     ``ts``: int64 little endian, ticks, in order of arrival; ``columns``: the other columns that the stream's
     trigger reads, as an Arrow IPC stream (empty where it reads none); ``seen``: as in TriggerBatch;
     ``written``: Kafka's timestamp of the newest message behind it, ms.
+
+    PERIOD judges no rows, and has none sent. ``change``: the sending slot has tables of this group from here
+    on (1), or has none any more (-1); ``news``: messages with rows, partition of the WAL topic -> (offset of
+    the first, of the last).
     """
 
     stream: int
@@ -32,6 +36,13 @@ class Regrouped(msgspec.Struct, frozen=True, array_like=True):
     written: int
     ts: bytes
     columns: bytes = b""
+    change: int = 0
+    news: dict[int, tuple[int, int]] = {}
+
+
+def key(stream: int, group: int) -> bytes:
+    """The key of the messages for a group: it decides on the group's slot."""
+    return f"{stream}/{group}".encode()
 
 
 _encoder = msgspec.msgpack.Encoder()

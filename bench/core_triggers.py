@@ -1,0 +1,151 @@
+"""``python -m bench.core_triggers``: rows a second of each trigger type, in the core alone, on one core.
+
+No Kafka, no Spark. *slot*: messages of 100 rows through a slot, decoding and events included. *windower*:
+clock and windower alone, over arrays of rows. Both with all rows in order, and with one row of each message
+late (in a window that is open, where the type has such). Processor time is measured, so other work on the
+machine hardly shows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from bench.stats import rate
+from millrace_core.model.expression import Call, Constant, Field
+from millrace_core.model.schema import Column, Table
+from millrace_core.model.stream import (
+    AnyTrigger,
+    Condition,
+    Count,
+    Duration,
+    Event,
+    Interval,
+    Period,
+    Session,
+    Sliding,
+    Source,
+    State,
+    StreamSpec,
+)
+from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.trigger.columns import Columns
+from millrace_core.trigger.definition import compiled, essence
+from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.signals import evaluate
+from millrace_core.trigger.slot import Slot
+from millrace_core.trigger.watermark import Arrivals, ClockMemory
+from millrace_core.wire import control
+from millrace_core.wire.topics import CONTROL, wal_topic
+
+GROUPS = 1000
+PER_MESSAGE = 100
+BATCHES = 5
+STEP, RUN, PAUSE = 1000, 10, 60_000
+"""Rows are a second apart; after ten of them comes a minute without, and another state."""
+TABLE = Table(
+    "d", "meters", "super", 7, "ms",
+    (Column("ts", TIMESTAMP), Column("v", DataType("INT")), Column("s", DataType("INT"))),
+    (Column("k", DataType("INT")),),
+)  # fmt: skip
+
+
+def _is(value: int) -> Condition:
+    return Condition(f"v = {value}", ("v",), Call("eq", (Field("v"), Constant(value))))
+
+
+TRIGGERS: dict[str, AnyTrigger] = {
+    "PERIOD(1h)": Period(Duration(1, "h")),
+    "SLIDING(1m)": Sliding(Duration(1, "m")),
+    "INTERVAL(1m)": Interval(Duration(1, "m"), Duration(1, "m")),
+    "INTERVAL(2m) SLIDING(1m)": Interval(Duration(2, "m"), Duration(1, "m")),
+    "SESSION(ts, 5s)": Session(Duration(5, "s")),
+    "STATE_WINDOW(s)": State("s"),
+    "EVENT_WINDOW(v = 0, v = 9)": Event(_is(0), _is(RUN - 1)),
+    "COUNT_WINDOW(10)": Count(10, 10),
+    "COUNT_WINDOW(20, 10, v)": Count(20, 10, ("v",)),
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One message of each group: times, values (place in the run of ten), states."""
+
+    ts: list[int]
+    v: list[int]
+    s: list[int]
+
+    @staticmethod
+    def of(batch: int, late: bool) -> Rows:
+        """``late``: the first row is one of the batch before, between two of its rows."""
+        number = np.arange(batch * PER_MESSAGE, (batch + 1) * PER_MESSAGE)
+        ts = 1_700_000_000_000 + number * STEP + number // RUN * PAUSE
+        if late and batch:
+            ts[0] -= (RUN // 2 + 1) * STEP + PAUSE - 1
+        return Rows(ts.tolist(), (number % RUN).tolist(), (number // RUN % 7).tolist())
+
+
+def main() -> None:
+    """Measure and print."""
+    print(f"{'rows/s, one core':28}{'slot':>12}{'windower':>12}{'slot, late':>12}{'wind., late':>12}")
+    for name, trigger in TRIGGERS.items():
+        spec = StreamSpec(1, "d", "s", "", trigger, Source(TABLE), ("tbname",))
+        found: list[float | None] = []
+        for late in (False, True):
+            batches = [Rows.of(batch, late) for batch in range(BATCHES + 1)]
+            found.append(_rate(_through_slot(spec, batches)))
+            by_clock = isinstance(trigger, Period)  # rows make no windows there
+            found.append(None if by_clock else _rate(_through_windower(spec, batches)))
+        print(f"{name:28}" + "".join(f"{'-' if rows is None else f'{rows:,.0f}':>12}" for rows in found))
+
+
+def _rate(runs: Iterator[Callable[[], object]]) -> float:
+    """Rows a second of processor time; the first run does not count."""
+    next(runs)()
+    seconds = 0.0
+    for run in runs:
+        began = time.process_time()
+        run()
+        seconds += time.process_time() - began
+    return rate(BATCHES * GROUPS * PER_MESSAGE, seconds)
+
+
+def _through_slot(spec: StreamSpec, batches: list[Rows]) -> Iterator[Callable[[], object]]:
+    slot = Slot(0, 1)
+    define = control.encode(control.DefineStream(spec, {}, 0))
+    slot.on_batch(Messages.of([(CONTROL.name, 0, 0, 0, None, define)]))
+    topic = wal_topic(TABLE.db, TABLE.name)
+    for batch, rows in enumerate(batches):
+        cells = zip(rows.ts, rows.v, rows.s, strict=True)
+        text = ",".join(f'{{"ts":{ts},"v":{v},"s":{s}}}' for ts, v, s in cells)
+        value = f"[{text}]".encode()
+        messages = Messages.of(
+            [
+                (topic, 0, batch * GROUPS + group, batch, f"c{group}".encode(), value)
+                for group in range(GROUPS)
+            ]
+        )
+        yield lambda: slot.on_batch(messages)  # noqa: B023 - run before the next one is made
+
+
+def _through_windower(spec: StreamSpec, batches: list[Rows]) -> Iterator[Callable[[], object]]:
+    definition = compiled(essence(spec))
+    windower, clock = definition.windower, definition.clock
+    clocked, memory = Columns(ClockMemory, windower.columns), Columns(windower.memory)
+    clocked.grow(GROUPS)
+    memory.grow(GROUPS)
+    group = np.repeat(np.arange(GROUPS), PER_MESSAGE)
+    for rows in batches:
+        one = pl.DataFrame({"ts": rows.ts, "v": rows.v, "s": rows.s}).sort("ts")
+        frame = pl.concat([one] * GROUPS)
+        cells = {signal.name: values for signal, values in evaluate(windower.signals, frame).items()}
+        arrived = Arrivals(group, frame["ts"].to_numpy(), cells)
+        yield lambda: windower.on_rows(memory, clock.judge(clocked, arrived))  # noqa: B023 - as above
+
+
+if __name__ == "__main__":
+    main()

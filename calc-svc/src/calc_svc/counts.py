@@ -1,0 +1,77 @@
+"""``_twrownum`` from the stored rows, where disorder made the trigger's own count unsure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from calc_svc.compute import Calculator
+from calc_svc.session import Lane
+from calc_svc.table import StoredTable
+from millrace_core.model.stream import Interval, StreamSpec
+from millrace_core.plan import Plan, trows_condition
+from millrace_core.store.family import Family
+from millrace_core.store.run import Children
+from millrace_core.store.search import expand
+from millrace_core.wire.events import ROWNUM_FROM_STORE, Group, TriggerEvent
+
+COUNTING = "SELECT count(*) FROM %%trows"
+
+
+def count_rows(
+    calculator: Calculator, spec: StreamSpec, events: Sequence[TriggerEvent], plan: Plan, lane: Lane
+) -> list[TriggerEvent]:
+    """The events with their windows' row counts, as far as the plan asks for them.
+
+    A window's rows are those of ``%%trows``: where only their times matter they are counted in the store,
+    where a condition does (PRE_FILTER, the columns of COUNT_WINDOW) by a query.
+    """
+    unsure = [i for i, event in enumerate(events) if event.rownum == ROWNUM_FROM_STORE]
+    counted = list(events)
+    if not unsure or spec.source is None or "_twrownum" not in plan.uses:
+        return counted
+    asked = [events[i] for i in unsure]
+    if trows_condition(spec) is None:
+        totals = _by_time(calculator.store.table(spec.source.table), spec, asked)
+    else:
+        totals = _by_query(calculator, spec, asked, lane)
+    for i, total in zip(unsure, totals, strict=True):
+        counted[i] = msgspec.structs.replace(events[i], rownum=total)
+    return counted
+
+
+def _by_time(stored: StoredTable, spec: StreamSpec, events: Sequence[TriggerEvent]) -> list[int]:
+    first = np.array([event.start for event in events], dtype=np.int64)
+    # an interval's end is the next one's start, the other windows' is their last row
+    last = np.array([event.end for event in events], dtype=np.int64) - isinstance(spec.trigger, Interval)
+    view = stored.view(int(first.min()), int(last.max()))
+    with stored.lock:
+        sets = [members_of(spec, stored.family, event.group) for event in events]
+    sizes = np.array([len(part) for part in sets], dtype=np.int64)
+    _, owner = expand(np.zeros(len(sets), dtype=np.int64), sizes)
+    found = view.slices.count(np.concatenate(sets), first[owner], last[owner])
+    return [int(n) for n in np.bincount(owner, weights=found, minlength=len(events))]
+
+
+def _by_query(
+    calculator: Calculator, spec: StreamSpec, events: Sequence[TriggerEvent], lane: Lane
+) -> list[int]:
+    counting = msgspec.structs.replace(spec, query=COUNTING, sql=COUNTING, notify=None)
+    outcomes = calculator.calculate(counting, calculator.plan(counting), events, lane)
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
+    return [int(outcome.rows.item()) for outcome in outcomes]
+
+
+def members_of(spec: StreamSpec, family: Family, group: Group) -> Children:
+    """The tables whose rows are a group's rows, by number."""
+    if group.table is not None:
+        return family.numbers_of([group.table])
+    if spec.source is not None and spec.source.child is not None:
+        return family.numbers_of([spec.source.child])
+    if spec.partition:
+        return family.group(dict(zip(spec.partition, group.key, strict=True)))
+    return np.array(list(family.numbers.values()), dtype=np.int32)

@@ -1,0 +1,48 @@
+"""The pass that reads which clauses a SELECT has, and refuses those that do not go together."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from millrace_core.dialect import query_nodes as nodes
+from millrace_core.errors import ErrorCode
+from millrace_core.plan.scope import Context, Scope
+from millrace_core.plan.typed import fail
+
+
+def check_clauses(scope: Scope, ctx: Context) -> None:
+    """Note the SELECT's clauses; :raises SqlError: with the place of one that cannot stand here."""
+    select = scope.select
+    scope.windowed = select.args.get("window_clause") is not None
+    scope.partitioned = bool(select.args.get("partition_by"))
+    scope.ordered = select.args.get("order") is not None
+    for key in ("slimit", "soffset"):
+        if (clause := select.args.get(key)) is not None and not (
+            scope.partitioned or select.args.get("group")
+        ):
+            raise fail(ErrorCode.NOT_ALLOWED, f"{key.upper()} needs PARTITION BY or GROUP BY", clause)
+        if clause is not None:
+            scope.partitions[key] = clause
+            select.set(key, None)
+    _check_fill(select)
+    scope.tags_only = bool(select.args.get("operation_modifiers"))
+    select.set("operation_modifiers", None)
+    if scope.tags_only and (scope.windowed or select.args.get("joins")):
+        raise fail(
+            ErrorCode.NOT_ALLOWED, "SELECT TAGS reads one table's tags, without windows or joins", select
+        )
+    for key in ("limit", "offset"):
+        clause = select.args.get(key)
+        if clause is not None and not clause.expression.name.isdigit():
+            raise fail(ErrorCode.INVALID_VALUE, f"{key.upper()} takes a whole number", clause)
+
+
+def _check_fill(select: exp.Select) -> None:
+    """FILL belongs to INTERVAL; beside RANGE it is INTERP's."""
+    fill = select.args.get("fill")
+    if fill is None or select.args.get("range_clause") is not None:
+        return
+    if not isinstance(select.args.get("window_clause"), nodes.IntervalWindow):
+        raise fail(ErrorCode.NOT_ALLOWED, "FILL needs INTERVAL", fill)
+    if fill.this == "NONE":
+        select.set("fill", None)

@@ -1,0 +1,196 @@
+"""Scalar functions of text. Lengths and places count characters, save where the name says otherwise."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from sqlglot import exp
+
+from millrace_core.errors import ErrorCode
+from millrace_core.model.types import DataType
+from millrace_core.plan.casts import convert
+from millrace_core.plan.functions_base import (
+    MOST_TEXT,
+    Call,
+    Function,
+    any_null,
+    constant_choice,
+    constant_text,
+    fixed,
+    joined,
+    node_of,
+    same,
+    spark,
+)
+from millrace_core.plan.pieces import as_int, as_text, call, chain, text, when
+from millrace_core.plan.typed import BIGINT, Typed, cast, fail, number, typed, wrap
+
+MOST_CONCAT = 8
+
+
+def _concat(it: Call) -> exp.Expr:
+    return chain(it.args)
+
+
+def _concat_ws(it: Call) -> exp.Expr:
+    separator, first, *rest = it.args
+    return chain([first, *(part for one in rest for part in (separator.copy(), one))])
+
+
+def _length(it: Call) -> exp.Expr:
+    """Bytes, as TDengine stores the text: an NCHAR has four for each character."""
+    if it.types[0].type.name == "NCHAR":
+        return exp.Mul(this=exp.Length(this=it.args[0]), expression=number(4))
+    return call("OCTET_LENGTH", it.args[0])
+
+
+def _substring(it: Call) -> exp.Expr:
+    """A place before the text's begin counts from its begin; place 0, or no length, gives the empty text."""
+    this, start, *rest = it.args
+    length = rest[0] if rest else None
+    none: list[exp.Expr] = []
+    if not _above_zero(start):
+        none.append(exp.EQ(this=wrap(start.copy()), expression=number(0)))
+        least = exp.Neg(this=exp.Length(this=this.copy()))
+        before = exp.LT(this=wrap(start.copy()), expression=number(0))
+        start = when((before, call("GREATEST", start.copy(), least)), default=start.copy())
+    if length is not None and not _above_zero(length):
+        none.append(exp.LT(this=wrap(length.copy()), expression=number(1)))
+    found = exp.Substring(this=this, start=start, length=length)
+    if not none:
+        return found
+    empty = exp.Substring(this=this.copy(), start=number(1), length=number(0))
+    return when(*((condition, empty) for condition in none), default=found)
+
+
+def _above_zero(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and node.name.isdigit() and int(node.name) > 0
+
+
+def _trim(it: Call) -> exp.Expr:
+    """``trim(text[, what, side])``; ``what`` is taken off as a whole, as often as it stands there."""
+    if len(it.args) == 1:
+        return exp.Trim(this=it.args[0])
+    what = re.escape(constant_text(it.args[1], it.name, "what is trimmed"))
+    sides = ("leading", "trailing", "both")
+    side = constant_choice(it.args[2], it.name, "the side", sides) if len(it.args) > 2 else "both"
+    found = it.args[0]
+    if not what:
+        return found
+    if side != "trailing":
+        found = call("REGEXP_REPLACE", found, text(f"^(?:{what})+"), text(""))
+    if side != "leading":
+        found = call("REGEXP_REPLACE", found, text(f"(?:{what})+$"), text(""))
+    return found
+
+
+def _ascii(it: Call) -> exp.Expr:
+    """The first byte; 0 of the empty text."""
+    first = call("CONV", exp.Substring(this=_hex(it.args[0]), start=number(1), length=number(2)),
+                 number(16), number(10))  # fmt: skip
+    empty = exp.EQ(this=wrap(it.args[0].copy()), expression=text(""))
+    return when((empty, number(0)), default=cast(first, BIGINT))
+
+
+def _hex(node: exp.Expr) -> exp.Expr:
+    return call("HEX", node)
+
+
+def _char(it: Call) -> exp.Expr:
+    """The bytes of the numbers, each without leading zero bytes; NULLs are skipped."""
+    parts: list[exp.Expr] = []
+    for arg in it.args:
+        hexed = _hex(convert(arg, Typed(BIGINT)))
+        even = exp.EQ(this=exp.Mod(this=exp.Length(this=hexed), expression=number(2)), expression=number(0))
+        whole = when((even, hexed.copy()), default=chain([text("0"), hexed.copy()]))
+        parts.append(exp.Coalesce(this=whole, expressions=[text("")]))
+    joined_ = chain(parts) if len(parts) > 1 else parts[0]
+    return exp.Decode(this=call("UNHEX", joined_), charset=text("UTF-8"))
+
+
+def _substring_index(it: Call) -> exp.Expr:
+    return call("SUBSTRING_INDEX", it.args[0], it.args[1], as_int(it.args[2]))
+
+
+def _find_in_set(it: Call) -> exp.Expr:
+    """The place of a text in a list (0: not there); the list's separator is a comma or a constant text."""
+    this, all_, *rest = it.args
+    separator = constant_text(rest[0], it.name, "the separator") if rest else ","
+    if not separator:
+        raise fail(ErrorCode.INVALID_VALUE, "find_in_set: the separator must not be empty", rest[0])
+    pieces = call("SPLIT", all_, text(re.escape(separator)))
+    return cast(call("ARRAY_POSITION", pieces, this), BIGINT)
+
+
+def _to_json(it: Call) -> exp.Expr:
+    """A constant JSON object; ``{}`` is NULL."""
+    node = it.args[0]
+    if typed(node).null:
+        return exp.Null()
+    try:
+        found = json.loads(constant_text(node, it.name, "the JSON"))
+    except ValueError as error:
+        raise fail(ErrorCode.INVALID_VALUE, f"to_json: {error}", node) from None
+    if not isinstance(found, dict) or any(isinstance(v, (dict, list)) for v in found.values()):
+        message = "to_json takes an object of numbers, texts, booleans and nulls"
+        raise fail(ErrorCode.INVALID_VALUE, message, node)
+    return text(json.dumps(found, ensure_ascii=False, separators=(",", ":"))) if found else exp.Null()
+
+
+def _bytes(node: exp.Expr) -> exp.Expr:
+    return exp.Encode(this=node, charset=text("UTF-8"))
+
+
+def _crc32(it: Call) -> exp.Expr:
+    this = it.args[0]
+    return call("CRC32", this if it.types[0].type.name == "VARBINARY" else _bytes(as_text(this)))
+
+
+def _null_tested(build: exp.Expr, args: list[exp.Expr]) -> exp.Expr:
+    return when((any_null(args), exp.Null()), default=build)
+
+
+def _left(it: Call) -> exp.Expr:
+    return exp.Substring(this=it.args[0], start=number(1), length=it.args[1])
+
+
+def _replace(it: Call) -> exp.Expr:
+    """An empty text is nowhere to be found."""
+    nothing = exp.EQ(this=wrap(it.args[1].copy()), expression=text(""))
+    found = call("REPLACE", *it.args)
+    if isinstance(it.args[1], exp.Literal) and it.args[1].name:
+        return found
+    return _null_tested(when((nothing, it.args[0].copy()), default=found), it.args)
+
+
+def _char_type(types: list[Typed], node: exp.Expr, precision: object) -> Typed:
+    return Typed(DataType("VARCHAR", 8 * len(types)))
+
+
+TEXT: dict[str, Function] = {
+    "concat": Function(2, MOST_CONCAT, joined, _concat, ("text",)),
+    "concat_ws": Function(3, MOST_CONCAT + 1, joined, _concat_ws, ("text",)),
+    "lower": Function(1, 1, same, node_of(exp.Lower, "this"), ("text",)),
+    "upper": Function(1, 1, same, node_of(exp.Upper, "this"), ("text",)),
+    "length": Function(1, 1, fixed(BIGINT), _length, ("bytes",)),
+    "char_length": Function(1, 1, fixed(BIGINT), node_of(exp.Length, "this"), ("text",)),
+    "ltrim": Function(1, 1, same, spark("LTRIM"), ("text",)),
+    "rtrim": Function(1, 1, same, spark("RTRIM"), ("text",)),
+    "trim": Function(1, 3, same, _trim, ("text",)),
+    "substr": Function(2, 3, same, _substring, ("text", "integer")),
+    "substring": Function(2, 3, same, _substring, ("text", "integer")),
+    "substring_index": Function(3, 3, same, _substring_index, ("text", "text", "integer")),
+    "left": Function(2, 2, same, _left, ("text", "integer")),
+    "right": Function(2, 2, same, spark("RIGHT"), ("text", "integer")),
+    "replace": Function(3, 3, same, _replace, ("text",)),
+    "repeat": Function(2, 2, fixed(MOST_TEXT), spark("REPEAT"), ("text", "integer")),
+    "position": Function(2, 2, fixed(BIGINT), spark("LOCATE"), ("text",)),
+    "find_in_set": Function(2, 3, fixed(BIGINT), _find_in_set, ("text",)),
+    "ascii": Function(1, 1, fixed(BIGINT), _ascii, ("text",)),
+    "char": Function(1, None, _char_type, _char, ("code",)),
+    "crc32": Function(1, 1, fixed(DataType("INT UNSIGNED")), _crc32),
+    "to_base64": Function(1, 1, fixed(MOST_TEXT), lambda it: exp.ToBase64(this=_bytes(it.args[0])),
+                          ("text",)),
+    "to_json": Function(1, 1, fixed(DataType("JSON")), _to_json, ("text",)),
+}  # fmt: skip

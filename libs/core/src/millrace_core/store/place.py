@@ -1,0 +1,47 @@
+"""Where in the log a stored row was written last: partition and offset in one integer.
+
+``%%trows`` of a PERIOD trigger are the rows written between two places, whatever their times are (seed 000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from millrace_core.store.search import Bools, Ints
+
+OFFSET_BITS = 48  # of an offset; the 15 bits above it hold the partition
+NOWHERE = -1
+"""The place of a row that was stored before places were kept: it is in no span."""
+
+Spans = tuple[tuple[int, int], ...]
+"""Stretches of the log as places, first and end (exclusive)."""
+
+
+def place_of(partition: int, offset: int) -> int:
+    """The place of a message: ordered by partition, then by offset."""
+    return (partition << OFFSET_BITS) + offset
+
+
+def spans_of(written: Mapping[int, tuple[int, int]] | None) -> Spans:
+    """The spans of partition -> [from, to) offsets; empty ones are left out."""
+    found = [
+        (place_of(partition, first), place_of(partition, end))
+        for partition, (first, end) in sorted((written or {}).items())
+        if first < end
+    ]
+    return tuple(found)
+
+
+def nowhere(count: int) -> Ints:
+    """The places of rows that come from no message."""
+    return np.full(count, NOWHERE, dtype=np.int64)
+
+
+def inside(place: Ints, spans: Spans) -> Bools:
+    """Which of the places lie in one of the spans."""
+    keep = np.zeros(len(place), dtype=bool)
+    for first, end in spans:
+        keep |= (place >= first) & (place < end)
+    return keep

@@ -1,0 +1,146 @@
+"""The instants at which SLIDING and PERIOD fire (seed 000, 定时触发), for one time or an array of them.
+
+Below one day: the local midnight of each day plus the offset, then every period, begun anew each day: a day's
+last instant and the next day's first may lie closer together. From one day on: the local midnight of the
+origin's day plus the offset, then every period, never begun anew. Lengths are elapsed time: where the clocks
+are changed, a day has 23 or 25 hours and so many instants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timezone, tzinfo
+from functools import lru_cache
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from millrace_core.model.schema import TICKS_PER_SECOND, Precision
+from millrace_core.timeline.calendar import EPOCH_DAY, from_local
+
+Ints = npt.NDArray[np.int64]
+
+SECONDS_PER_DAY = 86_400
+_FIRST, _LAST = date(2, 1, 1).toordinal() - EPOCH_DAY, date(9998, 12, 31).toordinal() - EPOCH_DAY
+"""The days whose midnights a calendar knows; beyond them a zone keeps the offset that it has there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """``every``, ``offset`` and all times are ticks of ``precision``; ``where``: whose midnight it is;
+    ``origin``: a time of the day from which periods of a day or more are counted."""
+
+    every: int
+    offset: int
+    precision: Precision
+    where: tzinfo = UTC
+    origin: int = 0
+
+    @property
+    def restarts(self) -> bool:
+        """Whether it begins anew each midnight."""
+        return self.every < self._day
+
+    @overload
+    def at_or_before(self, ts: int) -> int: ...
+    @overload
+    def at_or_before(self, ts: Ints) -> Ints: ...
+    def at_or_before(self, ts: int | Ints) -> int | Ints:
+        """The last instant that is not after ``ts``."""
+        if isinstance(ts, int):
+            return int(self.at_or_before(np.array([ts]))[0])
+        begin, _ = self._days(ts)
+        return begin + (ts - begin) // self.every * self.every
+
+    @overload
+    def after(self, ts: int) -> int: ...
+    @overload
+    def after(self, ts: Ints) -> Ints: ...
+    def after(self, ts: int | Ints) -> int | Ints:
+        """The first instant after ``ts``."""
+        if isinstance(ts, int):
+            return int(self.after(np.array([ts]))[0])
+        begin, end = self._days(ts)
+        following: Ints = begin + ((ts - begin) // self.every + 1) * self.every
+        return following if end is None else np.minimum(following, end)
+
+    def between(self, after: int, upto: int) -> Ints:
+        """All instants in ``(after, upto]``, in order."""
+        if upto <= after:
+            return np.empty(0, dtype=np.int64)
+        if not self.restarts:
+            return np.arange(self.after(after), upto + 1, self.every, dtype=np.int64)
+        first, last = self._days(np.array([after, upto]))[0].tolist()
+        begins = self._begins(first, last)
+        counts = -(-np.diff(begins) // self.every)
+        number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        found: Ints = np.repeat(begins[:-1], counts) + number * self.every
+        return found[(found > after) & (found <= upto)]
+
+    def count(self, after: int, upto: int) -> int:
+        """How many instants lie in ``(after, upto]``, as if every day had 24 hours: for counters."""
+        if upto <= after:
+            return 0
+        if not self.restarts:
+            return (self.at_or_before(upto) - self.at_or_before(after)) // self.every
+        each = -(-self._day // self.every)
+        ends = np.array([after, upto])
+        begin, _ = self._days(ends)
+        numbers = (begin + self._day // 2) // self._day * each + (ends - begin) // self.every
+        return int(numbers[1] - numbers[0])
+
+    @property
+    def _day(self) -> int:
+        return SECONDS_PER_DAY * TICKS_PER_SECOND[self.precision]
+
+    def _days(self, ts: Ints) -> tuple[Ints, Ints | None]:
+        """Where the count of each time's day begins, and the next day's (None: there is no other day)."""
+        if self.restarts:
+            begin, end = self._midnights(ts - self.offset)
+            return begin + self.offset, end + self.offset
+        begin, _ = self._midnights(np.array([self.origin]))
+        return np.broadcast_to(begin + self.offset, ts.shape), None
+
+    def _midnights(self, ts: Ints) -> tuple[Ints, Ints]:
+        """The local midnights before (or at) and after each time."""
+        if isinstance(self.where, timezone):
+            ahead = utc_offset(self.where, 0) * TICKS_PER_SECOND[self.precision]
+            begin = (ts + ahead) // self._day * self._day - ahead
+            return begin, begin + self._day
+        days, place = np.unique(ts // self._day, return_inverse=True)
+        # local dates differ from UTC's by one day at most
+        near = np.array(
+            [[midnight(self.where, day + more) for more in (-1, 0, 1, 2)] for day in days.tolist()]
+        )
+        table = near.reshape(-1, 4)[place] * TICKS_PER_SECOND[self.precision]
+        at = (table <= ts[:, None]).sum(axis=1)
+        rows = np.arange(len(ts))
+        return table[rows, at - 1], table[rows, at]
+
+    def _begins(self, first: int, last: int) -> Ints:
+        """Where the days from ``first`` to ``last`` (begins themselves) begin, and the day after them."""
+        if isinstance(self.where, timezone):
+            return np.arange(first, last + self._day + 1, self._day, dtype=np.int64)
+        low, high = (first - self.offset) // self._day - 1, (last - self.offset) // self._day + 3
+        found = np.array([midnight(self.where, day) for day in range(low, high + 1)], dtype=np.int64)
+        begins = np.unique(found) * TICKS_PER_SECOND[self.precision] + self.offset
+        begin, end = np.searchsorted(begins, (first, last))
+        return begins[begin : end + 2]
+
+
+@lru_cache(maxsize=65_536)
+def midnight(where: tzinfo, day: int) -> int:
+    """The Unix second at which the local date that many days after 1970-01-01 begins.
+
+    Where clocks are put forward over midnight, the day begins at that moment.
+    """
+    known = min(max(day, _FIRST), _LAST)
+    begin = datetime.combine(date.fromordinal(known + EPOCH_DAY), datetime.min.time(), where)
+    return from_local(begin) + (day - known) * SECONDS_PER_DAY
+
+
+def utc_offset(where: tzinfo, second: int) -> int:
+    """Seconds that the local clock is ahead of UTC at a Unix second."""
+    ahead = datetime.fromtimestamp(second, UTC).astimezone(where).utcoffset()
+    return 0 if ahead is None else int(ahead.total_seconds())

@@ -1,0 +1,102 @@
+"""Which streams wait for processing time, and when the next tick is due: what the clock of trigger-svc knows.
+
+It learns of streams from the control records, as the slots do. Slots decide by themselves what a tick means;
+the agenda only says when one is worth writing, and of which WAL topics it must tell the ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millrace_core.errors import MillraceError
+from millrace_core.timeline import Schedule
+from millrace_core.trigger.definition import Definition, compiled, essence
+from millrace_core.trigger.delay import FAR
+from millrace_core.wire import control
+
+BEAT = 250_000_000
+"""ns between ticks while a stream with MAX_DELAY runs; seed 000 allows an error of one second."""
+
+
+@dataclass(slots=True)
+class _Planned:
+    """A PERIOD stream that runs: its next instant (ns), its trigger table's topic ("": none)."""
+
+    schedule: Schedule
+    topic: str
+    next: int
+
+
+class Agenda:
+    """Instants are planned from ``since`` (ns) on."""
+
+    def __init__(self, since: int) -> None:
+        self.since = since
+        self._known: dict[int, Definition] = {}
+        self._planned: dict[int, _Planned] = {}
+        self._delayed: set[int] = set()
+        self._beat = since
+
+    def apply(self, record: control.AnyControl, at: int) -> None:
+        """Take in a control record that was written at ``at`` (ns)."""
+        match record:
+            case control.DefineStream(spec=spec):
+                try:
+                    self._known[spec.uid] = compiled(essence(spec))
+                except MillraceError:
+                    return  # the slots say so
+                self._start(spec.uid, at)
+            case control.StartStream(uid=uid) if uid in self._known:
+                self._start(uid, at)
+            case control.StopStream(uid=uid):
+                self._stop(uid)
+            case control.DropStream(uid=uid):
+                self._stop(uid)
+                self._known.pop(uid, None)
+            case control.DropTable(uid=uid):
+                for stream, definition in list(self._known.items()):
+                    if definition.table.uid == uid:
+                        self._stop(stream)
+                        del self._known[stream]
+            case _:
+                pass
+
+    def _start(self, uid: int, at: int) -> None:
+        definition = self._known[uid]
+        if definition.schedule is not None:
+            following = definition.schedule.after(max(at, self.since))
+            self._planned[uid] = _Planned(definition.schedule, definition.topic, following)
+        if definition.delay is not None:
+            self._delayed.add(uid)
+
+    def _stop(self, uid: int) -> None:
+        self._planned.pop(uid, None)
+        self._delayed.discard(uid)
+
+    def watch_from(self, since: int) -> None:
+        """The clock did not watch up to ``since``: what was planned until then is missed."""
+        self.since = since
+        for planned in self._planned.values():
+            if planned.next <= since:
+                planned.next = planned.schedule.after(since)
+
+    @property
+    def due(self) -> int:
+        """When (ns) the next tick is worth writing; FAR if nobody waits."""
+        instants = [planned.next for planned in self._planned.values()]
+        return min([*instants, self._beat if self._delayed else FAR])
+
+    def take(self, now: int) -> set[str] | None:
+        """The WAL topics whose ends a tick at ``now`` (ns) must tell; None if no tick is due.
+
+        After it, what was due is done with.
+        """
+        if self.due > now:
+            return None
+        topics: set[str] = set()
+        for planned in self._planned.values():
+            if planned.next <= now:
+                topics.add(planned.topic)
+                planned.next = planned.schedule.after(now)
+        self._beat = now + BEAT
+        return topics - {""}

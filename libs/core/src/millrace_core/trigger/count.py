@@ -1,0 +1,132 @@
+"""COUNT_WINDOW: every so many rows a window of so many rows (seed 000; SEMANTICS, "Windows").
+
+The counted rows of a group have numbers 0, 1, 2, …; window ``k`` is the rows ``[k * sliding, k * sliding +
+count)``. It opens with its first row and closes with its last one, which is its end. Disorder means nothing
+to it: the clock drops late rows. What comes here as late is another row with the time of the one before, in a
+group where such rows are different ones: it counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from millrace_core.model.expression import AnyExpression, Call, Field
+from millrace_core.trigger.columns import OWNER, Columns, Ints
+from millrace_core.trigger.signals import Signal
+from millrace_core.trigger.watermark import Judged
+from millrace_core.trigger.windower import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar, Windower
+
+COUNTS = "counts"
+"""The signal that says whether a row counts."""
+
+
+class Begun(msgspec.Struct, array_like=True):
+    """An open window: the time of its first row."""
+
+    start: int
+
+
+class CountMemory(msgspec.Struct, array_like=True):
+    """How many rows have counted, the last one's time, and the open windows in order.
+
+    These are at most count / sliding, rounded up.
+    """
+
+    counted: int = 0
+    last: int = 0
+    open: list[Begun] = []
+
+
+def any_given(columns: Sequence[str]) -> AnyExpression:
+    """That at least one of the columns is not NULL."""
+    first, *others = (Call("is_not_null", (Field(name),)) for name in columns)
+    for other in others:
+        first = Call("or", (first, other))
+    return first
+
+
+class CountWindower(Windower):
+    """Windows of ``count`` rows, ``sliding`` (1 to ``count``) apart.
+
+    With ``columns`` a row counts only if one of them is not NULL.
+    """
+
+    memory = CountMemory
+
+    def __init__(self, count: int, sliding: int, columns: Sequence[str] = ()) -> None:
+        self.count = count
+        self.sliding = sliding
+        self.signals = (Signal(COUNTS, any_given(columns), "flag"),) if columns else ()
+
+    # ------------------------------------------------------------------ the definition, group by group
+
+    def on_row(self, memory: CountMemory, row: Row) -> Iterator[Occurrence]:
+        if not row.cells.get(COUNTS, True):
+            return
+        if memory.counted % self.sliding == 0:
+            memory.open = [*memory.open, Begun(row.ts)]
+            yield Occurrence(OPEN, row.ts, row.ts, 1)
+        memory.counted += 1
+        memory.last = row.ts
+        if memory.counted >= self.count and (memory.counted - self.count) % self.sliding == 0:
+            full, *memory.open = memory.open
+            yield Occurrence(CLOSE, full.start, row.ts, self.count)
+
+    def on_late(self, memory: CountMemory, row: Row, before: int) -> Iterator[Occurrence]:
+        return self.on_row(memory, row)
+
+    def on_time(self, memory: CountMemory, before: int, now: int) -> Iterator[Occurrence]:
+        return iter(())
+
+    def so_far(self, memory: CountMemory) -> Iterator[SoFar]:
+        oldest = max(0, (memory.counted - self.count) // self.sliding + 1)
+        for window, begun in enumerate(memory.open, oldest):
+            yield SoFar(begun.start, memory.last, memory.counted - window * self.sliding)
+
+    # ------------------------------------------------------------------ the same over arrays
+
+    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
+        group, ts, step = judged.group, judged.ts, judged.step
+        if COUNTS in judged.columns:
+            counts = judged.columns[COUNTS]
+            group, ts, step = group[counts], ts[counts], step[counts]
+        if not len(group):
+            return Occurrences.of(group, step, OPEN, ts, ts, 1)
+        heads = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        sizes = np.diff(np.append(heads, len(group)))
+        owner = group[heads]
+        known = memory.singles["counted"][owner]
+        number = np.arange(len(group)) + np.repeat(known - heads, sizes)
+        opening = np.flatnonzero(number % self.sliding == 0)
+        closing = np.flatnonzero((number + 1 >= self.count) & ((number + 1 - self.count) % self.sliding == 0))
+        opened = Occurrences.of(group[opening], step[opening], OPEN, ts[opening], ts[opening], 1)
+        memory.singles["counted"][owner] = known + sizes
+        memory.singles["last"][owner] = ts[np.append(heads[1:], len(group)) - 1]
+        start = self._take_over(memory, owner, (group[opening], ts[opening]), group[closing])
+        closed = Occurrences.of(group[closing], step[closing], CLOSE, start, ts[closing], self.count)
+        return Occurrences.join((opened, closed))
+
+    def _take_over(self, memory: Columns, owner: Ints, opened: tuple[Ints, Ints], closing: Ints) -> Ints:
+        """The open windows after this batch, and the starts of those that close.
+
+        ``owner``: the groups with rows; ``opened``: groups and starts of the windows that opened;
+        ``closing``: groups of those that close, one entry for each.
+        """
+        table = memory.lists["open"]
+        touched = np.zeros(memory.count, dtype=bool)
+        touched[owner] = True
+        mine = touched[table[OWNER]]
+        group = np.concatenate((table[OWNER][mine], opened[0]))
+        order = np.argsort(group, kind="stable")
+        group = group[order]
+        start = np.concatenate((table["start"][mine], opened[1]))[order]
+        # windows of a group close in the order in which they opened
+        gone = np.bincount(closing, minlength=memory.count)
+        first = np.searchsorted(group, group, side="left")
+        closes = np.arange(len(group)) - first < gone[group]
+        memory.replace("open", owner, {OWNER: group[~closes], "start": start[~closes]})
+        closed: Ints = start[closes]
+        return closed

@@ -1,0 +1,113 @@
+"""MAX_DELAY: an open window triggers each time so much processing time has passed (seed 000).
+
+It goes with every type of window: after each batch the windower says which windows are open
+(:meth:`Windower.so_far`), and each is remembered with the time at which it opened, which is that of the
+message that opened it. Only ticks make it fire. What came due in several steps at once (the service was away,
+or slow) fires once. The window stays as it is, and nobody is told that it closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from millrace_core.model.stream import StreamSpec
+from millrace_core.model.triggers import TRIGGERS
+from millrace_core.timeline.precision import NS_PER_SECOND, duration_ns
+from millrace_core.trigger.columns import OWNER, Columns, Ints
+from millrace_core.trigger.windower import CLOSE, DELAY, LIVE, OPEN, Occurrences, Windower
+
+NS_PER_MS = NS_PER_SECOND // 1000
+FAR = (1 << 63) - 1
+"""A processing time that does not come."""
+_WINDOWS = frozenset(rule.type for rule in TRIGGERS.values() if rule.window)
+
+
+class Opened(msgspec.Struct, array_like=True):
+    """An open window; ``due``: when it triggers next, ns."""
+
+    start: int
+    due: int
+
+
+class DelayMemory(msgspec.Struct, array_like=True):
+    """The open windows of a group."""
+
+    open: list[Opened] = []
+
+
+def delay_of(spec: StreamSpec) -> int | None:
+    """MAX_DELAY in ns; None where it has no effect.
+
+    Instants have no windows (seed 000), and what triggers is a calculation of the kind WINDOW_CLOSE: a stream
+    that does not calculate at closing does not do so before it either.
+    """
+    options = spec.options
+    if options.max_delay is None or type(spec.trigger) not in _WINDOWS:
+        return None
+    return duration_ns(options.max_delay) if "WINDOW_CLOSE" in options.event_types else None
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Follows the open windows of a stream's groups in :class:`Columns` of :class:`DelayMemory`.
+
+    ``every``: ns.
+    """
+
+    every: int
+    windower: Windower
+
+    def follow(
+        self, memory: Columns, windows: Columns, groups: Iterable[int], found: Occurrences, written: Ints
+    ) -> None:
+        """A batch touched these groups: remember the windows that opened, forget those that are no more.
+
+        ``found``: what the windower told; ``written[step]``: Kafka's timestamp (ms) of a step's cause. A
+        window that opens without being told (TRUE_FOR) opened with the batch's last message.
+        """
+        told = (found.kind == OPEN) & (found.cause == LIVE)
+        places = zip(found.group[told].tolist(), found.start[told].tolist(), strict=True)
+        opened = dict(zip(places, written[found.step[told]].tolist(), strict=True))
+        last = int(written.max()) if len(written) else 0
+        changed: dict[int, msgspec.Struct] = {}
+        for group in groups:
+            before = memory.get(group)
+            assert isinstance(before, DelayMemory)
+            known = {window.start: window.due for window in before.open}
+            after: list[Opened] = []
+            for start, _, _ in self.windower.so_far(windows.get(group)):
+                at = opened.get((group, start), last) * NS_PER_MS
+                after.append(Opened(start, known.get(start, at + self.every)))
+            if after != before.open:
+                changed[group] = DelayMemory(after)
+        if changed:
+            memory.put(changed)
+
+    def due(self, memory: Columns) -> int:
+        """When the next window triggers; FAR if none is open."""
+        due = memory.lists["open"]["due"]
+        return int(due.min()) if len(due) else FAR
+
+    def fire(self, memory: Columns, windows: Columns, now: int) -> Occurrences:
+        """What is due at ``now`` (ns), all at step 0; each window is then due again after its next delay."""
+        table = memory.lists["open"]
+        ready = table["due"] <= now
+        owner, start = table[OWNER][ready], table["start"][ready]
+        table["due"] = np.where(ready, table["due"] + ((now - table["due"]) // self.every + 1) * self.every,
+                                table["due"])  # fmt: skip
+        found: list[tuple[int, int, int, int]] = []
+        for group in np.unique(owner).tolist():
+            mine = set(start[owner == group].tolist())
+            found += [(group, *window) for window in self.windower.so_far(windows.get(group))
+                      if window.start in mine]  # fmt: skip
+        columns = (_ints(column) for column in (zip(*found, strict=True) if found else ([],) * 4))
+        group_, start, end, rownum = columns
+        return Occurrences.of(group_, np.zeros_like(group_), CLOSE, start, end, rownum, DELAY)
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), dtype=np.int64)

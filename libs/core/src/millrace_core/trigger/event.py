@@ -1,0 +1,223 @@
+"""EVENT_WINDOW: from a row that meets one condition to the next that meets another (seed 000; SEMANTICS).
+
+A window opens with the first row that meets the start condition and closes with the first one from there on
+that meets the end condition: the same row may do both. A row that closes an open window never opens the next.
+Further start rows change nothing, rows that meet neither are counted. TRUE_FOR drops windows whose
+end - start is shorter; a window is told as opened with the row that takes it there.
+
+Late rows. The memory keeps the rows since the last closed window that meet a condition; no other row moves a
+window. A late row behind that window cuts them again: it may open a window earlier, or close one. A row at or
+before the last closed window's end changes closed windows: REDO. If that row is the window's closing one, and
+closes it no more, the window is open again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from millrace_core.model.expression import Field
+from millrace_core.model.stream import Condition
+from millrace_core.trigger.columns import Columns
+from millrace_core.trigger.event_arrays import END, START, EventRule, in_order
+from millrace_core.trigger.kept import ALWAYS, MOST_KEPT, UNSURE, Cut, plus, redo, split, tell_again
+from millrace_core.trigger.signals import Signal
+from millrace_core.trigger.watermark import NEVER, Judged
+from millrace_core.trigger.windower import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar, Windower
+
+CELL = "cell "
+"""Before a column's name in the name of the signal that reads it: no condition is called so."""
+
+
+class EventRow(msgspec.Struct, array_like=True):
+    """A row that meets a condition. ``flags``: which; ``cells``: its values of the conditions' columns, where
+    somebody is told of them."""
+
+    ts: int
+    flags: int
+    cells: Any = None
+
+
+class EventMemory(msgspec.Struct, array_like=True):
+    """The open window's ``start`` (NEVER: none is open), the number of its ``rows``, whether its opening was
+    ``told``, the opening row's ``cells``. ``last``: the newest row judged.
+
+    ``closed_start``: of the last closed window, where it is known; ``floor``: rows up to here are not in
+    ``kept``: that window's last row, or later ones that were forgotten. ``redo``: the earliest late row among
+    these in the open window.
+    """
+
+    start: int = NEVER
+    last: int = NEVER
+    rows: int = 0
+    told: int = 0
+    cells: Any = None
+    closed_start: int = NEVER
+    floor: int = NEVER
+    redo: int = ALWAYS
+    kept: list[EventRow] = []
+
+
+class EventWindower(Windower):
+    """Windows between two conditions."""
+
+    memory = EventMemory
+
+    def __init__(self, start: Condition, end: Condition, rule: EventRule, most_kept: int = MOST_KEPT) -> None:
+        assert start.expression is not None and end.expression is not None, "lowered conditions have them"
+        flags = Signal("start", start.expression, "flag"), Signal("end", end.expression, "flag")
+        self.signals = (*flags, *(Signal(CELL + name, Field(name)) for name in rule.names))
+        self.rule = rule
+        self.most_kept = most_kept
+
+    def _cells(self, cells: Mapping[str, Any]) -> Any:
+        return {name: cells[CELL + name] for name in self.rule.names} if self.rule.told else None
+
+    # ------------------------------------------------------------------ rows in order
+
+    def on_row(self, memory: EventMemory, row: Row) -> Iterator[Occurrence]:
+        one = UNSURE if row.unsure else 1
+        flags = _flags(row)
+        memory.last = row.ts
+        if memory.start == NEVER and not flags & START:
+            self._keep(memory, row, flags)
+            return
+        cells = self._cells(row.cells)
+        if memory.start == NEVER:
+            memory.start, memory.rows, memory.told, memory.cells = row.ts, one, 0, cells
+        else:
+            memory.rows = plus(memory.rows, one)
+        yield from self._reach(memory)
+        if not flags & END:
+            self._keep(memory, row, flags)
+            return
+        if memory.told:
+            detail = self.rule.closing(cells)
+            yield Occurrence(CLOSE, memory.start, row.ts, memory.rows, detail=detail)
+        memory.closed_start = memory.start
+        if memory.redo != ALWAYS:
+            yield redo(memory.redo, row.ts)
+            memory.redo, memory.closed_start = ALWAYS, NEVER
+        memory.floor, memory.kept = row.ts, []
+        memory.start, memory.rows, memory.told, memory.cells = NEVER, 0, 0, None
+
+    def _reach(self, memory: EventMemory) -> Iterator[Occurrence]:
+        """The open window reaches the newest row: it is told as opened if that is long enough."""
+        if memory.told or memory.last - memory.start < self.rule.true_for:
+            return
+        memory.told = 1
+        detail = self.rule.opening(memory.cells)
+        yield Occurrence(OPEN, memory.start, memory.last, memory.rows, detail=detail)
+
+    def _keep(self, memory: EventMemory, row: Row, flags: int) -> None:
+        if flags:
+            self._put(memory, [*memory.kept, EventRow(row.ts, flags, self._cells(row.cells))])
+
+    def _put(self, memory: EventMemory, kept: list[EventRow]) -> None:
+        """Keep the newest of these."""
+        gone = max(0, len(kept) - self.most_kept)
+        if gone:
+            memory.floor, memory.closed_start = kept[gone - 1].ts, NEVER
+        memory.kept = kept[gone:]
+
+    # ------------------------------------------------------------------ late rows
+
+    def on_late(self, memory: EventMemory, row: Row, before: int) -> Iterator[Occurrence]:
+        ts, flags = row.ts, _flags(row)
+        told = {memory.start: memory.last} if memory.told and self.rule.openings else {}
+        start = memory.start if self._older(memory) else NEVER
+        if ts <= memory.floor:
+            if start != NEVER:
+                yield from self._forgotten(memory, ts, flags)
+                return
+            if ts < memory.floor or self.rule.shared or flags & END or memory.closed_start == NEVER:
+                yield redo(ts, ts)
+                if flags or ts <= memory.closed_start:
+                    memory.closed_start = NEVER
+                return
+            # the closing row closes no more
+            if ts == memory.closed_start:
+                yield redo(ts, ts)
+                memory.closed_start, memory.floor = NEVER, ts - 1
+            else:
+                start = memory.closed_start
+                told |= {start: ts} if ts - start >= self.rule.true_for else {}
+        kept = list(memory.kept)
+        place = bisect_left(kept, ts, key=lambda one: one.ts)
+        known = not self.rule.shared and place < len(kept) and kept[place].ts == ts
+        if known:
+            del kept[place]
+        if flags:
+            kept.insert(
+                bisect_right(kept, ts, key=lambda one: one.ts), EventRow(ts, flags, self._cells(row.cells))
+            )
+        memory.last = max(memory.last, ts)
+        if known or flags or ts <= memory.floor:
+            yield from self._cut_again(memory, kept, told, start)
+        elif memory.start != NEVER and ts > memory.start:
+            memory.rows = UNSURE
+            yield from self._reach(memory)
+
+    def _older(self, memory: EventMemory) -> bool:
+        """Whether a window is open whose opening row is not kept."""
+        return memory.start != NEVER and memory.start <= memory.floor
+
+    def _forgotten(self, memory: EventMemory, ts: int, flags: int) -> Iterator[Occurrence]:
+        """A late row among or before those of the open window that are not kept."""
+        if ts < memory.start:
+            yield redo(ts, ts)
+        else:
+            memory.rows = UNSURE
+        if flags & END or ts == memory.start or (ts < memory.start and flags):
+            memory.redo = min(memory.redo, ts)
+
+    def _cut_again(
+        self, memory: EventMemory, kept: list[EventRow], told: dict[int, int], start: int
+    ) -> Iterator[Occurrence]:
+        """The windows behind ``floor`` are cut again; ``start``: one that is open there."""
+        rule, cells, closed = self.rule, memory.cells if start == memory.start else None, list[Cut]()
+        for row in kept:
+            if start == NEVER and row.flags & START:
+                start, cells = row.ts, row.cells
+            if start != NEVER and row.flags & END:
+                closed.append(Cut(start, row.ts, rule.opening(cells), rule.closing(row.cells)))
+                start = NEVER
+        open_ = Cut(start, memory.last, rule.opening(cells), None) if start != NEVER else None
+        yield from tell_again(told, closed, open_, rule.true_for)
+        if closed:
+            memory.floor, memory.closed_start = closed[-1].end, closed[-1].start
+            if memory.redo != ALWAYS:
+                yield redo(memory.redo, closed[0].end)
+                memory.redo, memory.closed_start = ALWAYS, NEVER
+            kept = [row for row in kept if row.ts > memory.floor]
+        memory.start = start
+        memory.rows, memory.cells = (UNSURE, cells) if open_ is not None else (0, None)
+        memory.told = int(open_ is not None and open_.end - open_.start >= rule.true_for)
+        self._put(memory, kept)
+
+    def on_time(self, memory: EventMemory, before: int, now: int) -> tuple[Occurrence, ...]:
+        return ()
+
+    def so_far(self, memory: EventMemory) -> Iterator[SoFar]:
+        if memory.start != NEVER:
+            yield SoFar(memory.start, memory.last, memory.rows)
+
+    # ------------------------------------------------------------------ over arrays
+
+    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
+        """Groups without late rows all at once, the others row by row."""
+        special = memory.singles["redo"] != ALWAYS
+        special[judged.group[judged.unsure]] = True
+        plain, odd = split(judged, special)
+        cells = {name: plain.columns[CELL + name] for name in self.rule.names}
+        parts = [in_order(self.rule, self.most_kept, memory, plain, cells)] if len(plain.group) else []
+        if len(odd.group) or not parts:
+            parts.append(super().on_rows(memory, odd))
+        return Occurrences.join(parts)
+
+
+def _flags(row: Row) -> int:
+    return START * bool(row.cells["start"]) + END * bool(row.cells["end"])

@@ -1,0 +1,126 @@
+"""What STATE_WINDOW and EVENT_WINDOW share: rows kept for late ones, and telling of windows cut again.
+
+A late row in the open window cuts it again, from the rows that the memory keeps since the last closed window.
+Both types keep at most :data:`MOST_KEPT` of them a group. What is forgotten cannot be cut again in the
+memory: a late row there has the stored rows cut again (REDO) once the window closes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, Table, take
+from millrace_core.trigger.watermark import Bools, Judged, Moves
+from millrace_core.trigger.windower import CLOSE, INVALID, LIVE, OPEN, RECALC, REDO, Occurrence, Occurrences
+
+MOST_KEPT = 256
+"""Rows that a group keeps, at most: a thousand groups then cost a slot about a megabyte, and late rows seldom
+lie further back than this."""
+UNSURE = -1
+"""A number of rows that cannot be told: as ``rownum``, the table must be asked."""
+ALWAYS = (1 << 63) - 1
+"""Later than any time: no late row waits for REDO."""
+
+Detail = dict[str, object] | None
+
+
+class Cut(NamedTuple):
+    """A window as cut again. ``opened``, ``closed``: details of its opening and its closing."""
+
+    start: int
+    end: int
+    opened: Detail
+    closed: Detail
+
+
+def plus(count: int, more: int) -> int:
+    """The sum of two numbers of rows, either of which may be UNSURE."""
+    return UNSURE if count < 0 or more < 0 else count + more
+
+
+def sums(*counts: Ints) -> Ints:
+    """:func:`plus` over arrays."""
+    unsure = np.logical_or.reduce([count < 0 for count in counts])
+    total: Ints = np.where(unsure, UNSURE, sum(counts[1:], counts[0]))
+    return total
+
+
+def redo(first: int, last: int) -> Occurrence:
+    """The closed windows that touch this range must be cut again from the stored rows."""
+    return Occurrence(REDO, first, last, UNSURE, RECALC)
+
+
+def tell_again(
+    told: Mapping[int, int], closed: Sequence[Cut], open_: Cut | None, true_for: int
+) -> Iterator[Occurrence]:
+    """What to tell after a late row: ``closed`` windows close, ``open_`` is the one that goes on.
+
+    ``told``: start -> last row of the windows whose opening was told. If no window of at least ``true_for``
+    begins there any more, it is told of as invalid; windows that begin elsewhere open.
+    """
+    windows = [*closed, open_] if open_ is not None else [*closed]
+    long = [cut for cut in windows if cut.end - cut.start >= true_for]
+    starts = {cut.start for cut in long}
+    for start, last in told.items():
+        if start not in starts:
+            yield Occurrence(INVALID, start, last, UNSURE)
+    for cut in long:
+        if cut.start not in told:
+            yield Occurrence(OPEN, cut.start, cut.end, UNSURE, detail=cut.opened)
+        if cut is not open_:
+            yield Occurrence(CLOSE, cut.start, cut.end, UNSURE, detail=cut.closed)
+
+
+def keep(memory: Columns, groups: Ints, fresh: Table, anew: Bools, most: int) -> tuple[Ints, Ints]:
+    """Add ``fresh`` to the kept rows of ``groups``, or put it in their place where ``anew`` (bool[groups]).
+
+    Only the newest ``most`` of a group stay. Returns the groups that had to forget some, and the time of the
+    newest one that each forgot.
+    """
+    goes_on = np.zeros(memory.count, dtype=bool)
+    goes_on[groups] = ~anew
+    table = memory.lists["kept"]
+    old = take(table, goes_on[table[OWNER]])
+    rows = {name: np.concatenate((values, fresh[name])) for name, values in old.items()}
+    rows = take(rows, np.argsort(rows[OWNER], kind="stable"))
+    upto = np.cumsum(np.bincount(rows[OWNER], minlength=memory.count))
+    gone = upto[rows[OWNER]] - np.arange(len(rows[OWNER])) > most
+    memory.replace("kept", groups, take(rows, ~gone))
+    last = np.flatnonzero(gone)
+    last = last[np.append(rows[OWNER][last][1:] != rows[OWNER][last][:-1], True)] if len(last) else last
+    return rows[OWNER][last], rows["ts"][last]
+
+
+def split(judged: Judged, special: Bools) -> tuple[Judged, Judged]:
+    """The rows of the groups in order, and those of ``special`` groups (bool[groups])."""
+    mine = special[judged.group]
+    if not mine.any():
+        return judged, _part(judged, mine)
+    return _part(judged, ~mine), _part(judged, mine)
+
+
+def _part(judged: Judged, mask: Bools) -> Judged:
+    none = np.empty(0, dtype=np.int64)
+    columns = {name: values[mask] for name, values in judged.columns.items()}
+    return Judged(
+        judged.group[mask], judged.ts[mask], judged.step[mask], judged.late[mask], judged.unsure[mask],
+        judged.before[mask], Moves(none, none, none, none), columns,
+    )  # fmt: skip
+
+
+def starts_of(values: Ints) -> Ints:
+    """Where each run of equal values begins."""
+    return np.flatnonzero(np.append(True, values[1:] != values[:-1])) if len(values) else values
+
+
+def occurrences(
+    kind: int, where: tuple[Ints, Ints], start: Ints, end: Ints, rownum: Ints, detail: Array | None
+) -> Occurrences:
+    """Live occurrences; ``where``: group and step of each."""
+    found = Occurrences.of(where[0], where[1], kind, start, end, rownum, LIVE)
+    if detail is not None:
+        found.detail = detail
+    return found

@@ -1,0 +1,301 @@
+"""A PERIOD stream in a slot: which groups there are, and what a tick makes of them.
+
+Groups exist without rows. One table, or each child table (PARTITION BY tbname): in the table's slot, from the
+table's making on. Groups by tags: in the group's slot, as long as some slot has a child table in it; the
+slots of the tables send word when their first child of a group comes and when the last one goes (``change``
+of :class:`Regrouped`). Without grouping: one group, in the slot of its key, from the definition on.
+
+An instant fires on the first tick that is not before it, if the clock had been watching since before it: what
+was planned while the service was away, or before the stream ran, does not fire any more. ``%%trows`` is what
+was written to the trigger table from the last tick that fired to this one, by offsets: each row once.
+
+IGNORE_NODATA_TRIGGER: a row may reach its group after the tick that follows it (it is on its way through the
+regroup topic). So the last instant stays open for groups without rows: it fires when a row comes that was
+written before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from millrace_core.timeline import Schedule
+from millrace_core.trigger.columns import Ints
+from millrace_core.trigger.delay import FAR
+from millrace_core.trigger.family import Family
+from millrace_core.trigger.intake import Messages, TableRows
+from millrace_core.trigger.period import News, PeriodMemory
+from millrace_core.trigger.stream import EVENTS_PER_BATCH, Life, Output, Stream
+from millrace_core.wire import events, regroup
+from millrace_core.wire.control import Offsets, Tick
+from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent, trigger_id
+from millrace_core.wire.topics import REGROUP, TRIGGERS
+
+JOIN, LEAVE = 1, -1
+
+
+class Progress(msgspec.Struct, array_like=True):
+    """How far a stream is. ``began``: since when it runs, ns; ``instant``: the last one that fired, and the
+    one ``before`` it (0: none); ``ends``: the table's ends then, and ``since`` at the one before.
+
+    ``members``: the tables of this slot and their groups, where these live elsewhere; ``present``: the slots
+    that have tables of a group of this slot.
+    """
+
+    began: int = 0
+    instant: int = 0
+    before: int = 0
+    since: Offsets = {}
+    ends: Offsets = {}
+    members: dict[bytes, int] = {}
+    present: dict[int, list[int]] = {}
+
+
+class PeriodStream(Stream):
+    """See the module."""
+
+    def __init__(self, life: Life, slot: int) -> None:
+        super().__init__(life, slot)
+        self.progress = Progress()
+        self._outgoing: list[Output] = []
+        self._in_group: Counter[int] = Counter()
+
+    @property
+    def schedule(self) -> Schedule:
+        assert self.definition.schedule is not None, "it is a PERIOD stream"
+        return self.definition.schedule
+
+    @property
+    def only_with_data(self) -> bool:
+        return self.definition.spec.options.ignore_nodata_trigger
+
+    # ------------------------------------------------------------------ life
+
+    def begin(self, slots: int, at: int) -> None:
+        self._start(at)
+        definition = self.definition
+        if definition.home and definition.single is not None:
+            self.place(definition.single.encode(), Family())
+        elif not definition.spec.partition and definition.ungrouped_slot(slots) == self.slot:
+            self._group(Group(0, (), None))
+
+    def resume(self, live_from: Offsets, epoch: int, at: int) -> None:
+        super().resume(live_from, epoch, at)
+        self._start(at)
+
+    def _start(self, at: int) -> None:
+        """Rows of before, and instants up to now, are not its own."""
+        self.progress.began = at
+        self.progress.since = self.progress.ends = dict(self.life.live_from)
+        self.memory.grow(len(self.groups))
+        self.memory.put({place: PeriodMemory() for place in range(len(self.groups))})
+
+    def lose_table(self) -> None:
+        super().lose_table()
+        self.progress.members, self.progress.present = {}, {}
+        self._in_group.clear()
+
+    # ------------------------------------------------------------------ which groups there are
+
+    def meet(self, name: bytes, family: Family) -> None:
+        definition = self.definition
+        if definition.single not in (None, name.decode("utf-8", "replace")):
+            return
+        found = self.place(name, family)
+        if found >= 0 and not definition.home:
+            self._join(name, self.passing.get(found))
+
+    def part(self, name: bytes) -> None:
+        super().part(name)
+        self._leave(name)
+
+    def _join(self, name: bytes, group: Group) -> None:
+        members = self.progress.members
+        if not group.key or members.get(name) == group.id:
+            return
+        self._leave(name)
+        members[name] = group.id
+        self._in_group[group.id] += 1
+        if self._in_group[group.id] == 1:
+            self._send(group, name, change=JOIN)
+
+    def _leave(self, name: bytes) -> None:
+        group = self.progress.members.pop(name, None)
+        if group is not None:
+            self._in_group[group] -= 1
+            if not self._in_group[group]:
+                self._send(Group(group, (), None), name, change=LEAVE)
+
+    def _send(self, group: Group, name: bytes, change: int = 0, news: News | None = None) -> None:
+        """To the group's slot."""
+        self.life.sent += 1
+        message = regroup.Regrouped(
+            self.uid, self.life.epoch, self.slot, self.life.sent, group, name.decode("utf-8", "replace"),
+            {}, 0, b"", change=change, news=news or {},
+        )  # fmt: skip
+        self._outgoing.append((REGROUP.name, regroup.key(self.uid, group.id), regroup.encode(message)))
+
+    def take_outgoing(self) -> list[Output]:
+        outgoing, self._outgoing = self._outgoing, []
+        self.passing = type(self.passing)()
+        return outgoing
+
+    # ------------------------------------------------------------------ rows
+
+    def wants(self, messages: Messages) -> Any:
+        """Rows say that their table is there, and that there is data: only where either is news."""
+        mask = super().wants(messages)
+        if self.only_with_data:
+            return mask
+        if not self.definition.spec.partition:
+            return np.zeros_like(mask)
+        known = self.groups.index if self.definition.home else self.progress.members
+        for place in np.flatnonzero(mask).tolist():
+            mask[place] = messages.key[place] not in known
+        return mask
+
+    def judge_table(
+        self, rows: TableRows, group: Ints, messages: Messages, seen: Offsets
+    ) -> Iterator[Output]:
+        home = self.definition.home
+        for name, place in ({} if home else self.passing.index).items():
+            assert isinstance(name, bytes), "tables are found by name"
+            self._join(name, self.passing.get(place))
+        if not self.only_with_data:
+            return
+        held = np.unique(rows.message)
+        held = held[group[held] >= 0]
+        news = _news(group[held], messages.partition[held], messages.offset[held])
+        if home:
+            yield from self._take_news(news)
+            return
+        names = {place: name for name, place in self.passing.index.items()}
+        for place, mine in news.items():
+            name = names[place]
+            assert isinstance(name, bytes), "tables are found by name"
+            self._send(self.passing.get(place), name, news=mine)
+
+    def judge_regrouped(self, received: list[tuple[int, regroup.Regrouped]]) -> Iterator[Output]:
+        """Word from the tables' slots. What was sent before a START counts: offsets tell what is old."""
+        news: dict[int, News] = {}
+        for message in self._unseen(received):
+            present = self.progress.present.get(message.group.id, [])
+            if message.change == JOIN:
+                self.progress.present[message.group.id] = sorted({*present, message.slot})
+                self._group(message.group)
+            elif message.change == LEAVE:
+                left = [slot for slot in present if slot != message.slot]
+                self.progress.present[message.group.id] = left
+                if not left:
+                    del self.progress.present[message.group.id]
+                    self.groups.end(message.group.id)
+            elif message.group.id in self.groups.index:
+                place = self.groups.index[message.group.id]
+                news[place] = _with(news.get(place, {}), message.news)
+        yield from self._take_news(news)
+
+    def _take_news(self, news: dict[int, News]) -> Iterator[Output]:
+        """Messages with rows have come to these groups: the last instant may have waited for them."""
+        self.memory.grow(len(self.groups))
+        changed: dict[int, msgspec.Struct] = {}
+        for place, mine in news.items():
+            memory = self.memory.get(place)
+            assert isinstance(memory, PeriodMemory)
+            told = self.life.live_from if memory.told is None else memory.told
+            fresh = {p: (max(a, told.get(p, 0)), b) for p, (a, b) in mine.items() if b >= told.get(p, 0)}
+            changed[place] = PeriodMemory(memory.told, _with(memory.news or {}, fresh) or None)
+        self.memory.put(changed)
+        if self.progress.instant > self.progress.began:
+            yield from self._tell_all(self._fire(sorted(news)))
+
+    # ------------------------------------------------------------------ ticks
+
+    @property
+    def due(self) -> int:
+        if not self.live:
+            return FAR
+        return self.schedule.after(max(self.progress.instant, self.progress.began))
+
+    def on_tick(self, tick: Tick, seen: Offsets) -> Iterator[Output]:
+        """All planned instants up to now fire that the clock did not miss; the first one gets the rows."""
+        topic = self.definition.topic
+        ends = tick.ends.get(topic) if topic else {}
+        progress = self.progress
+        after = max(progress.instant, progress.began, tick.since)
+        if ends is None or self.life.gone:
+            return
+        found: list[TriggerEvent] = []
+        self.memory.grow(len(self.groups))
+        for instant in self.schedule.between(after, tick.now).tolist():
+            progress.before = progress.instant or self.schedule.at_or_before(instant - 1)
+            progress.instant = instant
+            progress.since, progress.ends = progress.ends, {**progress.ends, **ends}
+            found += self._fire(range(len(self.groups)))
+        yield from self._tell_all(found)
+
+    def _fire(self, places: Iterable[int]) -> list[TriggerEvent]:
+        """The events of the last instant for these groups, if they have one."""
+        progress = self.progress
+        if not self.only_with_data:
+            return [self._event(place, progress.since) for place in places]
+        found: list[TriggerEvent] = []
+        changed: dict[int, msgspec.Struct] = {}
+        for place in places:
+            memory = self.memory.get(place)
+            assert isinstance(memory, PeriodMemory)
+            news: News = memory.news or {}
+            if any(first < progress.ends.get(p, 0) for p, (first, _) in news.items()):
+                found.append(self._event(place, self.life.live_from if memory.told is None else memory.told))
+                # a later message's row may lie between; it is known of the last one only
+                rest = {p: (b, b) for p, (_, b) in news.items() if b >= progress.ends.get(p, 0)}
+                changed[place] = PeriodMemory(progress.ends, rest or None)
+        self.memory.put(changed)
+        return found
+
+    def _event(self, place: int, since: Offsets) -> TriggerEvent:
+        progress, group = self.progress, self.groups.get(place)
+        written = {p: (min(since.get(p, 0), end), end) for p, end in progress.ends.items()}
+        return TriggerEvent(
+            trigger_id(self.uid, group.id, progress.instant), "ON_TIME", "LIVE", group, progress.before,
+            progress.instant, 0, progress.instant, self.schedule.after(progress.instant),
+            written=written if self.definition.topic else None,
+        )  # fmt: skip
+
+    def _tell_all(self, found: list[TriggerEvent]) -> Iterator[Output]:
+        for begin in range(0, len(found), EVENTS_PER_BATCH):
+            part = found[begin : begin + EVENTS_PER_BATCH]
+            self.life.number += 1
+            batch = TriggerBatch(
+                self.uid, self.life.epoch, self.slot, self.life.number, self.progress.ends, part
+            )
+            yield TRIGGERS.name, f"{self.uid}/{self.slot}".encode(), events.encode(batch)
+
+    # ------------------------------------------------------------------ state
+
+    def _dump_more(self) -> Any:
+        return self.progress
+
+    def _load_more(self, data: Any) -> None:
+        self.progress = msgspec.convert(data, Progress)
+        self._in_group = Counter(self.progress.members.values())
+
+
+def _news(group: Ints, partition: Ints, offset: Ints) -> dict[int, News]:
+    """Messages with rows by group."""
+    found: dict[int, News] = {}
+    for place, p, at in zip(group.tolist(), partition.tolist(), offset.tolist(), strict=True):
+        found[place] = _with(found.get(place, {}), {p: (at, at)})
+    return found
+
+
+def _with(one: News, other: News) -> News:
+    """Both together."""
+    found = dict(one)
+    for p, (first, last) in other.items():
+        low, high = found.get(p, (first, last))
+        found[p] = (min(low, first), max(high, last))
+    return found

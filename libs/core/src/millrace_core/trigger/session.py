@@ -1,0 +1,300 @@
+"""SESSION: rows that lie no further apart than a gap (seed 000; SEMANTICS, "Windows").
+
+A session opens with its first row and closes when T > last row + gap: a row that lies exactly the gap behind
+still belongs to it. Its end is its last row.
+
+Late rows. One that touches the open session goes into it: its start may move, or the closed session before
+it may join it. One that touches closed sessions alone, or makes a new one among them, has the sessions in a
+gap's reach cut again from the stored rows (REDO). For that a group remembers its open session and the closed
+session next before it. Where late rows reach further back than that, the start of a session is *vague*: one
+that nobody remembers may belong to it. A vague session is told neither as opened nor by MAX_DELAY, and
+instead of closing it is cut again from the stored rows, which know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from millrace_core.trigger.columns import Columns, Ints
+from millrace_core.trigger.watermark import NEVER, RANGE, Bools, Judged, Moves
+from millrace_core.trigger.windower import (
+    CLOSE,
+    INVALID,
+    LIVE,
+    OPEN,
+    RECALC,
+    REDO,
+    Occurrence,
+    Occurrences,
+    Row,
+    SoFar,
+    Windower,
+)  # fmt: skip
+
+
+class SessionMemory(msgspec.Struct, array_like=True):
+    """The open session ``[start, last]``; ``rows`` 0: none is open.
+
+    ``again``: it has closed before, with this start. ``unsure``: ``rows`` may count one row twice.
+    ``closed``: whether ``[closed_start, closed_end]`` is the closed session next before the open one.
+    ``older``: whether there were closed sessions before these.
+    """
+
+    start: int = 0
+    last: int = 0
+    rows: int = 0
+    unsure: int = 0
+    vague: int = 0
+    again: int = 0
+    closed: int = 0
+    closed_start: int = 0
+    closed_end: int = 0
+    closed_vague: int = 0
+    older: int = 0
+
+
+@dataclass(slots=True)
+class _Sessions:
+    """Sessions of many groups, in order within each; ``step``: what opened it, -1 if it was open before."""
+
+    group: Ints
+    start: Ints
+    last: Ints
+    rows: Ints
+    unsure: Ints
+    vague: Ints
+    step: Ints
+
+
+class SessionWindower(Windower):
+    """Sessions with a gap in ticks."""
+
+    memory = SessionMemory
+
+    def __init__(self, gap: int) -> None:
+        # no two times lie further apart; and a time plus the gap stays within 64 bits
+        self.gap = min(gap, RANGE)
+
+    # ------------------------------------------------------------------ the definition, group by group
+
+    def on_row(self, memory: SessionMemory, row: Row) -> Iterator[Occurrence]:
+        if memory.rows and row.ts <= memory.last + self.gap:
+            memory.last = row.ts
+            memory.rows += 1
+            memory.unsure |= int(row.unsure)
+            return
+        yield from self._close(memory)
+        yield self._open(memory, row)
+
+    def on_time(self, memory: SessionMemory, before: int, now: int) -> Iterator[Occurrence]:
+        if now > memory.last + self.gap:
+            yield from self._close(memory)
+
+    def on_late(self, memory: SessionMemory, row: Row, before: int) -> Iterator[Occurrence]:
+        if memory.rows and row.ts >= memory.start - self.gap:
+            yield from self._into_open(memory, row.ts)
+        elif not memory.rows and row.ts + self.gap >= before:
+            yield from self._at_the_edge(memory, row)
+        else:
+            self._among_closed(memory, row.ts)
+            yield Occurrence(REDO, row.ts - self.gap, row.ts + self.gap, -1, RECALC)
+
+    def so_far(self, memory: SessionMemory) -> Iterator[SoFar]:
+        if memory.rows and not memory.vague:
+            yield SoFar(memory.start, memory.last, _rownum(memory))
+
+    def _open(self, memory: SessionMemory, row: Row) -> Occurrence:
+        memory.start = memory.last = row.ts
+        memory.rows, memory.unsure, memory.vague, memory.again = 1, int(row.unsure), 0, 0
+        return Occurrence(OPEN, row.ts, row.ts, 1)
+
+    def _close(self, memory: SessionMemory) -> Iterator[Occurrence]:
+        if not memory.rows:
+            return
+        if memory.vague:
+            yield Occurrence(REDO, memory.start, memory.last, -1, RECALC)
+        else:
+            yield Occurrence(CLOSE, memory.start, memory.last, _rownum(memory))
+        memory.rows = 0
+        memory.older |= memory.closed
+        memory.closed = 1
+        memory.closed_start, memory.closed_end = memory.start, memory.last
+        memory.closed_vague = memory.vague
+
+    def _into_open(self, memory: SessionMemory, ts: int) -> Iterator[Occurrence]:
+        """T <= last + gap while a session is open, so the row cannot lie too far behind it."""
+        start, vague, again = memory.start, memory.vague, memory.again
+        if memory.closed and ts <= memory.closed_end + self.gap:
+            start, vague, again = memory.closed_start, memory.closed_vague, 1
+            memory.closed = 0
+        elif ts < start:
+            start, again = ts, 0
+            vague |= memory.older & ~memory.closed
+        if start < memory.start:
+            if not memory.vague:
+                cause = RECALC if memory.again else LIVE
+                yield Occurrence(INVALID, memory.start, memory.last, -1, cause)
+            if not vague:
+                yield Occurrence(OPEN, start, max(memory.last, ts), -1)
+        memory.start, memory.vague, memory.again = start, vague, again
+        memory.last = max(memory.last, ts)
+        memory.rows += 1
+        memory.unsure = 1
+
+    def _at_the_edge(self, memory: SessionMemory, row: Row) -> Iterator[Occurrence]:
+        """No session is open, but this row's is not over: it opens one, or the last one again."""
+        again = memory.closed and row.ts <= memory.closed_end + self.gap
+        opened = self._open(memory, row)
+        if not again:
+            yield opened
+            return
+        memory.start, memory.vague = memory.closed_start, memory.closed_vague
+        memory.unsure, memory.again, memory.closed = 1, 1, 0
+        if not memory.vague:
+            yield Occurrence(OPEN, memory.start, row.ts, -1)
+
+    def _among_closed(self, memory: SessionMemory, ts: int) -> None:
+        """The memory of the closed session next before the open one, after this row."""
+        if not memory.closed:
+            if not memory.older:
+                memory.closed, memory.closed_start, memory.closed_end, memory.closed_vague = 1, ts, ts, 0
+        elif ts > memory.closed_end + self.gap:
+            memory.closed_start = memory.closed_end = ts
+            memory.closed_vague, memory.older = 0, 1
+        elif ts < memory.closed_start - self.gap:
+            memory.older = 1
+        else:
+            if ts < memory.closed_start:
+                memory.closed_vague |= memory.older
+            memory.closed_start = min(memory.closed_start, ts)
+            memory.closed_end = max(memory.closed_end, ts)
+
+    # ------------------------------------------------------------------ the same over arrays
+
+    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
+        """Groups in which a late row changes a session go by the definition, the others over arrays."""
+        sessions, wild = self._sessions(memory, judged)
+        if not wild.any():
+            return self._close_all(memory, sessions, judged.moves)
+        by_hand = Windower.on_rows(self, memory, judged.part(wild))
+        rest = judged.part(~wild)
+        sessions, _ = self._sessions(memory, rest)
+        return Occurrences.join((by_hand, self._close_all(memory, sessions, rest.moves)))
+
+    def _sessions(self, memory: Columns, judged: Judged) -> tuple[_Sessions, Bools]:
+        """The sessions of the groups with rows or moves; and, by group, whether a late row changes one."""
+        timely = ~judged.late
+        every = timely.all()
+        rows = slice(None) if every else np.flatnonzero(timely)
+        group, ts, step, unsure = judged.group[rows], judged.ts[rows], judged.step[rows], judged.unsure[rows]
+        # a session that was open stands before its group's rows, as if it were one
+        touched = np.zeros(memory.count, dtype=bool)
+        touched[judged.group] = True
+        touched[judged.moves.group] = True
+        before = {name: array[touched] for name, array in memory.singles.items()}
+        was = before["rows"] > 0
+        known = np.flatnonzero(touched)[was]
+        place = np.searchsorted(group, known)
+        group = np.insert(group, place, known)
+        ts = np.insert(ts, place, before["last"][was])
+        heads = np.flatnonzero(_begins(group, ts, self.gap))
+        ends = np.append(heads, len(group))[1:] - 1
+        step = np.insert(step, place, -1)[heads]
+        unsure = np.insert(unsure, place, before["unsure"][was] > 0)
+        repeated = np.logical_or.reduceat(unsure, heads) if len(heads) else unsure
+        found = _Sessions(
+            group[heads], ts[heads], ts[ends], ends - heads + 1, repeated.astype(np.int64),
+            np.zeros(len(heads), dtype=np.int64), step,
+        )  # fmt: skip
+        old = step < 0
+        found.start[old], found.vague[old] = before["start"][was], before["vague"][was]
+        found.rows[old] += before["rows"][was] - 1
+        wild = np.zeros(memory.count, dtype=bool)
+        if not every and not len(heads):
+            wild[judged.group] = True
+        elif not every:
+            late = np.flatnonzero(judged.late)
+            above = late - np.arange(len(late)) + np.searchsorted(known, judged.group[late], side="right") - 1
+            session = np.searchsorted(heads, above, side="right") - 1
+            last = np.where((above >= 0) & (group[above] == judged.group[late]), ts[above], NEVER)
+            inside = self._inside(judged, late, found.start[session], last)
+            found.rows += np.bincount(session[inside], minlength=len(heads))
+            found.unsure[session[inside]] = 1
+            wild[judged.group[late[~inside]]] = True
+        return found, wild
+
+    def _inside(self, judged: Judged, late: Ints, start: Ints, last: Ints) -> Bools:
+        """Which late rows (their places) lie inside the session before them, which is open when they come.
+
+        ``last``: its last row then, NEVER if the group has had no session.
+        """
+        time, t = judged.ts[late], judged.before[late]
+        inside: Bools = (last != NEVER) & (start <= time) & (time <= last) & (t <= last + self.gap)
+        return inside
+
+    def _close_all(self, memory: Columns, found: _Sessions, moves: Moves) -> Occurrences:
+        """Openings and closings of these sessions, which the memory takes over."""
+        move, closing = _first_beyond(moves, found.group, found.last + self.gap)
+        fresh = found.step >= 0
+        begun = found.start[fresh]
+        opened = Occurrences.of(found.group[fresh], found.step[fresh], OPEN, begun, begun, 1)
+        closed = Occurrences.of(
+            found.group[closing], moves.step[move[closing]], CLOSE, found.start[closing], found.last[closing],
+            np.where(found.unsure > 0, -1, found.rows)[closing],
+        )  # fmt: skip
+        vague = found.vague[closing] > 0
+        closed.kind[vague], closed.cause[vague], closed.rownum[vague] = REDO, RECALC, -1
+        _remember(memory, found, closing)
+        return Occurrences.join((opened, closed))
+
+
+def _rownum(memory: SessionMemory) -> int:
+    return -1 if memory.unsure else memory.rows
+
+
+def _begins(group: Ints, ts: Ints, gap: int) -> Bools:
+    """Which rows begin a session; rows by (group, ts)."""
+    begins = np.ones(len(group), dtype=bool)
+    begins[1:] = (group[1:] != group[:-1]) | (ts[1:] - ts[:-1] > gap)
+    return begins
+
+
+def _first_beyond(moves: Moves, group: Ints, limit: Ints) -> tuple[Ints, Bools]:
+    """The first move of each group that takes T beyond the limit; and whether there is one.
+
+    A search by halves for all at once: within a group T only grows.
+    """
+    low = np.searchsorted(moves.group, group, side="left")
+    high = end = np.searchsorted(moves.group, group, side="right")
+    while (open_ := low < high).any():
+        middle = (low + high) // 2
+        beyond = open_ & (moves.now[np.minimum(middle, len(moves.now) - 1)] > limit)
+        high = np.where(beyond, middle, high)
+        low = np.where(open_ & ~beyond, middle + 1, low)
+    return low, low < end
+
+
+def _remember(memory: Columns, found: _Sessions, closing: Bools) -> None:
+    """Keep the last session of each group, and the last one that closed."""
+    if not len(found.group):
+        return
+    singles = memory.singles
+    last = np.append(found.group[1:] != found.group[:-1], True)
+    group = found.group[last]
+    for name in ("start", "last", "unsure", "vague"):
+        singles[name][group] = getattr(found, name)[last]
+    singles["rows"][group] = np.where(closing, 0, found.rows)[last]
+    singles["again"][group] &= found.step[last] < 0
+    # all sessions of a group close, but perhaps the last one
+    nearest = closing & np.append((found.group[1:] != found.group[:-1]) | ~closing[1:], True)
+    group = found.group[nearest]
+    several = np.bincount(found.group[closing], minlength=memory.count)[group] > 1
+    singles["older"][group] |= singles["closed"][group] | several
+    singles["closed"][group] = 1
+    singles["closed_start"][group] = found.start[nearest]
+    singles["closed_end"][group] = found.last[nearest]
+    singles["closed_vague"][group] = found.vague[nearest]

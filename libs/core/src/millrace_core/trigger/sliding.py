@@ -1,0 +1,248 @@
+"""SLIDING: instants at fixed distances of event time (seed 000; SEMANTICS, "Windows").
+
+An instant fires when T reaches it, and owns the rows after the instant before it up to its own time.
+A group begins with its first judged row: if that lies on an instant, the instant fires at once. From there on
+instants without rows fire too. Late rows count for nothing (the clock drops and counts them; one at T itself,
+in a group of several tables, may be another row and counts while its instant has not fired).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from millrace_core.model.schema import Precision
+from millrace_core.model.stream import Sliding
+from millrace_core.timeline import Schedule, ticks, zone
+from millrace_core.trigger.columns import OWNER, Columns, Ints, Table, take
+from millrace_core.trigger.watermark import NEVER, Bools, Judged
+from millrace_core.trigger.windower import ON_TIME, Occurrence, Occurrences, Row, Windower
+
+MOST_EMPTY = 100_000
+"""Instants without rows further back than this many periods from where one move of T ends are left out, and
+counted: one row with a wild time (years ahead) must not fire billions of them."""
+
+
+class Share(msgspec.Struct, array_like=True):
+    """The rows that an instant to come owns so far; ``unsure``: ``rows`` may count one row twice."""
+
+    instant: int
+    rows: int
+    unsure: int
+
+
+class SlidingMemory(msgspec.Struct, array_like=True):
+    """``past``: the last instant that T has reached (in the beginning the one before the first row's);
+    ``shares``: of instants behind it, in order."""
+
+    past: int = NEVER
+    shares: list[Share] = []
+
+
+@dataclass(slots=True)
+class _Fired:
+    """Instants that fire."""
+
+    group: Ints
+    step: Ints
+    instant: Ints
+
+
+class SlidingWindower(Windower):
+    """Instants of a :class:`Schedule` in ticks of event time."""
+
+    memory = SlidingMemory
+
+    def __init__(self, schedule: Schedule, empty: bool = True, most_empty: int = MOST_EMPTY) -> None:
+        """``empty``: instants without rows fire too (IGNORE_NODATA_TRIGGER switches that off)."""
+        self.schedule = schedule
+        self.empty = empty
+        self.most_empty = most_empty
+
+    @staticmethod
+    def of(trigger: Sliding, precision: Precision, empty: bool) -> SlidingWindower:
+        """Slides of a day or more are counted from the local 1970-01-01, so that the same rows fire the same
+        instants whenever the stream was made.
+
+        :raises MillraceError: for a length that is no whole number of ticks, or an unknown time zone.
+        """
+        offset = ticks(trigger.offset, precision) if trigger.offset else 0
+        every = ticks(trigger.sliding, precision)
+        return SlidingWindower(Schedule(every, offset, precision, zone(trigger.timezone)), empty)
+
+    # ------------------------------------------------------------------ the definition, group by group
+
+    def on_row(self, memory: SlidingMemory, row: Row) -> Iterator[Occurrence]:
+        instant = self.schedule.after(row.ts - 1)
+        if memory.past == NEVER:
+            memory.past = self.schedule.at_or_before(instant - 1)
+        self._count(memory, instant, row.unsure)
+        yield from ()
+
+    def on_late(self, memory: SlidingMemory, row: Row, before: int) -> Iterator[Occurrence]:
+        instant = self.schedule.after(row.ts - 1)
+        if instant > memory.past:
+            self._count(memory, instant, row.unsure)
+        yield from ()
+
+    def on_time(self, memory: SlidingMemory, before: int, now: int) -> Iterator[Occurrence]:
+        reached = self.schedule.at_or_before(now)
+        due = [share for share in memory.shares if share.instant <= reached]
+        memory.shares = memory.shares[len(due) :]
+        rows = {share.instant: -1 if share.unsure else share.rows for share in due}
+        if self.empty:
+            for instant in self.schedule.between(self._floor(memory.past, reached), reached).tolist():
+                rows.setdefault(instant, 0)
+        memory.past = max(memory.past, reached)
+        for instant in sorted(rows):
+            previous, following = self.schedule.at_or_before(instant - 1), self.schedule.after(instant)
+            yield Occurrence(ON_TIME, previous, instant, rows[instant], next=following)
+
+    def skipped(self, memory: SlidingMemory, before: int, now: int) -> int:
+        reached = self.schedule.at_or_before(now)
+        floor = self._floor(memory.past, reached)
+        if not self.empty or floor <= memory.past:
+            return 0
+        return self.schedule.count(memory.past, floor) - sum(s.instant <= floor for s in memory.shares)
+
+    def _floor(self, past: int, reached: int) -> int:
+        """Instants without rows up to this one do not fire when T goes from ``past`` to ``reached``."""
+        return max(past, reached - self.most_empty * self.schedule.every)
+
+    def _count(self, memory: SlidingMemory, instant: int, unsure: bool) -> None:
+        place = bisect_left(memory.shares, instant, key=lambda share: share.instant)
+        if place < len(memory.shares) and memory.shares[place].instant == instant:
+            memory.shares[place].rows += 1
+            memory.shares[place].unsure |= unsure
+            return
+        memory.shares = [*memory.shares[:place], Share(instant, 1, int(unsure)), *memory.shares[place:]]
+
+    # ------------------------------------------------------------------ the same over arrays
+
+    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
+        touched = np.zeros(memory.count, dtype=bool)
+        touched[judged.group] = True
+        touched[judged.moves.group] = True
+        instant = self.schedule.after(judged.ts - 1)
+        self._begin(memory, judged, instant)
+        counts = ~judged.late
+        if judged.late.any():
+            # T had reached all instants up to its own time
+            counts |= instant > self.schedule.at_or_before(judged.before)
+        shares = take(memory.lists["shares"], touched[memory.lists["shares"][OWNER]])
+        shares = _merged(shares, judged, instant, counts)
+        fired, skipped = self._fired(memory, judged, shares)
+        memory.replace("shares", np.flatnonzero(touched), self._left(memory, shares))
+        return self._occurrences(fired, shares, skipped)
+
+    def _begin(self, memory: Columns, judged: Judged, instant: Ints) -> None:
+        """Groups that had judged nothing begin before their first row's instant."""
+        past = memory.singles["past"]
+        group, first = np.unique(judged.group, return_index=True)
+        fresh = past[group] == NEVER
+        past[group[fresh]] = self.schedule.at_or_before(instant[first[fresh]] - 1)
+
+    def _fired(self, memory: Columns, judged: Judged, shares: Table) -> tuple[_Fired, int]:
+        """What the moves of T fire, and how many instants are left out; the memory's ``past`` moves on."""
+        moves = judged.moves
+        past = memory.singles["past"]
+        reached = self.schedule.at_or_before(moves.now)
+        since = past[moves.group]
+        follows = np.flatnonzero(moves.group[1:] == moves.group[:-1]) + 1
+        since[follows] = reached[follows - 1]
+        some = reached > since
+        group, step, since, reached = moves.group[some], moves.step[some], since[some], reached[some]
+        np.maximum.at(past, group, reached)
+        if not self.empty:
+            return self._full(group, step, since, reached, shares), 0
+        one = self.schedule.after(since) == reached
+        parts = [_Fired(group[one], step[one], reached[one])]
+        skipped = 0
+        spans, place = np.unique(np.stack((since[~one], reached[~one])), axis=1, return_inverse=True)
+        for number, (low, high) in enumerate(spans.T.tolist()):
+            mine = np.flatnonzero(~one)[place.ravel() == number]
+            floor = self._floor(low, high)
+            found = self.schedule.between(floor, high)
+            parts.append(_Fired(
+                np.repeat(group[mine], len(found)), np.repeat(step[mine], len(found)),
+                np.tile(found, len(mine)),
+            ))  # fmt: skip
+            if floor > low:
+                old = self._full(group[mine], step[mine], since[mine], np.full(len(mine), floor), shares)
+                parts.append(old)
+                skipped += self.schedule.count(low, floor) * len(mine) - len(old.group)
+        return _joined(parts), skipped
+
+    def _full(self, group: Ints, step: Ints, since: Ints, reached: Ints, shares: Table) -> _Fired:
+        """Instants with rows in ``(since, reached]`` of each move."""
+        owner, instant = shares[OWNER], shares["instant"]
+        move = _first_not_less(owner, instant, group, reached)
+        known = np.flatnonzero(move < len(group))
+        at = move[known]
+        inside = (group[at] == owner[known]) & (since[at] < instant[known])
+        known, at = known[inside], at[inside]
+        return _Fired(owner[known], step[at], instant[known])
+
+    def _left(self, memory: Columns, shares: Table) -> Table:
+        return take(shares, shares["instant"] > memory.singles["past"][shares[OWNER]])
+
+    def _occurrences(self, fired: _Fired, shares: Table, skipped: int) -> Occurrences:
+        instant = fired.instant
+        previous, following = self.schedule.at_or_before(instant - 1), self.schedule.after(instant)
+        rownum = _rows_of(fired, shares)
+        found = Occurrences.of(fired.group, fired.step, ON_TIME, previous, instant, rownum)
+        found.next = following
+        found.skipped = skipped
+        return found
+
+
+def _merged(shares: Table, judged: Judged, instant: Ints, counts: Bools) -> Table:
+    """The shares with the rows that count added, by (group, instant)."""
+    owner = np.concatenate((shares[OWNER], judged.group[counts]))
+    instants = np.concatenate((shares["instant"], instant[counts]))
+    rows = np.concatenate((shares["rows"], np.ones(int(counts.sum()), dtype=np.int64)))
+    unsure = np.concatenate((shares["unsure"], judged.unsure[counts].astype(np.int64)))
+    order = np.lexsort((instants, owner))
+    owner, instants = owner[order], instants[order]
+    if not len(owner):
+        return {OWNER: owner, "instant": instants, "rows": rows, "unsure": unsure}
+    heads = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (instants[1:] != instants[:-1])))
+    return {
+        OWNER: owner[heads],
+        "instant": instants[heads],
+        "rows": np.add.reduceat(rows[order], heads),
+        "unsure": np.maximum.reduceat(unsure[order], heads),
+    }
+
+
+def _first_not_less(group: Ints, value: Ints, groups: Ints, values: Ints) -> Ints:
+    """For each (group, value): the first place in the ascending (groups, values) that is not less."""
+    both = np.concatenate((group, groups)), np.concatenate((value, values))
+    is_target = np.repeat((0, 1), (len(group), len(groups)))
+    order = np.lexsort((is_target, both[1], both[0]))
+    targets_before = np.cumsum(is_target[order])
+    queries = is_target[order] == 0
+    found = np.empty(len(group), dtype=np.int64)
+    found[order[queries]] = targets_before[queries]
+    return found
+
+
+def _rows_of(fired: _Fired, shares: Table) -> Ints:
+    """How many rows each instant owns; -1 where that is unsure."""
+    place = _first_not_less(fired.group, fired.instant, shares[OWNER], shares["instant"])
+    if not len(shares[OWNER]):
+        return np.zeros(len(fired.group), dtype=np.int64)
+    at = np.minimum(place, len(shares[OWNER]) - 1)
+    owned = (shares[OWNER][at] == fired.group) & (shares["instant"][at] == fired.instant)
+    return np.where(owned, np.where(shares["unsure"][at] > 0, -1, shares["rows"][at]), 0)
+
+
+def _joined(parts: list[_Fired]) -> _Fired:
+    group, step, instant = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("group", "step", "instant")
+    )
+    return _Fired(group, step, instant)

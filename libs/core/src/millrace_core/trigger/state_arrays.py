@@ -1,0 +1,220 @@
+"""STATE_WINDOW over arrays: as :meth:`state.StateWindower.on_row`, for all groups of a batch at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, objects
+from millrace_core.trigger.kept import Detail, keep, occurrences, starts_of, sums
+from millrace_core.trigger.watermark import Bools, Judged
+from millrace_core.trigger.windower import CLOSE, OPEN, Occurrences
+
+FIELDS = ("start", "last", "rows", "after", "told")
+
+
+@dataclass(frozen=True, slots=True)
+class StateRule:
+    """``true_for`` in ticks. ``shared``: rows of equal times may be different rows. ``told``: somebody is
+    told of the windows, with their states. ``openings``: somebody wants to know when one opens."""
+
+    extend: int = 0
+    true_for: int = 0
+    shared: bool = False
+    told: bool = False
+    openings: bool = True
+
+    def opening(self, before: Any, state: Any) -> Detail:
+        """Fields of WINDOW_OPEN (seed 000)."""
+        return {"prevState": before, "curState": state} if self.told else None
+
+    def closing(self, state: Any, after: Any) -> Detail:
+        """Fields of WINDOW_CLOSE (seed 000)."""
+        return {"curState": state, "nextState": after} if self.told else None
+
+
+@dataclass(slots=True)
+class _Runs:
+    """Runs of rows of one state, in order: the windows open before the batch (``open_row`` -1), and new ones.
+
+    ``[begin, end)``: the run's rows in the batch, those without a state behind it included; ``final``: the
+    last one with a state, -1 for none; ``next``: whether the next run is of the same group: this one closes.
+    ``rows`` and ``after`` as in StateMemory, ``earlier``: rows of the window before the batch.
+    """
+
+    group: Ints
+    open_row: Ints
+    begin: Ints
+    end: Ints
+    final: Ints
+    next: Bools
+    state: Array
+    start: Ints
+    last: Ints
+    earlier: Ints
+    rows: Ints
+    after: Ints
+    told: Bools
+
+    @property
+    def previous(self) -> Ints:
+        """The places of the runs before those that come next to one."""
+        return np.flatnonzero(self.next)
+
+
+def in_order(rule: StateRule, most_kept: int, memory: Columns, judged: Judged) -> Occurrences:
+    """Some rows in order, none of which may be another version of an earlier one; the memories move on."""
+    heads = starts_of(judged.group)
+    valued = np.flatnonzero(judged.columns["state"] != None)  # noqa: E711 - element by element
+    runs = _runs(rule, memory, judged, heads, valued)
+    opened = _open(rule, judged, runs, valued)
+    found = [_told_open(rule, memory, judged, runs, opened), _told_close(rule, judged, runs)]
+    _remember(most_kept, memory, judged, runs, valued, heads)
+    return Occurrences.join(found)
+
+
+def _places(memory: Columns, judged: Judged, heads: Ints, valued: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """The runs' ``group``, ``open_row``, ``begin``, ``end``."""
+    group, states = judged.group, judged.columns["state"][valued]
+    first = starts_of(group[valued])
+    before = np.empty(len(valued), dtype=object)
+    before[1:] = states[:-1]
+    before[first] = memory.singles["state"][group[valued[first]]]
+    fresh = valued[np.asarray(states != before, dtype=bool)]
+    touched = group[heads]
+    going = np.flatnonzero(memory.singles["state"][touched] != None)  # noqa: E711
+    # a run that goes on is as if it began right before the group's first row
+    place = np.concatenate((2 * heads[going] - 1, 2 * fresh))
+    order = np.argsort(place, kind="stable")
+    open_row = np.concatenate((np.full(len(going), -1), fresh))[order]
+    mine = np.concatenate((touched[going], group[fresh]))[order]
+    begin = np.concatenate((heads[going], fresh))[order]
+    end = np.append(heads[1:], len(group))[np.searchsorted(heads, begin, side="right") - 1]
+    end[:-1] = np.minimum(end[:-1], begin[1:])
+    return mine, open_row, begin, end
+
+
+def _runs(rule: StateRule, memory: Columns, judged: Judged, heads: Ints, valued: Ints) -> _Runs:
+    group, open_row, begin, end = _places(memory, judged, heads, valued)
+    at = np.searchsorted(valued, end) - 1
+    final = np.append(valued, -1)[at]
+    final = np.where(final >= begin, final, -1)
+    next_ = np.append(group[1:] == group[:-1], False)[: len(group)]
+    was = {name: memory.singles[name][group] for name in (*FIELDS, "state")}
+    new, some = open_row >= 0, final >= 0
+    last = np.where(some, judged.ts[final], was["last"])
+    start = np.where(new, judged.ts[begin], was["start"])
+    earlier = np.where(new, 0, sums(was["rows"], was["after"]))
+    behind = end - np.where(some, final + 1, begin)
+    after = np.where(some, behind, sums(was["after"], behind))
+    if rule.extend == 2:
+        before = np.flatnonzero(next_)
+        start[before + 1] = np.minimum(last[before] + 1, start[before + 1])
+        earlier[before + 1] = after[before]
+    return _Runs(
+        group, open_row, begin, end, final, next_,
+        np.where(new, judged.columns["state"][begin], was["state"]), start, last, earlier,
+        np.where(some, sums(earlier, final - begin + 1), was["rows"]), after, ~new & (was["told"] > 0),
+    )  # fmt: skip
+
+
+def _open(rule: StateRule, judged: Judged, runs: _Runs, valued: Ints) -> Ints:
+    """The row that takes each run to ``true_for``, -1 if none does (or it was told of before)."""
+    if not rule.true_for:
+        return runs.open_row
+    opened = np.full(len(runs.group), -1)
+    rows = np.arange(len(judged.group)) if rule.extend == 1 else valued
+    run = np.searchsorted(runs.begin, rows, side="right") - 1
+    rows, run = rows[run >= 0], run[run >= 0]
+    long = (rows < runs.end[run]) & ~runs.told[run]
+    long &= judged.ts[rows] - runs.start[run] >= rule.true_for
+    rows, run = rows[long], run[long]
+    first = starts_of(run)
+    opened[run[first]] = rows[first]
+    return opened
+
+
+def _bounds(rule: StateRule, judged: Judged, runs: _Runs) -> tuple[Ints, Ints, Ints, Ints]:
+    """Of the runs that close and are long enough: their places, closing rows, ends, numbers of rows."""
+    place = runs.previous
+    row = runs.begin[place + 1]
+    end, rows = runs.last[place], runs.rows[place]
+    if rule.extend == 1:
+        end = np.maximum(end, judged.ts[row] - 1)
+        rows = sums(rows, runs.after[place])
+    long = end - runs.start[place] >= rule.true_for
+    return place[long], row[long], end[long], rows[long]
+
+
+def _told_close(rule: StateRule, judged: Judged, runs: _Runs) -> Occurrences:
+    place, row, end, rows = _bounds(rule, judged, runs)
+    detail = None
+    if rule.told:
+        states, after = runs.state[place].tolist(), runs.state[place + 1].tolist()
+        detail = objects([rule.closing(one, two) for one, two in zip(states, after, strict=True)])
+    where = runs.group[place], judged.step[row]
+    return occurrences(CLOSE, where, runs.start[place], end, rows, detail)
+
+
+def _told_open(rule: StateRule, memory: Columns, judged: Judged, runs: _Runs, opened: Ints) -> Occurrences:
+    """Openings: with the row that reaches the duration, or with the closing that does."""
+    place = np.flatnonzero(opened >= 0)
+    row = opened[place]
+    end = judged.ts[row]
+    rows = sums(runs.earlier[place], row - runs.begin[place] + 1)
+    told = runs.told.copy()
+    told[place] = True
+    if rule.true_for and rule.extend == 1:
+        closing, by, until, count = _bounds(rule, judged, runs)
+        late = ~told[closing]
+        place, row = np.concatenate((place, closing[late])), np.concatenate((row, by[late]))
+        end, rows = np.concatenate((end, until[late])), np.concatenate((rows, count[late]))
+    runs.told = told
+    detail = None
+    if rule.told:
+        before = np.empty(len(runs.group), dtype=object)
+        before[:] = memory.singles["closed"][runs.group]
+        before[runs.previous + 1] = runs.state[runs.previous]
+        states = zip(before[place].tolist(), runs.state[place].tolist(), strict=True)
+        detail = objects([rule.opening(one, two) for one, two in states])
+    return occurrences(OPEN, (runs.group[place], judged.step[row]), runs.start[place], end, rows, detail)
+
+
+def _remember(
+    most_kept: int, memory: Columns, judged: Judged, runs: _Runs, valued: Ints, heads: Ints
+) -> None:
+    touched = judged.group[heads]
+    singles = memory.singles
+    count = np.diff(np.append(heads, len(judged.group)))
+    stateless = singles["state"][touched] == None  # noqa: E711
+    stateless[np.isin(touched, runs.group)] = False
+    idle = touched[stateless]
+    singles["after"][idle] = sums(singles["after"][idle], count[stateless])
+    last = np.flatnonzero(~runs.next)
+    group = runs.group[last]
+    anew = runs.open_row[last] >= 0
+    closed = last[(last > 0) & runs.next[last - 1]]
+    owner = runs.group[closed]
+    singles["closed"][owner], singles["floor"][owner] = runs.state[closed - 1], runs.last[closed - 1]
+    singles["closed_start"][owner] = runs.start[closed - 1]
+    singles["state"][group] = runs.state[last]
+    for name in FIELDS:
+        singles[name][group] = getattr(runs, name)[last]
+    if len(group):
+        rows = _newest(valued, runs, last, most_kept)
+        fresh = {OWNER: judged.group[rows], "ts": judged.ts[rows]}
+        cut, floor = keep(memory, group, fresh, anew, most_kept)
+        singles["floor"][cut] = floor
+
+
+def _newest(valued: Ints, runs: _Runs, last: Ints, most: int) -> Ints:
+    """The rows of the open windows: one more than are kept, so that the newest forgotten one is known."""
+    low = np.searchsorted(valued, runs.begin[last])
+    high = np.searchsorted(valued, runs.end[last])
+    low = np.maximum(low, high - most - 1)
+    sizes = high - low
+    index = np.arange(int(sizes.sum())) + np.repeat(low - (np.cumsum(sizes) - sizes), sizes)
+    found: Ints = valued[index]
+    return found

@@ -1,0 +1,145 @@
+"""SLIDING: arrays and row by row are the same; instants, shares, wild times; ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millrace_core.errors import MillraceError
+from millrace_core.model.stream import Duration, Sliding
+from millrace_core.timeline import Schedule, parse_timestamp, zone
+from millrace_core.trigger.columns import Columns
+from millrace_core.trigger.sliding import SlidingMemory, SlidingWindower
+from millrace_core.trigger.watermark import Arrivals, Clock, ClockMemory
+from millrace_core.trigger.windower import Occurrences, Windower
+from millrace_core.wire.events import trigger_id
+
+GROUPS = 3
+HOUR = 3_600_000
+arrivals = st.lists(st.tuples(st.integers(0, GROUPS - 1), st.integers(-20, 60)), max_size=25)
+clocks = st.builds(
+    Clock,
+    watermark=st.sampled_from([0, 0, 3, 10, 25]),
+    expired=st.none() | st.integers(25, 40),
+    ignore_disorder=st.booleans(),
+    shared=st.booleans(),
+)
+fine = st.builds(
+    Schedule, every=st.sampled_from([5, 10, 13]), offset=st.integers(0, 7), precision=st.just("ms")
+)
+# one arrival's unit is an hour: days begin anew, and the clocks change
+coarse = st.builds(
+    Schedule,
+    every=st.sampled_from([5, 7, 24, 30]).map(lambda hours: hours * HOUR),
+    offset=st.just(HOUR),
+    precision=st.just("ms"),
+    where=st.sampled_from(["UTC", "Europe/Berlin"]).map(zone),
+)
+MARCH = parse_timestamp("2026-03-29", "ms")
+
+
+def as_arrivals(batch: list[tuple[int, int]], unit: int, origin: int) -> Arrivals:
+    ordered = sorted(batch, key=lambda row: row[0])
+    return Arrivals(
+        np.array([group for group, _ in ordered], dtype=np.int64),
+        np.array([origin + ts * unit for _, ts in ordered], dtype=np.int64),
+    )
+
+
+def ordered(found: Occurrences) -> list[tuple[int, ...]]:
+    arrays = (found.group, found.step, found.end, found.start, found.next, found.kind, found.rownum)
+    return sorted(zip(*(array.tolist() for array in arrays), strict=True))
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    clocks,
+    st.tuples(fine, st.just(1), st.just(0)) | st.tuples(coarse, st.just(HOUR), st.just(MARCH)),
+    st.booleans(),
+    st.integers(1, 6),
+    st.lists(arrivals, max_size=4),
+)
+def test_arrays_and_rows_are_the_same(
+    clock: Clock,
+    scale: tuple[Schedule, int, int],
+    empty: bool,
+    most: int,
+    batches: list[list[tuple[int, int]]],
+) -> None:
+    schedule, unit, origin = scale
+    windower = SlidingWindower(schedule, empty, most)
+    clocked, fast, slow = Columns(ClockMemory), Columns(SlidingMemory), Columns(SlidingMemory)
+    for columns in (clocked, fast, slow):
+        columns.grow(GROUPS)
+    for batch in batches:
+        judged = clock.judge(clocked, as_arrivals(batch, unit, origin))
+        one, other = windower.on_rows(fast, judged), Windower.on_rows(windower, slow, judged)
+        assert ordered(one) == ordered(other)
+        assert one.skipped == other.skipped
+        assert [fast.get(g) for g in range(GROUPS)] == [slow.get(g) for g in range(GROUPS)]
+
+
+@settings(deadline=None, max_examples=10)
+@given(fine, st.lists(st.integers(-30, 90), min_size=1, max_size=20))
+def test_every_row_is_in_one_share(schedule: Schedule, times: list[int]) -> None:
+    """Rows in order, one group: the instants from the first row's to T, each with the rows behind the one
+    before it."""
+    times = sorted(set(times))
+    clocked, memory = Columns(ClockMemory), Columns(SlidingMemory)
+    for columns in (clocked, memory):
+        columns.grow(1)
+    windower = SlidingWindower(schedule)
+    found: list[tuple[int, int, int]] = []
+    for ts in times:
+        judged = Clock().judge(clocked, as_arrivals([(0, ts)], 1, 0))
+        some = windower.on_rows(memory, judged)
+        found += sorted(zip(some.end.tolist(), some.start.tolist(), some.rownum.tolist(), strict=True))
+    instants = [t for t in range(times[0], times[-1] + 1) if schedule.at_or_before(t) == t]
+    assert [end for end, _, _ in found] == instants
+    for end, start, rows in found:
+        assert rows == sum(start < ts <= end for ts in times)
+        assert schedule.after(start) == end
+
+
+def test_a_wild_time_fires_the_last_instants_only(kit: Any) -> None:
+    spec = kit.stream(trigger={"Sliding": {"sliding": {"value": 10, "unit": "s"}}})
+    cluster = kit.Cluster()
+    cluster.define(spec)
+    cluster.write("c1", [5_000])
+    cluster.write("c1", [1 << 61])
+    cluster.run()
+    fired = [event for batch in cluster.triggers for event in batch.events]
+    assert len(fired) == 100_001
+    assert fired[0].end == 10_000, "an instant with rows fires wherever it is"
+    assert fired[0].rownum == 1
+    # both counted and fired: all instants behind the first row
+    assert cluster.totals()["empty_windows"] + len(fired) == (1 << 61) // 10_000
+
+
+def test_the_id_is_that_of_the_instant(kit: Any) -> None:
+    cluster = kit.Cluster()
+    cluster.define(kit.stream(trigger={"Sliding": {"sliding": 10}}))
+    cluster.write("c1", [3, 20])
+    cluster.run()
+    fired = [event for batch in cluster.triggers for event in batch.events]
+    assert [(event.kind, event.start, event.end, event.next) for event in fired] == [
+        ("ON_TIME", 0, 10, 20),
+        ("ON_TIME", 10, 20, 30),
+    ]
+    assert [event.id for event in fired] == [trigger_id(1, fired[0].group.id, at) for at in (10, 20)]
+    assert fired[0].localtime == 2_000_000, "the second message caused it"
+
+
+def test_periods_of_days_begin_in_1970_at_the_server_s_midnight() -> None:
+    windower = SlidingWindower.of(Sliding(Duration(2, "d"), Duration(1, "h"), "Asia/Shanghai"), "us", True)
+    at = windower.schedule.after(parse_timestamp("1970-01-01 05:00", "us", "Asia/Shanghai"))
+    assert at == parse_timestamp("1970-01-03 01:00", "us", "Asia/Shanghai")
+
+
+def test_a_length_that_is_no_whole_number_of_ticks_is_refused() -> None:
+    with pytest.raises(MillraceError, match="1500u is no whole number of ms"):
+        SlidingWindower.of(Sliding(Duration(1500, "u")), "ms", True)
