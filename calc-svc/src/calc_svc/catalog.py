@@ -8,6 +8,7 @@ from millrace_core.catalog import Catalog, StreamEntry, encode, key_of
 from millrace_core.model.schema import Child, Table
 from millrace_core.wire import status
 from millrace_core.wire.status import AnyStatus
+from millrace_core.wire.topics import wal_topic
 
 
 class CatalogView:
@@ -65,6 +66,10 @@ class CatalogView:
     def tables(self) -> dict[tuple[str, str], Table]:
         with self.lock:
             return dict(self.catalog.tables)
+
+    def wal_topics(self) -> frozenset[str]:
+        """The topics of the tables that there are."""
+        return frozenset(wal_topic(db, name) for db, name in self.tables())
 
     def children(self, table: Table) -> list[Child]:
         with self.lock:

@@ -27,7 +27,6 @@ from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 
 SEEN_SECONDS = 30.0  # the longest wait for the store to reach what the trigger has seen
-UNKNOWN_SECONDS = 5.0  # the longest wait for the catalog to tell of a stream
 TRIES = 5
 EVENTS_PER_JOB = 5_000
 
@@ -95,12 +94,6 @@ class StreamJobs:
 
     def _spec(self, uid: int) -> StreamSpec | None:
         entry = self.catalog.stream(uid)
-        if entry is None:
-            # the event may be ahead of the catalog's record
-            waited = 0.0
-            while entry is None and waited < UNKNOWN_SECONDS and not self._stop.wait(0.05):
-                waited += 0.05
-                entry = self.catalog.stream(uid)
         return entry.spec if entry else None
 
     def _persist(

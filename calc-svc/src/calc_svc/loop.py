@@ -23,6 +23,7 @@ GROUP = "calc-svc"
 POLL = 0.5
 TAKE = 5_000  # messages of one round
 SIDE_BY_SIDE = 2
+CATALOG_SECONDS = 10.0
 
 
 @dataclass(slots=True)
@@ -102,6 +103,9 @@ class TriggerLoop:
 
     def _round(self, found: Round, reader: GroupReader) -> None:
         metrics.TRIGGERS_WAITING.set(found.events)
+        if any(self._jobs.catalog.stream(uid) is None for uid in found.streams):
+            # dropped, or its record is on the way: it was written before the stream could trigger
+            self._patiently(self._catch_up)
         urgent = [uid for uid in found.streams if self._jobs.low_latency(uid)]
         for uids in (urgent, [uid for uid in found.streams if uid not in set(urgent)]):
             products = list(self._workers.map(lambda uid: self._jobs.run(uid, found.streams[uid]), uids))
@@ -110,6 +114,11 @@ class TriggerLoop:
         metrics.TRIGGERS_CALCULATED.inc(found.events)
         metrics.TRIGGERS_WAITING.set(0)
         self._patiently(lambda: reader.commit(found.offsets))
+
+    def _catch_up(self) -> None:
+        """Wait until the catalog is read as far as it is written now."""
+        end = self._log.end_offsets(topics.CATALOG.name).get(0, 0)
+        self._jobs.store.wait(end, {}, CATALOG_SECONDS)
 
     def _write(self, products: Sequence[Product]) -> bool:
         """Results first, then the notifications of them; False when stopped before it was done."""
@@ -122,8 +131,22 @@ class TriggerLoop:
             for product in products
             if product.status is not None
         ]
-        parts = [part for part in (rows, told) if part]
-        return all(self._patiently(partial(self._log.append, part)) for part in parts)
+        written = not rows or self._patiently(partial(self._append_results, rows))
+        return written and (not told or self._patiently(partial(self._log.append, told)))
+
+    def _append_results(self, rows: list[Message]) -> None:
+        """Rows of tables that were dropped meanwhile would hold up all others for ever: they are left out."""
+        try:
+            self._log.append(rows)
+        except MillraceError:
+            topics_now = self._jobs.catalog.wal_topics()
+            gone = [message for message in rows if message.topic not in topics_now]
+            if not gone:
+                raise
+            metrics.EVENTS_DROPPED.labels("no such table").inc(len(gone))
+            kept = [message for message in rows if message.topic in topics_now]
+            if kept:
+                self._log.append(kept)
 
     def _patiently(self, action: Callable[[], object]) -> bool:
         """Do it, however long the broker is away. A result that the log refuses for good is dropped."""

@@ -1,0 +1,32 @@
+"""Writing what a round gave: one table that is gone holds nobody up."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from calc_svc.catalog import CatalogView
+from calc_svc.job import Product
+from calc_svc.loop import TriggerLoop
+from millrace_core.catalog import encode, key_of
+from millrace_core.model.schema import Column, Database, Table
+from millrace_core.model.types import TIMESTAMP
+from millrace_core.wire.topics import NOTIFICATIONS, STATUS, wal_topic
+from millrace_wal import MemoryLog, Message, replay
+
+KEPT = Table("d", "kept", "normal", 1, "ms", (Column("ts", TIMESTAMP),))
+GONE = wal_topic("d", "gone")
+
+
+def test_rows_of_a_dropped_table_are_left_out() -> None:
+    log, catalog = MemoryLog(), CatalogView()
+    for offset, entry in enumerate((Database("d"), KEPT)):
+        catalog.apply(offset, key_of(entry), encode(entry))
+    there = wal_topic("d", "kept")
+    log.ensure_topics([(there, 1), NOTIFICATIONS, STATUS])
+    loop = TriggerLoop(log, cast(Any, SimpleNamespace(catalog=catalog, stop=lambda: None)))
+    row = b'{"ts":1}'
+    product = Product(1, [Message(GONE, b"gone", row), Message(there, b"kept", row)])
+    assert loop._write([product])
+    assert [record.value for record in replay(log, there)] == [row]
+    loop.stop()
