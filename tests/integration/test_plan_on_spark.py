@@ -39,6 +39,8 @@ def load(name: str) -> ModuleType:
 
 
 worlds, golden, queries = load("conftest"), load("test_golden"), load("test_queries")
+series, interp = load("test_series_queries"), load("test_interp")
+functions = load("test_functions_scalar")
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +102,16 @@ def test_query_on_spark(sql: str, rows: list[tuple[Any, ...]], spark: Any) -> No
     assert run(spark, plan.one_sql({}), world.whole(plan)) == rows
 
 
+SERIES = [(module, sql, rows) for module in (series, interp) for sql, rows in module.QUERIES]
+
+
+@pytest.mark.parametrize(("module", "sql", "rows"), SERIES, ids=[sql for _, sql, _ in SERIES])
+def test_series_on_spark(module: ModuleType, sql: str, rows: list[tuple[Any, ...]], spark: Any) -> None:
+    world = module.filled(worlds.World())
+    plan = plan_query(sql, "d", world.catalog, "UTC", worlds.T0 * 1_000_000)
+    assert module.in_seconds(run(spark, plan.one_sql({}), world.whole(plan))) == rows
+
+
 SPARK_ONLY = [
     (
         "SELECT length('äb'), char_length('äb'), position('b', 'ab'), ascii('a'), repeat('ab', 2)",
@@ -132,6 +144,19 @@ SPARK_ONLY = [
 def test_functions_on_spark(sql: str, rows: list[tuple[Any, ...]], spark: Any) -> None:
     plan = plan_query(sql, "d", worlds.make_catalog(), "UTC", 0)
     assert run(spark, plan.one_sql({}), {}) == rows
+
+
+def test_values_of_functions_on_spark(spark: Any) -> None:
+    sql = "SELECT " + ", ".join(f"{text} AS c{i}" for i, (text, _) in enumerate(functions.VALUES))
+    plan = plan_query(sql, "d", worlds.make_catalog(), "UTC", 0)
+    (found,) = run(spark, plan.one_sql({}), {})
+    assert dict(zip((text for text, _ in functions.VALUES), found, strict=True)) == dict(functions.VALUES)
+
+
+def test_checksums_on_spark(spark: Any) -> None:
+    sql = "SELECT crc32('This is a string'), crc32(123), rand() < 1"
+    plan = plan_query(sql, "d", worlds.make_catalog(), "UTC", 0)
+    assert run(spark, plan.one_sql({}), {}) == [(141976383, 2286445522, True)]
 
 
 def test_names_that_differ_in_case_only(spark: Any) -> None:

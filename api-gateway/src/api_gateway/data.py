@@ -12,6 +12,7 @@ from api_gateway.session import Session
 from api_gateway.tables import Birth, bear, conceive, database_of, find_table, missing_table
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.lexer import quote_name
+from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import Delete, Insert, InsertTable
 from millrace_core.dialect.times import delete_range
 from millrace_core.dialect.values import insert_rows
@@ -89,6 +90,7 @@ def _target(catalog: Catalog, session: Session, part: InsertTable, batch: Batch)
     if found is None:
         raise missing_table(db.name, part.name)
     table, child = found
+    _check_stored(table, part.name)
     if part.using is not None:
         _check_using(catalog, session, part, table)
     if child is None and table.kind == "super":
@@ -97,6 +99,15 @@ def _target(catalog: Catalog, session: Session, part: InsertTable, batch: Batch)
             part.name.position,
         )  # fmt: skip
     return table, part.name.name.encode()
+
+
+def _check_stored(table: Table, name: QualifiedName) -> None:
+    if table.virtual:
+        raise CatalogError(
+            ErrorCode.NOT_ALLOWED,
+            f"{name} is a virtual table: write to the tables of its columns",
+            name.position,
+        )
 
 
 def _check_using(catalog: Catalog, session: Session, part: InsertTable, table: Table) -> None:
@@ -114,6 +125,7 @@ def _check_using(catalog: Catalog, session: Session, part: InsertTable, table: T
 def delete(context: Context, session: Session, statement: Delete) -> Answer:
     """Rows of a range of time, of one table or of all children; the answer is how many there were."""
     table, child = find_table(context.catalog, session, statement.name)
+    _check_stored(table, statement.name)
     first, last = delete_range(statement, table, session.values(table.precision))
     if first > last:
         return affected(0)

@@ -6,11 +6,12 @@ from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, milliseconds
 from api_gateway.removal import remove_tables
 from api_gateway.session import Session, in_database
-from millrace_core.catalog import Catalog, StreamEntry, record_key
+from millrace_core.catalog import Catalog, Grant, StreamEntry, record_key
 from millrace_core.dialect.query import parse_query
 from millrace_core.dialect.statements import CreateDatabase, DropDatabase, UseDatabase
 from millrace_core.dialect.stream import SYSTEM_DATABASES
 from millrace_core.dialect.stream_query import sources
+from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import CatalogError, ErrorCode
 from millrace_core.model.schema import Database
 
@@ -60,8 +61,17 @@ def drop_database(context: Context, _session: Session, statement: DropDatabase) 
         streams = [entry for (db, _), entry in list(catalog.streams.items()) if db == name]
         graves = [record_key("tombstone", *key) for key in list(catalog.tombstones) if key[0] == name]
         removed = remove_tables(context, tables, streams, [*graves, record_key("database", name)])
+        # a database that is made anew under the name is not the one that was granted
+        context.writer.write([_without(one, name) for one in list(context.catalog.grants.values())
+                              if name in (*one.read, *one.write)])  # fmt: skip
     removed.wait()
     return affected(0)
+
+
+def _without(granted: Grant, db: str) -> Grant:
+    return Grant(
+        granted.user, tuple(d for d in granted.read if d != db), tuple(d for d in granted.write if d != db)
+    )
 
 
 def _needs(entry: StreamEntry, db: str, catalog: Catalog) -> bool:
@@ -69,9 +79,15 @@ def _needs(entry: StreamEntry, db: str, catalog: Catalog) -> bool:
     spec = entry.spec
     if spec.db == db:
         return False
-    if spec.source is not None and spec.source.table.db == db:
-        return True
-    if spec.query is None:
-        return False
-    tree = parse_query(spec.query)
-    return any(source == db for source, _, _ in sources(tree, catalog, spec.database))
+    read = [(spec.source.table.db, spec.source.table.name)] if spec.source is not None else []
+    if spec.query is not None:
+        tree = parse_query(spec.query)
+        read += [(source, name) for source, name, _ in sources(tree, catalog, spec.database)]
+    return any(db in _databases_of(name, catalog) for name in read)
+
+
+def _databases_of(name: tuple[str, str], catalog: Catalog) -> set[str]:
+    """The database of a table that is read, and those of a virtual table's sources."""
+    found = catalog.find(*name)
+    virtual = found is not None and found[0].virtual
+    return {name[0]} | ({db for db, _ in sources_of(found[0], catalog)} if found and virtual else set())

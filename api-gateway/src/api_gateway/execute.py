@@ -8,16 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 from api_gateway import metrics
+from api_gateway.alter import alter_table
 from api_gateway.answer import INT, Answer, AnswerColumn, text_column
 from api_gateway.context import Context
 from api_gateway.data import delete, insert
 from api_gateway.databases import create_database, drop_database, use_database
+from api_gateway.privileges import check
 from api_gateway.recovery import settle
 from api_gateway.session import Session, in_database
 from api_gateway.shows import describe, show, show_create, show_tags
 from api_gateway.stream_life import drop_stream, start_stream, stop_stream
 from api_gateway.streams import create_stream
 from api_gateway.tables import create_children, create_table, drop_tables
+from api_gateway.virtual import create_virtual_child
+from api_gateway.users import alter_user, create_snode, create_user, drop_snode, drop_user, grant
 from millrace_core.dialect import parse, statements
 from millrace_core.dialect.stream import SYSTEM_DATABASES
 from millrace_core.errors import ErrorCode, Fault, MillraceError, SqlError
@@ -53,7 +57,9 @@ HANDLERS: dict[type, Handler] = {
     statements.UseDatabase: use_database,
     statements.CreateTable: create_table,
     statements.CreateChildren: create_children,
+    statements.CreateVirtualChild: create_virtual_child,
     statements.DropTables: drop_tables,
+    statements.AlterTable: alter_table,
     statements.Insert: insert,
     statements.Delete: delete,
     statements.CreateStream: create_stream,
@@ -64,6 +70,12 @@ HANDLERS: dict[type, Handler] = {
     statements.ShowCreate: show_create,
     statements.ShowTags: show_tags,
     statements.Describe: describe,
+    statements.CreateUser: create_user,
+    statements.AlterUser: alter_user,
+    statements.DropUser: drop_user,
+    statements.Grant: grant,
+    statements.CreateSnode: create_snode,
+    statements.DropSnode: drop_snode,
 }
 READERS = frozenset({
     statements.Show, statements.ShowCreate, statements.ShowTags, statements.Describe, statements.UseDatabase,
@@ -111,6 +123,7 @@ class Executor:
         return db in self._context.catalog.databases or db in SYSTEM_DATABASES
 
     def _run(self, session: Session, sql: str, statement: statements.Statement) -> Answer:
+        check(self._context.catalog, session, statement)
         if isinstance(statement, statements.Query):
             return _query(self._context, session, sql)
         handler = HANDLERS.get(type(statement))

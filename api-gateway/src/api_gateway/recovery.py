@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from api_gateway.alter import write_altered
 from api_gateway.context import Context
 from api_gateway.removal import table_keys
 from api_gateway.streams import children_records, send_definition
 from millrace_core.catalog import StreamEntry, key_of
+from millrace_core.model.schema import Table
 from millrace_core.wire import control
 from millrace_core.wire.topics import CONTROL
 from millrace_wal import replay
@@ -22,6 +24,8 @@ class Intent:
 
     streams: dict[int, tuple[str, int, int] | None] = field(default_factory=dict)
     dropped: dict[int, tuple[str, int]] = field(default_factory=dict)
+    altered: dict[int, Table] = field(default_factory=dict)
+    """Tables (by uid) as the last ALTER leaves them."""
 
     def take(self, number: int, record: control.AnyControl) -> None:
         match record:
@@ -34,10 +38,12 @@ class Intent:
                 self.streams[uid] = ("Stopped", known[1] if known else 0, number)
             case control.DropStream(uid=uid):
                 self.streams[uid] = None
+            case control.ChangeTable(table=table):
+                self.altered[table.uid] = table
             case control.DropTable(uid=uid, topic=topic):
                 self.dropped[uid] = (topic, number)
             case _:
-                pass  # children and changed tables say nothing that the catalog follows
+                pass  # children say nothing that the catalog follows
 
 
 def settle(context: Context) -> None:
@@ -49,6 +55,7 @@ def settle(context: Context) -> None:
             if record.value is not None:
                 intent.take(record.offset, control.decode_control(record.value))
         _settle_tables(context, intent)
+        _settle_altered(context, intent)
         for entry in list(context.catalog.streams.values()):
             _settle_stream(context, entry, intent)
         for uid in sorted(context.abandoned):
@@ -66,6 +73,14 @@ def _settle_tables(context: Context, intent: Intent) -> None:
     for table in left:
         topic, number = intent.dropped[table.uid]
         context.topics.retire([topic], number)
+
+
+def _settle_altered(context: Context, intent: Intent) -> None:
+    for table in list(context.catalog.tables.values()):
+        said = intent.altered.get(table.uid)
+        if said is not None and said.version > table.version:
+            context.logger.warning("finishing an ALTER", table=f"{table.db}.{table.name}")
+            write_altered(context, said)
 
 
 def _settle_stream(context: Context, entry: StreamEntry, intent: Intent) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
-import msgspec
-
 from api_gateway import metrics
-from api_gateway.context import Context
+from api_gateway.context import Context, milliseconds
 from api_gateway.follower import POLL_SECONDS
+from api_gateway.streams import make_output
 from millrace_core.catalog import Catalog
 from millrace_core.model.schema import Child
+from millrace_core.wire import registrations
+from millrace_core.wire.registrations import OutputWanted
 from millrace_core.wire.topics import REGISTRATIONS
 from millrace_wal import GroupReader, Log, Record
 
@@ -32,8 +34,21 @@ class Registrar:
         with self._context.writer.ddl:
             fresh = new_children(self._context.catalog, records)
             self._context.writer.write(fresh)
+            for wanted in map(registrations.decode, (record.value for record in records)):
+                if isinstance(wanted, OutputWanted):
+                    self._make_output(wanted)
         metrics.CHILDREN.labels("producer").inc(len(fresh))
         self._reader.commit({(r.topic, r.partition): r.offset + 1 for r in records})
+
+    def _make_output(self, wanted: OutputWanted) -> None:
+        """The output table of a stream that has a result to write: it was dropped."""
+        context = self._context
+        for entry in list(context.catalog.streams.values()):
+            output = entry.spec.output
+            if entry.spec.uid != wanted.stream or output is None or output.db not in context.catalog.databases:
+                continue
+            if context.catalog.find(output.db, output.table) is None:
+                make_output(context, entry.spec, milliseconds(time.time_ns()), None)
 
     def close(self) -> None:
         self._reader.close()
@@ -44,10 +59,9 @@ def new_children(catalog: Catalog, records: Sequence[Record]) -> list[Child]:
     one that was dropped meanwhile."""
     found: dict[tuple[str, str], Child] = {}
     for record in records:
-        try:
-            child = msgspec.json.decode(record.value or b"", type=Child)
-        except msgspec.DecodeError:
-            continue  # calc-svc writes no such thing; a newer one may
+        child = registrations.decode(record.value)
+        if not isinstance(child, Child):
+            continue
         key = (child.db, child.name)
         table = catalog.tables.get((child.db, child.table))
         grave = catalog.tombstones.get(key)

@@ -87,7 +87,7 @@ class NewStream(BaseModel):
 
 
 class Stream(BaseModel):
-    """A stream as it is now. ``status``: Init, Running, Stopped or Failed (``message`` says why)."""
+    """A stream as it is now. ``status``: Init, Running, Stopped, Paused or Failed (``message`` says why)."""
 
     name: str
     db: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from api_gateway.answer import INT, Answer, AnswerColumn, text_column
 from api_gateway.context import Context
@@ -14,8 +14,10 @@ from millrace_core.catalog import Catalog
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.statements import Describe, Show, ShowCreate, ShowTags
 from millrace_core.dialect.stream import SYSTEM_DATABASES
+from millrace_core.dialect.virtual import source_of
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
-from millrace_core.model.schema import Child, Column, Table
+from millrace_core.model.schema import Child, Column, Origin, Table
+from millrace_core.model.types import TIMESTAMP
 
 Rows = list[list[object]]
 
@@ -70,9 +72,20 @@ def _stables(context: Context, db: str) -> Rows:
 
 def _tables(context: Context, db: str) -> Rows:
     """Tables that hold rows: normal and child tables."""
-    tables = list(context.catalog.tables.values())
-    found: Rows = [[table.name] for table in tables if table.db == db and table.kind == "normal"]
-    return found + [[name] for owner, name in list(context.catalog.children) if owner == db]
+    return _with_rows(context, db, virtual=False)
+
+
+def _vtables(context: Context, db: str) -> Rows:
+    """Virtual normal tables, and child tables of virtual super tables."""
+    return _with_rows(context, db, virtual=True)
+
+
+def _with_rows(context: Context, db: str, *, virtual: bool) -> Rows:
+    tables = [t for t in list(context.catalog.tables.values()) if t.db == db and t.virtual == virtual]
+    found: Rows = [[table.name] for table in tables if table.kind == "normal"]
+    owners = {table.name for table in tables}
+    children = list(context.catalog.children.values())
+    return found + [[child.name] for child in children if child.db == db and child.table in owners]
 
 
 def _streams(context: Context, db: str) -> Rows:
@@ -84,14 +97,32 @@ def _users(context: Context, _db: str) -> Rows:
     return [[user.name, int(user.superuser)] for user in list(context.catalog.users.values())]
 
 
+def _snodes(context: Context, _db: str) -> Rows:
+    return [[snode.id, "local", snode.created] for snode in list(context.catalog.snodes.values())]
+
+
+def _dnodes(context: Context, _db: str) -> Rows:
+    """What TDengine calls a dnode is the whole deployment."""
+    return [[1, "local", "ready"]]
+
+
 SHOWS: dict[str, tuple[tuple[AnswerColumn, ...], bool, Callable[[Context, str], Rows]]] = {
     "databases": ((text_column("name", 64),), False, _databases),
     "stables": ((text_column("stable_name", 192),), True, _stables),
     "tables": ((text_column("table_name", 192),), True, _tables),
+    "vtables": ((text_column("table_name", 192),), True, _vtables),
     "streams": (
         (text_column("stream_name", 192), text_column("status", 20), text_column("message", 1024)),
         True,
         _streams,
+    ),
+    "snodes": (
+        (AnswerColumn("id", INT), text_column("endpoint", 134), AnswerColumn("create_time", TIMESTAMP)),
+        False,
+        _snodes,
+    ),
+    "dnodes": (
+        (AnswerColumn("id", INT), text_column("endpoint", 134), text_column("status", 10)), False, _dnodes,
     ),
     "users": ((text_column("name", 24), AnswerColumn("super", INT)), False, _users),
 }
@@ -102,7 +133,7 @@ SHOWS: dict[str, tuple[tuple[AnswerColumn, ...], bool, Callable[[Context, str], 
 
 
 def describe(context: Context, session: Session, statement: Describe) -> Answer:
-    table, _ = find_table(context.catalog, session, statement.name)
+    table, child = find_table(context.catalog, session, statement.name)
     rows: Rows = []
     for column in table.columns:
         note = "COMPOSITE KEY" if column.composite_key else ""
@@ -112,7 +143,23 @@ def describe(context: Context, session: Session, statement: Describe) -> Answer:
         text_column("field", 64), text_column("type", 20), AnswerColumn("length", INT),
         text_column("note", 16),
     )  # fmt: skip
-    return Answer(columns, rows)
+    if not table.virtual or (child is None and table.kind == "super"):
+        return Answer(columns, rows)
+    origins = table.origins if child is None else child.origins
+    sources = [_source_text(origin, context.catalog) for origin in origins]
+    sources += [None] * (len(rows) - len(sources))
+    described = [[*row, source] for row, source in zip(rows, sources, strict=True)]
+    return Answer((*columns, text_column("ref", 448)), described)
+
+
+def _source_text(origin: Origin | None, catalog: Catalog) -> str | None:
+    """``db.table.column``, also of a table that was dropped; None without a source."""
+    if origin is None:
+        return None
+    table = source_of(origin, catalog)
+    columns = table.columns if table is not None else ()
+    names = [column.name for column in columns if column.identity == origin.column]
+    return f"{origin.db}.{origin.name}.{names[0] if names else origin.column}"
 
 
 # -- SHOW CREATE, SHOW TAGS ----------------------------------------------------------------------------------
@@ -134,30 +181,47 @@ def show_create(context: Context, session: Session, statement: ShowCreate) -> An
             table, child = find_table(context.catalog, session, name)
             if statement.what == "stable" and (child is not None or table.kind != "super"):
                 raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is no super table", name.position)
-            text = create_text(table, child)
-    title = "Table" if statement.what == "stable" else statement.what.capitalize()
+            if statement.what == "vtable" and not table.virtual:
+                raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is no virtual table", name.position)
+            text = create_text(table, child, context.catalog)
+    title = "Table" if statement.what in ("stable", "vtable") else statement.what.capitalize()
     return Answer((text_column(title, 192), text_column(f"Create {title}", 65_517)), [[name.name, text]])
 
 
-def create_text(table: Table, child: Child | None) -> str:
+def create_text(table: Table, child: Child | None, catalog: Catalog) -> str:
     """The statement that makes the table again."""
+    kind = "VTABLE" if table.virtual else "TABLE"
     if child is not None:
         names = ", ".join(quote_name(tag.name) for tag in table.tags)
         values = ", ".join(_literal(value) for value in child.tags)
         using = f"USING {quote_name(table.name)} ({names}) TAGS ({values})"
-        return f"CREATE TABLE {quote_name(child.name)} {using}"
-    text = f"{quote_name(table.name)} ({_definitions(table.columns)})"
+        mapped = [
+            f"{quote_name(column.name)} FROM {_quoted_source(origin, catalog)}"
+            for column, origin in zip(table.columns, child.origins, strict=False)
+            if origin is not None
+        ]
+        columns = f"({', '.join(mapped)}) " if mapped else ""
+        return f"CREATE {kind} {quote_name(child.name)} {columns}{using}"
+    sources = [f" FROM {_quoted_source(o, catalog)}" if o is not None else "" for o in table.origins]
+    text = f"{quote_name(table.name)} ({_definitions(table.columns, sources)})"
     if table.kind == "normal":
-        return f"CREATE TABLE {text}"
-    return f"CREATE STABLE {text} TAGS ({_definitions(table.tags)})"
+        return f"CREATE {kind} {text}"
+    return f"CREATE STABLE {text} TAGS ({_definitions(table.tags)}){' VIRTUAL 1' if table.virtual else ''}"
 
 
-def _definitions(columns: Iterable[Column]) -> str:
+def _quoted_source(origin: Origin, catalog: Catalog) -> str:
+    text = _source_text(origin, catalog) or ""
+    column = text.removeprefix(f"{origin.db}.{origin.name}.")
+    return ".".join(quote_name(name) for name in (origin.db, origin.name, column))
+
+
+def _definitions(columns: Sequence[Column], sources: Sequence[str] = ()) -> str:
     parts = []
-    for column in columns:
+    for place, column in enumerate(columns):
         part = f"{quote_name(column.name)} {column.type}"
         part += " COMPOSITE KEY" if column.composite_key else ""
         part += f" COMMENT {_literal(column.comment)}" if column.comment else ""
+        part += sources[place] if sources else ""
         parts.append(part)
     return ", ".join(parts)
 

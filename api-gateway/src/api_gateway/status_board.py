@@ -21,10 +21,13 @@ class StatusBoard:
         self._changed = threading.Condition()
         self.applied = -1
         self.failures: dict[int, str] = {}
+        self._pauses: dict[tuple[int, int], str] = {}
 
     def take(self, record: Record) -> None:
         """Take in one record of the topic; one of an unknown kind (a newer writer) is passed over."""
         if record.value is None:
+            if (record.key or b"").startswith(status.PAUSED.encode()):
+                self._pauses.pop(status.part_of(record.key or b""), None)
             return
         try:
             found = status.decode(record.value)
@@ -38,6 +41,8 @@ class StatusBoard:
                 self.failures[found.stream] = found.message
             elif isinstance(found, status.StreamFailure):
                 self.failures.pop(found.stream, None)
+            elif isinstance(found, status.StreamPaused):
+                self._pauses[found.stream, found.partition] = found.message
 
     def wait_applied(self, control: int, seconds: float) -> bool:
         """Wait until that control record is in force; whether it is."""
@@ -45,11 +50,15 @@ class StatusBoard:
             return self._changed.wait_for(lambda: self.applied >= control, seconds)
 
     def of(self, entry: StreamEntry) -> tuple[str, str]:
-        """(status, message) of a stream: Failed, Init until trigger-svc knows, then Running or Stopped."""
+        """(status, message) of a stream: Failed, Init until trigger-svc knows, then Running, Stopped or,
+        while an address that must lose nothing cannot be reached, Paused."""
         if message := self.failures.get(entry.spec.uid):
             return "Failed", message
         if entry.control < 0 or self.applied < entry.control:
             return "Init", ""
+        waits = (why for (uid, _), why in list(self._pauses.items()) if uid == entry.spec.uid)
+        if entry.wanted == "Running" and (message := next(waits, "")):
+            return "Paused", message
         return entry.wanted, ""
 
 

@@ -8,6 +8,7 @@ from api_gateway.answer import Answer, affected
 from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.streams import live_from
+from api_gateway.virtual import origin_ends
 from millrace_core.catalog import StreamEntry, key_of
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import DropStream, StartStream, StopStream
@@ -39,7 +40,7 @@ def start_stream(context: Context, session: Session, statement: StartStream) -> 
         if entry is None or entry.wanted == "Running":
             return affected(0)
         spec, epoch = entry.spec, entry.epoch + 1
-        record = control.StartStream(spec.uid, live_from(context, spec), epoch)
+        record = control.StartStream(spec.uid, live_from(context, spec), epoch, origin_ends(context, spec))
         number = context.append_control([(spec.full_name, record)])
         context.writer.write([StreamEntry(spec, "Running", epoch, number)])
     context.board.wait_applied(number, context.settings.accept_seconds)

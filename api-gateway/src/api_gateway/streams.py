@@ -10,10 +10,13 @@ from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, fresh_uid, milliseconds
 from api_gateway.session import Session
 from api_gateway.tables import add_table
+from api_gateway.virtual import origin_records
 from millrace_core.catalog import Catalog, StreamEntry, key_of
+from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import CreateStream
 from millrace_core.dialect.stream import lower
 from millrace_core.dialect.stream_output import complete
+from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
 from millrace_core.model.schema import Child, Table
 from millrace_core.model.stream import Event, Period, ResultColumn, Sliding, StreamSpec
@@ -114,6 +117,11 @@ def _check_cycle(catalog: Catalog, spec: StreamSpec, statement: CreateStream) ->
         if table in seen:
             continue
         seen.add(table)
+        path += [
+            (known.db, known.name)
+            for known in list(catalog.tables.values())
+            if known.virtual and table in sources_of(known, catalog)
+        ]
         for entry in list(catalog.streams.values()):
             source, output = entry.spec.source, entry.spec.output
             if source and output and (source.table.db, source.table.name) == table:
@@ -149,23 +157,28 @@ def _install(context: Context, session: Session, statement: CreateStream, draft:
 
 def _ensure_output(context: Context, session: Session, statement: CreateStream, spec: StreamSpec) -> None:
     """The output table; one that exists was found to match."""
+    make_output(context, spec, milliseconds(session.now), statement.into)
+
+
+def make_output(context: Context, spec: StreamSpec, created: int, name: QualifiedName | None) -> None:
+    """The output table of a stream, if there is none of its name. Hold ``writer.ddl``."""
     output = spec.output
     if output is None or (output.db, output.table) in context.catalog.tables:
         return
     table = Table(
         output.db, output.table, "super" if output.grouped else "normal",
         fresh_uid(output.db, output.table), context.catalog.databases[output.db].precision, output.columns,
-        tuple(tag.column for tag in output.tags), milliseconds(session.now),
+        tuple(tag.column for tag in output.tags), created,
     )  # fmt: skip
-    add_table(context, table, statement.into)
+    add_table(context, table, name)
 
 
 def send_definition(context: Context, entry: StreamEntry) -> int:
     """Tell trigger-svc of a stream that is live from now on; the number of the last control record."""
     spec = entry.spec
-    records: list[tuple[str, control.AnyControl]] = [
-        (spec.full_name, control.DefineStream(spec, live_from(context, spec), entry.epoch))
-    ]
+    definition = control.DefineStream(spec, live_from(context, spec), entry.epoch)
+    defining: list[control.AnyControl] = [*origin_records(context, spec), definition]
+    records = [(spec.full_name, record) for record in defining]
     return context.append_control([*records, *children_records(context, spec)])
 
 

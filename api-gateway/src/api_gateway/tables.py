@@ -14,6 +14,7 @@ from millrace_core.catalog import Catalog, Tombstone, key_of
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import ChildDef, ColumnDef, CreateChildren, CreateTable, DropTables
 from millrace_core.dialect.values import literal_value
+from millrace_core.dialect.virtual import origins_of_table
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.wire import rows as wire
@@ -45,7 +46,7 @@ def missing_table(db: str, name: QualifiedName) -> CatalogError:
     return CatalogError(ErrorCode.UNKNOWN_TABLE, f"the table {db}.{name.name} does not exist", name.position)
 
 
-def _taken(db: str, name: QualifiedName) -> CatalogError:
+def taken(db: str, name: QualifiedName) -> CatalogError:
     return CatalogError(ErrorCode.TABLE_EXISTS, f"the table {db}.{name.name} already exists", name.position)
 
 
@@ -53,19 +54,19 @@ def _taken(db: str, name: QualifiedName) -> CatalogError:
 
 
 def create_table(context: Context, session: Session, statement: CreateTable) -> Answer:
-    if statement.virtual:
-        raise SqlError(ErrorCode.UNSUPPORTED, "virtual tables are not supported yet", statement.name.position)
     name = statement.name
     with context.writer.ddl:
         db = database_of(context.catalog, session, name)
         if context.catalog.find(db.name, name.name):
             if statement.if_not_exists:
                 return affected(0)
-            raise _taken(db.name, name)
+            raise taken(db.name, name)
+        origins = origins_of_table(statement, context.catalog, session.database, db.precision)
         table = Table(
             db.name, name.name, "super" if statement.tags else "normal",
             fresh_uid(db.name, name.name), db.precision,
             _columns(statement.columns), _columns(statement.tags), milliseconds(session.now),
+            virtual=statement.virtual, origins=origins,
         )  # fmt: skip
         add_table(context, table, name)
     return affected(0)
@@ -109,17 +110,20 @@ def create_children(context: Context, session: Session, statement: CreateChildre
             if key in births or context.catalog.find(*key):
                 if definition.if_not_exists:
                     continue
-                raise _taken(birth.child.db, definition.name)
+                raise taken(birth.child.db, definition.name)
             births[key] = birth
         with context.gate.shared():
             bear(context, list(births.values()))
     return affected(0)
 
 
-def conceive(catalog: Catalog, session: Session, definition: ChildDef) -> Birth:
+def conceive(
+    catalog: Catalog, session: Session, definition: ChildDef, *, virtual: bool = False
+) -> Birth:
     """The child that a definition means, tags checked; whether the name is free is not looked at.
 
-    :raises SqlError: for an unknown super table or tag, or a value that does not fit.
+    :raises SqlError: for an unknown super table or tag, a value that does not fit, or a super table that is
+        virtual where none is meant, or the reverse.
     """
     db = database_of(catalog, session, definition.name)
     table, child = find_table(catalog, session, definition.using)
@@ -128,6 +132,11 @@ def conceive(catalog: Catalog, session: Session, definition: ChildDef) -> Birth:
             ErrorCode.NOT_ALLOWED,
             f"USING {definition.using}: it is no super table",
             definition.using.position,
+        )
+    if table.virtual != virtual:
+        right = "virtual, CREATE VTABLE makes its children" if table.virtual else "not virtual"
+        raise CatalogError(
+            ErrorCode.NOT_ALLOWED, f"USING {definition.using}: it is {right}", definition.using.position
         )
     if table.db != db.name:
         raise CatalogError(
@@ -139,7 +148,11 @@ def conceive(catalog: Catalog, session: Session, definition: ChildDef) -> Birth:
     incarnation = grave.incarnation + 1 if grave else 0
     tags = _tag_values(table, session, definition)
     return Birth(
-        Child(db.name, table.name, definition.name.name, tags, incarnation, milliseconds(session.now)), table
+        Child(
+            db.name, table.name, definition.name.name, tags, incarnation, milliseconds(session.now),
+            version=table.version,
+        ),
+        table,
     )
 
 
@@ -196,6 +209,8 @@ def drop_tables(context: Context, session: Session, statement: DropTables) -> An
                     continue
                 raise missing_table(db.name, name)
             table, child = found
+            if statement.virtual_only and not table.virtual:
+                raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is no virtual table", name.position)
             if statement.super_only and (child is not None or table.kind != "super"):
                 raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is no super table", name.position)
             if child is None:

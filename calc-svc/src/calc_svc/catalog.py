@@ -24,6 +24,7 @@ class CatalogView:
         self.definitions = 0
         """Grows with every change of a database or table: plans made before may be out of date."""
         self._streams: dict[int, StreamEntry] = {}
+        self._pauses: set[tuple[int, int]] = set()
 
     def apply(self, offset: int, key: bytes, value: bytes | None) -> None:
         with self.lock:
@@ -40,12 +41,30 @@ class CatalogView:
                 self.statuses.pop(key, None)
             else:
                 self.statuses[key] = status.decode(value)
+            if key.startswith(status.PAUSED.encode()):
+                uid, partition = status.part_of(key)
+                (self._pauses.discard if value is None else self._pauses.add)((uid, partition))
 
     def failure(self, uid: int) -> str:
         """Why a stream failed; empty while it has not."""
         with self.lock:
             found = self.statuses.get(status.key(status.StreamFailure(uid, "")))
             return found.message if isinstance(found, status.StreamFailure) else ""
+
+    def paused(self, uid: int) -> str:
+        """Why a stream waits with its calculations: an address cannot be reached; empty while it does not."""
+        with self.lock:
+            for stream, partition in self._pauses:
+                found = self.statuses.get(f"{status.PAUSED}{stream}/{partition}".encode())
+                if stream == uid and isinstance(found, status.StreamPaused):
+                    return found.message
+            return ""
+
+    def held(self) -> dict[tuple[int, int], int]:
+        """Stream and partition of ``triggers`` -> from which offset on its triggers were left."""
+        with self.lock:
+            found = [one for one in self.statuses.values() if isinstance(one, status.TriggersHeld)]
+            return {(one.stream, one.partition): one.offset for one in found}
 
     def stream_statuses(self) -> dict[tuple[str, str], tuple[str, str]]:
         """(database, stream) -> (status, message): Init until the control record is applied."""
@@ -56,6 +75,8 @@ class CatalogView:
             for name, entry in self.catalog.streams.items():
                 message = self.failure(entry.spec.uid)
                 state = "Failed" if message else entry.wanted
+                if state == "Running" and (message := self.paused(entry.spec.uid)):
+                    state = "Paused"
                 found[name] = ("Init" if entry.control > reached else state, message)
             return found
 

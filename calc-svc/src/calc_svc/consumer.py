@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-import msgspec
 import numpy as np
 import structlog
 
@@ -16,16 +15,18 @@ from calc_svc.catalog import CatalogView
 from calc_svc.store import TableStore
 from calc_svc.table import StoredTable
 from millrace_core.catalog import record_key
+from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.model.schema import Child, Table
 from millrace_core.store.place import place_of
-from millrace_core.wire import dead, topics
-from millrace_core.wire.rows import Bad
+from millrace_core.wire import dead, registrations, topics
+from millrace_core.wire.rows import Bad, version_needed
 from millrace_wal import BEGIN, Log, Message, Reader, Record, replay
 
 LIST_EVERY = 2.0  # seconds between looks at which topics exist
 ORPHAN_AFTER = 10.0  # seconds that a topic's table may lag behind it
 POLL = 0.25
+AGAIN = 30.0  # seconds that reading a stretch of a topic again may take
 BATCH = 20_000
 
 
@@ -41,6 +42,7 @@ class WalConsumer:
         self._pending: dict[tuple[str, str], Table] = {}
         self._seen_at: dict[str, float] = {}
         self._orphans: set[str] = set()
+        self._held: dict[str, list[Record]] = {}
         self._listed = 0.0
 
     @property
@@ -54,8 +56,8 @@ class WalConsumer:
             (gone.add if record.value is None else gone.discard)(record.key or b"")
         for record in replay(self._log, topics.REGISTRATIONS.name):
             # a registration that the gateway had no time to turn into a catalog record
-            child = msgspec.json.decode(record.value or b"", type=Child)
-            if record_key("child", child.db, child.name) not in gone:
+            child = registrations.decode(record.value)
+            if isinstance(child, Child) and record_key("child", child.db, child.name) not in gone:
                 self._catalog.learn(child)
         status_at = 0
         for record in replay(self._log, topics.STATUS.name):
@@ -98,10 +100,15 @@ class WalConsumer:
             by_topic.pop(topic, None)
         for record in by_topic.pop(topics.STATUS.name, []):
             self._catalog.apply_status(record.key or b"", record.value)
+        for topic, later in self._held.items():
+            by_topic[topic] = later + by_topic.get(topic, [])
+        self._held = {}
         for topic, found in by_topic.items():
             stored = self._store.by_topic(topic)
             if stored is not None:
-                self._take(stored, found)
+                self._take(stored, self._readable(stored, found))
+            elif (virtual := self._store.virtual(topic)) is not None:
+                self._bury(found, virtual.take(found))
             elif topic in self._orphans:
                 self._bury(found, [Bad(i, _unknown(topic)) for i in range(len(found))])
         if records:
@@ -114,9 +121,12 @@ class WalConsumer:
 
     def _rewind(self) -> None:
         assert self._reader is not None
+        self._held = {}
         self._reader.add(topics.CATALOG.name, {0: self._catalog.position})
         for stored in self._store.tables():
             self._reader.add(stored.topic, stored.positions)
+        for virtual in self._store.virtuals():
+            self._reader.add(virtual.topic, virtual.read_to)
 
     def _take_catalog(self, records: list[Record]) -> set[str]:
         """Apply catalog records: the topics whose table has ended."""
@@ -143,12 +153,22 @@ class WalConsumer:
             self._seen_at[topic] = float("inf")
             self._require().remove(topic)
             stored = self._store.close(topic)
+            self._held.pop(topic, None)
             if stored is not None:
                 stored.drop()
+        elif before is not None and table is not None and table.version > before.version:
+            self._altered(name, table)
         if table is not None and (before is None or table.uid != before.uid):
             self._pending[name] = table
             self._open_pending()
         return ended
+
+    def _altered(self, name: tuple[str, str], table: Table) -> None:
+        if name in self._pending:
+            self._pending[name] = table
+        stored = self._store.by_topic(topics.wal_topic(*name))
+        if stored is not None:
+            stored.evolve(table)
 
     def _child_changed(self, name: tuple[str, str]) -> None:
         # the end of a child comes with its WAL topic, in order with its rows
@@ -172,6 +192,10 @@ class WalConsumer:
             topic = topics.wal_topic(*name)
             if topic not in there:
                 continue
+            if table.virtual:
+                self._open_virtual(table, topic)
+                del self._pending[name]
+                continue
             try:
                 stored = self._store.open(table)
             except Exception:
@@ -184,9 +208,39 @@ class WalConsumer:
             del self._pending[name]
         self._store.moved()
 
+    def _open_virtual(self, table: Table, topic: str) -> None:
+        """Read its topic from here on: how far its sources must have been read is known without the rest."""
+        self._orphans.discard(topic)
+        virtual = self._store.open_virtual(table, self._again)
+        ends = self._log.end_offsets(topic)
+        with self._catalog.lock:
+            found = {topics.wal_topic(*name) for name in sources_of(table, self._catalog.catalog)}
+        there = found & set(self._log.topics(topics.WAL_PREFIX))
+        virtual.begin(ends, {source: self._log.end_offsets(source) for source in sorted(there)})
+        self._require().add(topic, ends)
+
+    def _again(self, topic: str, stretches: Mapping[int, tuple[int, int]]) -> list[Record]:
+        """The records of these stretches of a topic: partition -> [from, to) offsets.
+
+        :raises MillraceError: TIMEOUT if they do not come.
+        """
+        deadline = time.monotonic() + AGAIN
+        begins = {partition: first for partition, (first, end) in stretches.items() if first < end}
+        found: list[Record] = []
+        reader = self._log.reader({topic: begins})
+        try:
+            while any(reader.positions()[topic][p] < stretches[p][1] for p in begins):
+                found += [r for r in reader.poll(POLL, BATCH) if r.offset < stretches[r.partition][1]]
+                if time.monotonic() > deadline:
+                    raise MillraceError(ErrorCode.TIMEOUT, f"{topic}: not read within {AGAIN:g} s")
+        finally:
+            reader.close()
+        return found
+
     def _look_for_orphans(self, now: float) -> None:
         """Topics that stay without a table: their messages are dead letters."""
         known = {stored.topic for stored in self._store.tables()}
+        known |= {virtual.topic for virtual in self._store.virtuals()}
         there = self._log.topics(topics.WAL_PREFIX)
         self._seen_at = {topic: self._seen_at.get(topic, now) for topic in there}
         for topic in there:
@@ -196,7 +250,17 @@ class WalConsumer:
             self._require().add(topic, dict.fromkeys(self._log.end_offsets(topic), BEGIN))
         self._orphans &= set(there)
 
+    def _readable(self, stored: StoredTable, records: list[Record]) -> list[Record]:
+        """The records up to one that needs a definition that the catalog has not told of yet: these wait."""
+        for place, record in enumerate(records):
+            if version_needed(record.value) > stored.table.version:
+                self._held[stored.topic] = records[place:]
+                return records[:place]
+        return records
+
     def _take(self, stored: StoredTable, records: list[Record]) -> None:
+        if not records:
+            return
         places = np.array([place_of(r.partition, r.offset) for r in records], dtype=np.int64)
         taken = stored.take([r.key for r in records], [r.value for r in records], places)
         metrics.ROWS_STORED.inc(taken.rows)
@@ -214,7 +278,7 @@ class WalConsumer:
             return
         for child in children:
             self._catalog.learn(child)
-        self._append([_registration(child) for child in children])
+        self._append([Message(*registrations.encode(child)) for child in children])
 
     def _bury(self, records: Sequence[Record], bad: Sequence[Bad]) -> None:
         """Write dead letters. The same message has the same letter after a restart."""
@@ -244,11 +308,6 @@ class WalConsumer:
                     self._logger.error("a dead letter or registration is lost", error=str(error))
                     return
                 self._stop.wait(1.0)
-
-
-def _registration(child: Child) -> Message:
-    key = f"{child.db}.{child.name}".encode()
-    return Message(topics.REGISTRATIONS.name, key, msgspec.json.encode(child))
 
 
 def _unknown(topic: str) -> WireError:

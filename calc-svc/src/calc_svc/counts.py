@@ -10,6 +10,7 @@ import numpy as np
 from calc_svc.compute import Calculator
 from calc_svc.session import Lane
 from calc_svc.table import StoredTable
+from calc_svc.virtual import VirtualTable
 from millrace_core.model.stream import Interval, StreamSpec
 from millrace_core.plan import Plan, trows_condition
 from millrace_core.store.family import Family
@@ -34,7 +35,7 @@ def count_rows(
         return counted
     asked = [events[i] for i in unsure]
     if trows_condition(spec) is None:
-        totals = _by_time(calculator.store.table(spec.source.table), spec, asked)
+        totals = _by_time(calculator.store.readable(spec.source.table), spec, asked)
     else:
         totals = _by_query(calculator, spec, asked, lane)
     for i, total in zip(unsure, totals, strict=True):
@@ -42,7 +43,9 @@ def count_rows(
     return counted
 
 
-def _by_time(stored: StoredTable, spec: StreamSpec, events: Sequence[TriggerEvent]) -> list[int]:
+def _by_time(
+    stored: StoredTable | VirtualTable, spec: StreamSpec, events: Sequence[TriggerEvent]
+) -> list[int]:
     first = np.array([event.start for event in events], dtype=np.int64)
     # an interval's end is the next one's start, the other windows' is their last row
     last = np.array([event.end for event in events], dtype=np.int64) - isinstance(spec.trigger, Interval)

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -51,10 +52,15 @@ class DeltaRows:
 
     def __init__(self, path: Path, table: Table) -> None:
         self.path = path
-        self.table = table
-        self.fields = [(c.name, stored_name(c.name), arrow_type(c.type)) for c in table.columns]
-        self.key = self.fields[0][1]
         self._commits = 0
+        self.evolve(table)
+
+    def evolve(self, table: Table) -> None:
+        """Hold the table's columns as they are from now on. Files keep a column under its identity: old ones
+        have a new column as NULL, and nothing reads a dropped one."""
+        self.table = table
+        self.fields = [(c.name, stored_name(c.identity), arrow_type(c.type)) for c in table.columns]
+        self.key = self.fields[0][1]
 
     @property
     def schema(self) -> pa.Schema:
@@ -76,18 +82,19 @@ class DeltaRows:
     def commit(self, flush: Flush, names: Sequence[str], positions: Mapping[int, int]) -> None:
         """Make the flush durable. Deletions go first, in a commit of their own: after a crash between the two
         they are replayed from the old positions, to the same end."""
-        delta = self._with_place(self.open() or self._create())
+        delta = self._with_columns(self.open() or self._create())
         if flush.deletions:
             delta.delete(" OR ".join(self._range(names[d.child], d.first, d.last) for d in flush.deletions))
         properties = CommitProperties(
             app_transactions=[Transaction(_app(partition), offset) for partition, offset in positions.items()]
         )
         if len(flush.changed):
-            rows = pa.concat_tables([self._rows(run, names) for run in (flush.fresh, flush.changed)])
+            parts = [self._rows(run, names, delta) for run in (flush.fresh, flush.changed)]
+            rows = pa.concat_tables(parts)
             self._merge(delta, rows, flush, properties)
         elif len(flush.fresh):
             write_deltalake(
-                delta, self._rows(flush.fresh, names), mode="append", commit_properties=properties
+                delta, self._rows(flush.fresh, names, delta), mode="append", commit_properties=properties
             )
         else:
             delta.create_write_transaction([], "append", delta.schema(), [], commit_properties=properties)
@@ -97,10 +104,12 @@ class DeltaRows:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return DeltaTable.create(str(self.path), self.schema, configuration=CONFIGURATION)
 
-    def _with_place(self, delta: DeltaTable) -> DeltaTable:
-        """A table from before places were kept gets their column: NULL in its rows."""
-        if all(field.name != PLACE for field in delta.schema().fields):
-            delta.alter.add_columns(Field(PLACE, "long"))
+    def _with_columns(self, delta: DeltaTable) -> DeltaTable:
+        """Columns that came after the files (also the place) are NULL in their rows."""
+        there = {field.name for field in delta.schema().fields}
+        new = [field for field in self.schema if field.name not in there]
+        if new:
+            delta.alter.add_columns([Field.from_arrow(field) for field in new])
         return delta
 
     def _range(self, name: str, first: int, last: int) -> str:
@@ -112,7 +121,7 @@ class DeltaRows:
         return text + ")"
 
     def _merge(self, delta: DeltaTable, rows: pa.Table, flush: Flush, properties: CommitProperties) -> None:
-        second = next((stored_name(c.name) for c in self.table.columns[1:] if c.composite_key), None)
+        second = next((stored_name(c.identity) for c in self.table.columns[1:] if c.composite_key), None)
         low, high = int(flush.changed.ts.min()), int(flush.changed.ts.max())
         # the bounds let it pass over the files that hold none of the changed rows
         matches = [f't."{NAME}" = s."{NAME}"', f't."{self.key}" = s."{self.key}"']
@@ -124,12 +133,17 @@ class DeltaRows:
         )
         merger.when_matched_update_all().when_not_matched_insert_all().execute()
 
-    def _rows(self, run: Run, names: Sequence[str]) -> pa.Table:
+    def _rows(self, run: Run, names: Sequence[str], delta: DeltaTable) -> pa.Table:
+        """The run with the columns of the Delta table: those that were dropped are NULL."""
         tbname = pl.Series(np.array(names, dtype=object)[run.child].tolist(), dtype=pl.String)
         table = run.data.to_arrow()
         columns: list[object] = [tbname.to_arrow().cast(pa.string()), pa.array(run.place, pa.int64())]
         columns += [table[name].cast(type_) for name, _, type_ in self.fields]
-        return pa.table(columns, schema=self.schema)
+        rows = pa.table(columns, schema=self.schema)
+        for field in pa.schema(delta.schema().to_arrow()):
+            if field.name not in rows.column_names:
+                rows = rows.append_column(field, pa.array([None] * len(rows), field.type))
+        return rows
 
     def read(self, low: int = LOWEST, high: int = HIGHEST) -> StoredRows:
         """Rows with ``low <= ts <= high``."""
@@ -155,8 +169,12 @@ class DeltaRows:
         )
 
     def _rows_of(self, found: pa.Table) -> StoredRows:
-        own = found.select([name for _, name, _ in self.fields])
-        rows = from_arrow(own.rename_columns([name for name, _, _ in self.fields]), self.table.columns)
+        cells: list[Any] = [
+            found[stored] if stored in found.column_names else pa.array([None] * len(found), type_)
+            for _, stored, type_ in self.fields
+        ]
+        own = pa.table(cells, names=[name for name, _, _ in self.fields])
+        rows = from_arrow(own, self.table.columns)
         place = nowhere(len(found))
         if PLACE in found.column_names:
             place = pl.Series(pl.from_arrow(found[PLACE])).fill_null(NOWHERE).to_numpy()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -13,7 +14,7 @@ from calc_svc.catalog import CatalogView
 from calc_svc.compute import Calculator, Outcome
 from calc_svc.counts import count_rows
 from calc_svc.groups import GroupNames
-from calc_svc.results import calculates, notices, scale, write_results
+from calc_svc.results import calculates, check_output, notices, scale, write_results
 from calc_svc.store import TableStore
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
@@ -22,6 +23,7 @@ from millrace_core.plan import Plan
 from millrace_core.store.family import Family
 from millrace_core.wire.events import TriggerBatch, TriggerEvent
 from millrace_core.wire.notices import Notice
+from millrace_core.wire.registrations import OutputWanted
 from millrace_core.wire.status import StreamFailure
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
@@ -49,6 +51,8 @@ class StreamJobs:
     catalog: CatalogView
     store: TableStore
     names: GroupNames = field(default_factory=GroupNames)
+    ask: Callable[[OutputWanted], None] | None = None
+    """Asks the gateway for an output table that was dropped (None: nobody can)."""
     _plans: dict[int, tuple[int, Plan]] = field(default_factory=dict)
     _failed: set[int] = field(default_factory=set)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -161,7 +165,7 @@ class StreamJobs:
         return known[1]
 
     def _family(self, spec: StreamSpec) -> Family | None:
-        return None if spec.source is None else self.store.table(spec.source.table).family
+        return None if spec.source is None else self.store.readable(spec.source.table).family
 
     def _of_known_groups(self, spec: StreamSpec, events: Sequence[TriggerEvent]) -> list[TriggerEvent]:
         """Without the events of tables that were dropped since."""
@@ -199,13 +203,26 @@ class StreamJobs:
             lambda group: self.names.of(spec, group).name if spec.output else None, factor,
         )  # fmt: skip
 
+    def _wait_for_table(self, name: tuple[str, str]) -> Table | None:
+        until = time.monotonic() + SEEN_SECONDS
+        while time.monotonic() < until and not self._stop.wait(0.05):
+            if (table := self.catalog.tables().get(name)) is not None:
+                return table
+        return None
+
     def _output_table(self, spec: StreamSpec) -> Table:
         assert spec.output is not None
-        table = self.catalog.tables().get((spec.output.db, spec.output.table))
+        name = (spec.output.db, spec.output.table)
+        table = self.catalog.tables().get(name)
+        if table is None and self.ask is not None:
+            # dropped under the stream: the next result makes it again (seed 000)
+            self.ask(OutputWanted(spec.uid))
+            table = self._wait_for_table(name)
         if table is None:
             raise MillraceError(
                 ErrorCode.UNKNOWN_TABLE, f"the output table {spec.output.db}.{spec.output.table} is gone"
             )
+        check_output(spec, table)
         # its topic may be there before the store has opened it
         self.store.wait(0, {wal_topic(table.db, table.name): {}}, SEEN_SECONDS)
         return table

@@ -11,6 +11,7 @@ from functools import partial
 import structlog
 
 from calc_svc import metrics
+from calc_svc.holding import Holding
 from calc_svc.job import Product, StreamJobs
 from millrace_core.errors import MillraceError
 from millrace_core.wire import events as wire
@@ -73,6 +74,7 @@ class TriggerLoop:
         self._logger = structlog.get_logger("calc-svc")
         self._stop = threading.Event()
         self._intake = Intake()
+        self._holding = Holding(log, jobs.catalog)
         self._workers = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="job")
         self._thread = threading.Thread(target=self._run, name="trigger-loop", daemon=True)
 
@@ -95,13 +97,40 @@ class TriggerLoop:
         reader = self._log.subscribe(GROUP, [topics.TRIGGERS.name], client=GROUP)
         try:
             while not self._stop.is_set():
-                records = reader.poll(POLL, TAKE)
+                records = reader.poll(0 if self._holding.due else POLL, TAKE)
+                self._holding.own(reader.assigned())
                 if records:
-                    self._round(self._intake.take(records), reader)
+                    kept, marks = self._holding.sift(records)
+                    found = self._intake.take(kept)
+                    found.offsets |= {(one.topic, one.partition): one.offset + 1 for one in records}
+                    self._round(found, marks, reader)
+                self._read_again()
         finally:
+            self._holding.close()
             reader.close()
 
-    def _round(self, found: Round, reader: GroupReader) -> None:
+    def _round(self, found: Round, marks: Sequence[Message], reader: GroupReader) -> None:
+        if not self._calculate(found):
+            return
+        if not marks or self._patiently(lambda: self._log.append(marks)):
+            self._patiently(lambda: reader.commit(found.offsets))
+
+    def _read_again(self) -> None:
+        """Some of what a stream left in the log while it was paused."""
+        try:
+            chunk = self._holding.chunk()
+        except MillraceError as error:
+            self._logger.warning("reading triggers again", error=str(error))
+            self._stop.wait(1.0)
+            return
+        if chunk is None or not self._calculate(self._intake.take(chunk.records)):
+            return
+        told = chunk.records or chunk.done
+        if not told or self._patiently(lambda: self._log.append([chunk.message])):
+            self._holding.calculated(chunk)
+
+    def _calculate(self, found: Round) -> bool:
+        """Calculate and write; False when stopped before it was done."""
         metrics.TRIGGERS_WAITING.set(found.events)
         if any(self._jobs.catalog.stream(uid) is None for uid in found.streams):
             # dropped, or its record is on the way: it was written before the stream could trigger
@@ -110,10 +139,10 @@ class TriggerLoop:
         for uids in (urgent, [uid for uid in found.streams if uid not in set(urgent)]):
             products = list(self._workers.map(lambda uid: self._jobs.run(uid, found.streams[uid]), uids))
             if uids and not self._write(products):
-                return
+                return False
         metrics.TRIGGERS_CALCULATED.inc(found.events)
         metrics.TRIGGERS_WAITING.set(0)
-        self._patiently(lambda: reader.commit(found.offsets))
+        return True
 
     def _catch_up(self) -> None:
         """Wait until the catalog is read as far as it is written now."""
@@ -169,6 +198,8 @@ def notice_messages(stream: int, told: Sequence[Notice]) -> list[Message]:
     for notice in told:
         by_group.setdefault(notice.group, []).append(notice)
     return [
-        Message(topics.NOTIFICATIONS.name, f"{stream}/{group}".encode(), notices.encode(NoticeBatch(part)))
+        Message(
+            topics.NOTIFICATIONS.name, f"{stream}/{group}".encode(), notices.encode(NoticeBatch(part, stream))
+        )
         for group, part in by_group.items()
     ]

@@ -19,3 +19,7 @@ JOB_SECONDS = Histogram(
     buckets=(0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )  # fmt: skip
 CALCULATION_FAILURES = Counter("millrace_calculation_failures", "Calculations given up", ["cause"])
+STREAMS_HELD = Gauge(
+    "millrace_calc_streams_held",
+    "Streams (per partition of triggers) whose triggers wait for an address of their notifications.",
+)

@@ -10,6 +10,7 @@ import msgspec
 import polars as pl
 
 from calc_svc.compute import NOTIFY, Outcome
+from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import MAX_NAME, TICKS_PER_SECOND, Column, Precision, Table
 from millrace_core.model.stream import EventType, ResultColumn, StreamSpec
 from millrace_core.wire.events import Group, Kind, TriggerEvent
@@ -52,6 +53,25 @@ def calculates(spec: StreamSpec, event: TriggerEvent) -> bool:
     if spec.query is None or event.kind == "INVALID":
         return False
     return event.kind == "ON_TIME" or event_type(event) in spec.options.event_types
+
+
+def check_output(spec: StreamSpec, table: Table) -> None:
+    """:raises MillraceError: TYPE_MISMATCH if the output table was altered so that results do not fit it."""
+    assert spec.output is not None
+    wanted = [(column, table.column(column.name)) for column in spec.output.columns]
+    wanted += [(tag.column, table.tag(tag.column.name)) for tag in spec.output.tags]
+    for column, found in wanted:
+        if found is None or found.type.name != column.type.name:
+            now = "has none" if found is None else f"it is {found.type} now"
+            raise MillraceError(
+                ErrorCode.TYPE_MISMATCH,
+                f"the output table {table.db}.{table.name} does not match the stream any more: "
+                f"{column.name} {column.type} is needed, {now}",
+            )
+    if spec.output.grouped != (table.kind == "super"):
+        raise MillraceError(
+            ErrorCode.TYPE_MISMATCH, f"the output table {table.db}.{table.name} is a {table.kind} table now"
+        )
 
 
 def made_up_name(spec: StreamSpec, group: Group) -> str:

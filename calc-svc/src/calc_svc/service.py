@@ -17,9 +17,10 @@ from calc_svc.loop import TriggerLoop
 from calc_svc.session import Engine
 from calc_svc.store import TableStore
 from millrace_core.errors import MillraceError
-from millrace_core.wire import topics
+from millrace_core.wire import registrations, topics
+from millrace_core.wire.registrations import OutputWanted
 from millrace_service import Health, ServiceSettings
-from millrace_wal import KafkaLog
+from millrace_wal import KafkaLog, Message
 
 START_PAUSE = 1.0
 
@@ -58,10 +59,15 @@ class CalcService:
         )
         self._consumer = WalConsumer(self._log, self._catalog, self.store)
         self._flusher = Flusher(self.store)
-        self._loop = TriggerLoop(self._log, StreamJobs(self.calculator, self._catalog, self.store))
+        jobs = StreamJobs(self.calculator, self._catalog, self.store)
+        jobs.ask = self._ask
+        self._loop = TriggerLoop(self._log, jobs)
         self._stop = threading.Event()
         self._ready = threading.Event()
         self._starter = threading.Thread(target=self._start, name="starter", daemon=True)
+
+    def _ask(self, wanted: OutputWanted) -> None:
+        self._log.append([Message(*registrations.encode(wanted))])
 
     def start(self) -> None:
         """Begin to start; :meth:`health` tells when it is done."""

@@ -52,7 +52,8 @@ MEDIUM_ROWS = 500_000
 @dataclass(frozen=True, slots=True)
 class Parquet:
     """Rows in files: columns (name in the file, name to have), times (inclusive), and rows of the same table
-    that are not in the files."""
+    that are not in the files. ``schema``: what to read of the files, as DDL; a file from before a column was
+    added has NULL in it."""
 
     files: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
@@ -63,6 +64,7 @@ class Parquet:
     members: pa.Table | None
     """``tbname`` and tags of the tables that count; None: all, without tags."""
     memory: pa.Table | None
+    schema: str
 
 
 Relation = pa.Table | Parquet
@@ -124,7 +126,7 @@ def _first_line(text: str) -> str:
 def _frame(session: SparkSession, relation: Relation) -> DataFrame:
     if isinstance(relation, pa.Table):
         return session.createDataFrame(relation)
-    found = session.read.parquet(*relation.files)
+    found = session.read.schema(relation.schema).parquet(*relation.files)
     found = found.where((found[relation.key] >= relation.low) & (found[relation.key] <= relation.high))
     found = found.selectExpr(*(f"`{stored}` AS `{name}`" for stored, name in relation.columns))
     if relation.members is not None:

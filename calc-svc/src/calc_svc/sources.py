@@ -15,8 +15,10 @@ from calc_svc.delta import NAME
 from calc_svc.session import Parquet, Relation
 from calc_svc.store import TableStore
 from calc_svc.table import StoredTable, View
+from calc_svc.virtual import VirtualTable
 from millrace_core.errors import ErrorCode, PlanError
-from millrace_core.model.schema import Table
+from millrace_core.model.revisions import sources
+from millrace_core.model.schema import Column, Table
 from millrace_core.plan import SourceUse
 from millrace_core.store.family import TBNAME, Family
 from millrace_core.store.place import Spans, spans_of
@@ -84,14 +86,39 @@ def members(
         if source.group_tags:
             wanted |= dict(zip(partition, moment.group.key, strict=True))
         wanted |= {tag: moment.group.key[place - 1] for tag, place in source.tag_equals}
-    return family.group(wanted) if wanted else None
+    if not wanted:
+        return None
+    names = names_now(_table(source), family.table, list(wanted))
+    return family.group({names[tag]: value for tag, value in wanted.items()})
 
 
-def described(view: View, data: pl.DataFrame, child: Children, names: Sequence[str]) -> pl.DataFrame:
-    """The rows with their table's name and tags where ``names`` asks for them."""
-    own = set(data.columns)
-    extra = [view.described[name][child] for name in names if name not in own]
-    return data.with_columns(extra)
+def names_now(words: Table, table: Table, names: Sequence[str]) -> dict[str, str]:
+    """What columns and tags of ``words``, the table as it was when a query was planned or its stream made,
+    are called now.
+
+    :raises PlanError: UNKNOWN_COLUMN for one that was dropped since.
+    """
+    if words == table:
+        return dict(zip(names, names, strict=True))
+    now = sources((*table.columns, *table.tags), (*words.columns, *words.tags))
+    found = {name: now.get(name, name) for name in names}
+    for name, current in found.items():
+        if current is None:
+            message = f"{words.db}.{words.name} has no {name} any more: it was dropped"
+            raise PlanError(ErrorCode.UNKNOWN_COLUMN, message)
+    return {name: current for name, current in found.items() if current is not None}
+
+
+def described(
+    view: View, data: pl.DataFrame, child: Children, names: Sequence[str], words: Table | None = None
+) -> pl.DataFrame:
+    """The rows' cells of these names, which are those of ``words`` (None: of the table as it is): columns,
+    tags and the table's name."""
+    now = names_now(words or view.table, view.table, names)
+    return pl.DataFrame([
+        (data[now[name]] if now[name] in data.columns else view.described[now[name]][child]).alias(name)
+        for name in names
+    ])  # fmt: skip
 
 
 def one_relation(
@@ -105,13 +132,17 @@ def one_relation(
 
     ``files_from``: with so many stored rows below the memory's floor, Spark reads the files itself.
     """
-    stored = store.table(_table(source))
+    stored = store.readable(_table(source))
     low, high = range_of(source, moment.row if moment else {})
     with stored.lock:
         wanted = members(source, stored.family, moment, partition)
     if source.written:
         view = stored.written(moment.written if moment else ())
-    elif low < stored.rows.floor and _rows_in_files(stored, low, high) >= files_from:
+    elif (
+        isinstance(stored, StoredTable)
+        and low < stored.rows.floor
+        and _rows_in_files(stored, low, high) >= files_from
+    ):
         return _files(source, stored, wanted, low, high)
     else:
         view = stored.view(low, high)
@@ -120,7 +151,7 @@ def one_relation(
     else:
         size = len(wanted)
         data, _, child = view.slices.between(wanted, np.full(size, low), np.full(size, high))
-    return to_arrow(described(view, data, child, source.columns), fields_of(source))
+    return to_arrow(described(view, data, child, source.columns, _table(source)), fields_of(source))
 
 
 def _rows_in_files(stored: StoredTable, low: int, high: int) -> int:
@@ -138,20 +169,33 @@ def _files(source: SourceUse, stored: StoredTable, wanted: Children | None, low:
         keep = np.isin(child, wanted)
         data, child = data.filter(pl.Series(keep)), child[keep]
     fields = fields_of(source)
-    tags = [(name, type_) for name, type_ in fields if view.table.tag(name)]
-    own = [name for name, _ in fields if view.table.column(name)]
+    words = _table(source)
+    tags = [(name, type_) for name, type_ in fields if words.tag(name)]
+    own = [column for column in words.columns if column.name in source.columns]
+    names_now(words, view.table, source.columns)
     alive = np.array(sorted(stored.family.numbers.values()), dtype=np.int32) if wanted is None else wanted
     needs_members = wanted is not None or bool(tags)
     return Parquet(
         tuple(stored.delta.files(low, min(high, floor - 1))),
-        (*((stored_name(name), name) for name in own), (NAME, TBNAME)),
+        (*((stored_name(column.identity), column.name) for column in own), (NAME, TBNAME)),
         stored.delta.key, low, min(high, floor - 1), TBNAME,
-        to_arrow(view.described[alive], [(TBNAME, pa.string()), *tags]) if needs_members else None,
         to_arrow(
-            described(view, data, child, [*own, TBNAME, *(n for n, _ in tags)]),
+            described(view, pl.DataFrame(), alive, [TBNAME, *(n for n, _ in tags)], words),
+            [(TBNAME, pa.string()), *tags],
+        ) if needs_members else None,
+        to_arrow(
+            described(view, data, child, [*(c.name for c in own), TBNAME, *(n for n, _ in tags)], words),
             [(n, t) for n, t in fields if n != TBNAME] + [(TBNAME, pa.string())],
         ),
+        _ddl(stored.delta.key, own),
     )  # fmt: skip
+
+
+def _ddl(key: str, columns: Sequence[Column]) -> str:
+    """What to read of files: the key, the table's name and these columns."""
+    types = {key: "BIGINT", NAME: "STRING"}
+    types |= {stored_name(column.identity): column.type.info.spark for column in columns}
+    return ", ".join(f"`{name}` {type_}" for name, type_ in types.items())
 
 
 def set_relation(
@@ -161,7 +205,7 @@ def set_relation(
 
     :raises TooManyRows: for more than ``limit`` rows.
     """
-    stored = store.table(_table(source))
+    stored = store.readable(_table(source))
     ranges = np.array([range_of(source, moment.row) for moment in moments], dtype=np.int64).reshape(-1, 2)
     low, high = ranges[:, 0], ranges[:, 1]
     if source.written:
@@ -173,7 +217,8 @@ def set_relation(
         else:
             data, child, owner = _own_slices(source, stored, view, moments, partition, low, high, limit)
     tids = np.array([moment.row[TID] for moment in moments], dtype=np.int32)
-    frame = described(view, data, child, source.columns).with_columns(pl.Series(TID, tids[owner]))
+    frame = described(view, data, child, source.columns, _table(source))
+    frame = frame.with_columns(pl.Series(TID, tids[owner]))
     return to_arrow(frame, [(TID, pa.int32()), *fields_of(source)])
 
 
@@ -189,8 +234,8 @@ def _same_for_all(
 
 
 def _own_slices(
-    source: SourceUse, stored: StoredTable, view: View, moments: Sequence[Moment], partition: Sequence[str],
-    low: Ints, high: Ints, limit: int,
+    source: SourceUse, stored: StoredTable | VirtualTable, view: View, moments: Sequence[Moment],
+    partition: Sequence[str], low: Ints, high: Ints, limit: int,
 ) -> tuple[pl.DataFrame, Children, Ints]:  # fmt: skip
     with stored.lock:
         everyone = np.array(list(stored.family.numbers.values()), dtype=np.int32)
@@ -209,8 +254,9 @@ def _own_slices(
 
 
 def _written_slices(
-    source: SourceUse, stored: StoredTable, moments: Sequence[Moment], partition: Sequence[str], limit: int
-) -> tuple[View, pl.DataFrame, Children, Ints]:
+    source: SourceUse, stored: StoredTable | VirtualTable, moments: Sequence[Moment],
+    partition: Sequence[str], limit: int,
+) -> tuple[View, pl.DataFrame, Children, Ints]:  # fmt: skip
     """What was written since each trigger's last: triggers of one instant share their stretch of the log."""
     by_spans: dict[Spans, list[int]] = {}
     for place, moment in enumerate(moments):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from calc_svc.catalog import CatalogView
 from calc_svc.table import StoredTable
+from calc_svc.virtual import Read, VirtualTable
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
 from millrace_core.wire.topics import wal_topic
@@ -23,6 +24,7 @@ class TableStore:
         self.memory_rows = memory_rows
         self._folder = folder
         self._tables: dict[str, StoredTable] = {}
+        self._virtual: dict[str, VirtualTable] = {}
         self._moved = threading.Condition()
 
     def clean(self) -> None:
@@ -43,6 +45,34 @@ class TableStore:
             raise MillraceError(ErrorCode.UNKNOWN_TABLE, f"no table {table.db}.{table.name}")
         return found
 
+    def readable(self, table: Table) -> StoredTable | VirtualTable:
+        """What gives a table's rows.
+
+        :raises MillraceError: UNKNOWN_TABLE where it is not there (yet, or any more).
+        """
+        if not table.virtual:
+            return self.table(table)
+        found = self.virtual(wal_topic(table.db, table.name))
+        if found is None or found.table.uid != table.uid:
+            raise MillraceError(ErrorCode.UNKNOWN_TABLE, f"no table {table.db}.{table.name}")
+        return found
+
+    def virtual(self, topic: str) -> VirtualTable | None:
+        """The virtual table whose WAL topic that is."""
+        with self._moved:
+            return self._virtual.get(topic)
+
+    def virtuals(self) -> list[VirtualTable]:
+        with self._moved:
+            return list(self._virtual.values())
+
+    def open_virtual(self, table: Table, read: Read) -> VirtualTable:
+        virtual = VirtualTable(table, self.catalog, self._tables, read)
+        with self._moved:
+            self._virtual[virtual.topic] = virtual
+            self._moved.notify_all()
+        return virtual
+
     def by_topic(self, topic: str) -> StoredTable | None:
         with self._moved:
             return self._tables.get(topic)
@@ -57,6 +87,7 @@ class TableStore:
     def close(self, topic: str) -> StoredTable | None:
         with self._moved:
             self._moved.notify_all()
+            self._virtual.pop(topic, None)
             return self._tables.pop(topic, None)
 
     def moved(self) -> None:
@@ -86,12 +117,13 @@ class TableStore:
         if self.catalog.position < catalog:
             return f"catalog offset {catalog} (at {self.catalog.position})"
         for topic, offsets in wal.items():
-            stored = self._tables.get(topic)
+            stored = self._tables.get(topic) or self._virtual.get(topic)
             if stored is None:
                 if any(wal_topic(db, name) == topic for db, name in self.catalog.tables()):
                     return topic
                 continue
+            positions = stored.positions
             for partition, offset in offsets.items():
-                if offset > 0 and stored.positions.get(partition, 0) < offset:
-                    return f"{topic}/{partition} offset {offset} (at {stored.positions.get(partition, 0)})"
+                if offset > 0 and positions.get(partition, 0) < offset:
+                    return f"{topic}/{partition} offset {offset} (at {positions.get(partition, 0)})"
         return None

@@ -98,6 +98,15 @@ class StoredTable:
         with self.lock:
             self.family.register(child)
 
+    def evolve(self, table: Table) -> None:
+        """The table was altered: rows and members go on in its new columns and tags."""
+        with self._flushing, self.lock:
+            self.rows.evolve(table)
+            self.family.evolve(table)
+            self.delta.evolve(table)
+            self.table = table
+            self._intake = Intake(self.family, self.rows)
+
     def dirty_for(self, now: float) -> float:
         """Seconds since the oldest write that Delta lacks; 0 if it lacks none."""
         return 0.0 if self._written_at is None else max(now - self._written_at, 1e-9)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
 from typing import Literal
 
 import aiohttp
@@ -13,12 +15,39 @@ from structlog.typing import FilteringBoundLogger
 
 from millrace_core.notice.delivery import Delivery
 from millrace_core.notice.message import Outgoing
+from millrace_core.notice.progress import Place, Ticket
 from notify_svc import metrics
+from notify_svc.network import Forbidden
 from notify_svc.settings import NotifySettings
 
-Cause = Literal["bad_address", "refused", "handshake", "closed", "silent", "idle"]
-"""Why there is no connection: the address is not a WebSocket URL, nothing listens, it answered without a
-WebSocket, it closed, it did not answer in time; or it was not needed any more."""
+Cause = Literal["bad_address", "forbidden", "refused", "tls", "handshake", "closed", "silent", "idle", "full"]
+"""Why there is no connection: the address is not a WebSocket URL, it lies outside the allowed networks,
+nothing listens, its certificate is not trusted, it answered without a WebSocket, it closed, it did not
+answer in time; or it was not needed any more. ``full``: too much waited for it."""
+
+REASONS: dict[Cause, str] = {
+    "bad_address": "is no WebSocket address", "forbidden": "is outside the allowed networks",
+    "refused": "cannot be connected to", "tls": "has a certificate that is not trusted",
+    "handshake": "does not speak WebSocket", "closed": "closes the connection",
+    "silent": "does not answer in time", "full": "takes its events too slowly",
+}  # fmt: skip
+
+Lane = tuple[int, Place]
+"""A stream (its uid) and the partition in which its events lie: what is paused."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mark:
+    """The ticket of the events of one record. ``written``: when that was, in seconds since the epoch."""
+
+    record: Ticket
+    stream: int
+    written: float
+
+    @property
+    def lane(self) -> Lane:
+        return self.stream, self.record.place
+
 
 Finished = Callable[[list[Outgoing], Cause | None], None]
 """Told of events that are done with: delivered (None), or dropped for a cause."""
@@ -49,18 +78,63 @@ class Address:
         self._log = log
         self._delivery = Delivery(settings.policy)
         self._wake = asyncio.Event()
+        self._cause: Cause = "refused"
+        self.kept: Counter[Lane] = Counter()
+        """How many events that must not be lost wait here."""
 
     @property
     def failing(self) -> bool:
         return self._delivery.failing
 
     @property
+    def stuck(self) -> bool:
+        return self._delivery.stuck
+
+    @property
+    def waiting(self) -> int:
+        return self._delivery.waiting
+
+    @property
+    def reason(self) -> str:
+        """Why it is stuck, for people."""
+        return f"{self._url} {REASONS['full' if self._delivery.slow else self._cause]}"
+
+    def oldest(self, lane: Lane) -> int | None:
+        """The offset of the oldest event of the lane that must not be lost and waits here."""
+        marks = ((event.keep, event.ticket) for event in self._delivery.undelivered())
+        found = (m.record.offset for keep, m in marks if keep and isinstance(m, Mark) and m.lane == lane)
+        return next(found, None)
+
+    @property
     def idle(self) -> bool:
         return self._delivery.idle
 
     def offer(self, events: Iterable[Outgoing]) -> None:
-        self._delivery.offer(events)
+        found = list(events)
+        self.kept.update(
+            event.ticket.lane for event in found if event.keep and isinstance(event.ticket, Mark)
+        )
+        self._settle(self._delivery.offer(found), "full")
         self._wake.set()
+
+    def slow_down(self) -> None:
+        """It holds up others: drop what need not be kept beyond what a stuck address may hold."""
+        self._settle(self._delivery.slow_down(), "full")
+
+    def release(self, streams: Set[int]) -> None:
+        """These streams are gone: their events need not be kept."""
+        self._delivery.release(lambda ticket: isinstance(ticket, Mark) and ticket.stream in streams)
+        self.kept = Counter({lane: n for lane, n in self.kept.items() if lane[0] not in streams})
+
+    def _settle(self, events: list[Outgoing], cause: Cause | None) -> None:
+        for event in events:
+            if event.keep and isinstance(event.ticket, Mark):
+                lane = event.ticket.lane
+                self.kept[lane] -= 1
+                if not self.kept[lane]:
+                    del self.kept[lane]
+        if events:
+            self._finished(events, cause)
 
     async def run(self) -> None:
         """Deliver until nothing has been offered for ``notify_idle_seconds``, or cancelled."""
@@ -75,9 +149,10 @@ class Address:
             had_work = not self._delivery.idle
             dropped = self._delivery.lost(time.monotonic())
             if had_work:
+                self._cause = cause
                 metrics.FAILURES.labels(cause).inc()
                 self._log.warning("address not reached", url=self._url, cause=cause, dropped=len(dropped))
-            self._finished(dropped, cause)
+            self._settle(dropped, cause)
 
     async def _woken(self, seconds: float) -> bool:
         """Wait until something was offered or confirmed since the last ``clear``; False: not in time."""
@@ -101,8 +176,10 @@ class Address:
             return "handshake"
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError):
             return "bad_address"
-        except (aiohttp.ClientError, OSError):
-            return "refused"
+        except aiohttp.ClientSSLError:
+            return "tls"
+        except (aiohttp.ClientError, OSError) as error:
+            return "forbidden" if isinstance(getattr(error, "os_error", error), Forbidden) else "refused"
         self._delivery.connected()
         metrics.CONNECTIONS.inc()
         both = [asyncio.create_task(self._listen(socket)), asyncio.create_task(self._send(socket))]
@@ -130,7 +207,7 @@ class Address:
             if received.type is aiohttp.WSMsgType.PONG:
                 number = bytes(received.data)
                 if number.isdigit():
-                    self._finished(self._delivery.acknowledged(int(number)), None)
+                    self._settle(self._delivery.acknowledged(int(number)), None)
                     self._wake.set()
             elif received.type is aiohttp.WSMsgType.PING:
                 await socket.pong(received.data)

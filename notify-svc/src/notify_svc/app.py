@@ -18,16 +18,24 @@ from structlog.typing import FilteringBoundLogger
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.stream import EventType
+from millrace_core.notice import position
 from millrace_core.notice.message import compose
+from millrace_core.notice.position import Positions
 from millrace_core.wire.topics import NOTIFICATIONS
 from millrace_service import Health, service_app
 from millrace_wal import Log
-from notify_svc.access import Authenticate, GatewayAccess
+from notify_svc import metrics
+from notify_svc.access import Admit, GatewayAccess
+from notify_svc.feed import Feed
 from notify_svc.intake import Intake
+from notify_svc.network import connector
 from notify_svc.pusher import Pusher
 from notify_svc.settings import NotifySettings
-from notify_svc.subscribers import Feed, Subscriber
+from notify_svc.subscribers import Subscriber
 
+_QUERY = {"event", "group", "after"}
+_POSITION = b"x-millrace-position"
+"""Header of the answer to a subscriber: where it begins, should it be cut off before its first message."""
 _LOOK = 5.0
 """Seconds between looks at whether the broker answers."""
 
@@ -37,7 +45,7 @@ class _Parts:
     pusher: Pusher
     intake: Intake
     feed: Feed
-    authenticate: Authenticate
+    admit: Admit
     broker: str = ""
     """Why the broker cannot be used; empty when it answers."""
 
@@ -51,12 +59,11 @@ def notify_app(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         log = open_log()
-        connector = aiohttp.TCPConnector(limit=0)
-        async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
+        async with _session(connector(settings)) as session, _session() as inside:
             pusher = Pusher(settings, session, logger)
             intake = Intake(log, settings, pusher, asyncio.get_running_loop(), logger)
-            access = GatewayAccess(settings.gateway_url, session)
-            parts = _Parts(pusher, intake, Feed(log, logger), access)
+            access = GatewayAccess(settings.gateway_url, inside)
+            parts = _Parts(pusher, intake, Feed(log, logger, settings.notify_catch_ups), access)
             intake.start()
             looking = asyncio.create_task(_look(log, parts))
             running.append(parts)
@@ -79,14 +86,20 @@ def notify_app(
     @app.websocket("/api/v1/streams/{name}/events")
     async def events(socket: WebSocket, name: str) -> None:
         try:
-            subscriber = await _admit(socket, name, running[0].authenticate, settings)
-            async with running[0].feed.subscribed(subscriber):
-                await socket.accept()
-                await _serve(socket, subscriber)
+            feed = running[0].feed
+            subscriber = await _admit(socket, name, running[0].admit, settings)
+            async with feed.subscribed(subscriber, socket.query_params.get("after", "")) as start:
+                await socket.accept(headers=[(_POSITION, position.write(start).encode())])
+                await _serve(socket, subscriber, feed)
         except MillraceError as error:
+            metrics.REFUSED.labels(error.code.name).inc()
             await socket.send_denial_response(JSONResponse(error.to_wire(), error.code.value.http))
 
     return app
+
+
+def _session(through: aiohttp.TCPConnector | None = None) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(connector=through, cookie_jar=aiohttp.DummyCookieJar())
 
 
 async def _look(log: Log, parts: _Parts) -> None:
@@ -99,25 +112,26 @@ async def _look(log: Log, parts: _Parts) -> None:
             parts.broker = str(error)
 
 
-async def _admit(
-    socket: WebSocket, name: str, authenticate: Authenticate, settings: NotifySettings
-) -> Subscriber:
+async def _admit(socket: WebSocket, name: str, admit: Admit, settings: NotifySettings) -> Subscriber:
     """The subscriber that a request asks to be. MillraceError says why it may not."""
-    if not await authenticate(socket.headers.get("authorization", "")):
-        raise MillraceError(ErrorCode.AUTHENTICATION, "user name, password or token is wrong or missing")
+    await admit(socket.headers.get("authorization", ""), name)
     query = socket.query_params
+    if unknown := set(query) - _QUERY:
+        raise MillraceError(
+            ErrorCode.INVALID_VALUE, f"{sorted(unknown)[0]}: not one of {', '.join(sorted(_QUERY))}"
+        )
     types = frozenset(part for text in query.getlist("event") for part in text.upper().split(",") if part)
-    if unknown := types - set(get_args(EventType)):
+    if wrong := types - set(get_args(EventType)):
         raise MillraceError(
             ErrorCode.INVALID_VALUE,
-            f"event={sorted(unknown)[0]}: not one of {', '.join(get_args(EventType))}",
+            f"event={sorted(wrong)[0]}: not one of {', '.join(get_args(EventType))}",
         )
     return Subscriber(name, types, query.get("group"), settings.notify_subscriber_events)
 
 
-async def _serve(socket: WebSocket, subscriber: Subscriber) -> None:
+async def _serve(socket: WebSocket, subscriber: Subscriber, feed: Feed) -> None:
     """Send what the subscriber gets until it leaves."""
-    tasks = [asyncio.create_task(_send(socket, subscriber)), asyncio.create_task(_listen(socket))]
+    tasks = [asyncio.create_task(_send(socket, subscriber, feed)), asyncio.create_task(_listen(socket))]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -126,17 +140,28 @@ async def _serve(socket: WebSocket, subscriber: Subscriber) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _send(socket: WebSocket, subscriber: Subscriber) -> None:
+async def _send(socket: WebSocket, subscriber: Subscriber, feed: Feed) -> None:
     try:
         while True:
-            waiting, missed = await subscriber.take()
-            if waiting:
-                text = compose(uuid.uuid4().hex, time.time_ns() // 1_000_000, waiting)
+            taken = await subscriber.take()
+            # what is gone lies before the events, what was missed behind them
+            if taken.missed is None:
+                await _send_missed(socket, None, taken.position)
+            if taken.events:
+                now = time.time_ns() // 1_000_000
+                text = compose(uuid.uuid4().hex, now, taken.events, position.write(taken.position))
                 await socket.send_text(text.decode())
-            if missed:
-                await socket.send_text(msgspec.json.encode({"missed": missed}).decode())
+                metrics.SENT.inc(len(taken.events))
+            if taken.missed:
+                await _send_missed(socket, taken.missed, taken.end)
+            await asyncio.sleep(feed.pause)
     except (WebSocketDisconnect, RuntimeError, OSError):
         return  # it has left
+
+
+async def _send_missed(socket: WebSocket, missed: int | None, end: Positions) -> None:
+    text = msgspec.json.encode({"missed": missed, "position": position.write(end)})
+    await socket.send_text(text.decode())
 
 
 async def _listen(socket: WebSocket) -> None:

@@ -1,10 +1,12 @@
-"""From records of the log to addresses, and back to what may be committed."""
+"""From records of the log to addresses, and back to what may be committed and which streams are paused."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import aiohttp
@@ -12,22 +14,24 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from millrace_core.notice.message import Outgoing
-from millrace_core.notice.progress import Place, Progress, Ticket
-from millrace_core.wire import notices
-from millrace_wal import Record
+from millrace_core.notice.progress import Place, Progress
+from millrace_core.wire import notices, status
+from millrace_core.wire.status import StreamPaused
+from millrace_core.wire.topics import NOTIFICATIONS, STATUS
+from millrace_wal import Message, Record
 from notify_svc import metrics
-from notify_svc.address import Address, Cause
+from notify_svc.address import Address, Cause, Lane, Mark
 from notify_svc.settings import NotifySettings
 
-_encode = msgspec.json.Encoder().encode
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is to be written down: first ``pauses`` (records of the ``status`` topic), then ``commits``.
+    ``kept``: the streams whose events must not be lost and wait."""
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Event:
-    """The ticket of an event: its record, and when that was written (seconds since the epoch)."""
-
-    record: Ticket
-    written: float
+    pauses: list[Message]
+    commits: dict[Place, int]
+    kept: set[int]
 
 
 class Pusher:
@@ -42,12 +46,18 @@ class Pusher:
         self._addresses: dict[str, Address] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._progress = Progress()
+        self._full_since: float | None = None
         self.accepted = 0
         """Records taken so far."""
 
     @property
     def waiting(self) -> int:
         return self._progress.waiting
+
+    @property
+    def load(self) -> int:
+        """How many events wait for addresses that take them; with too many nothing more is read."""
+        return sum(address.waiting for address in list(self._addresses.values()) if not address.stuck)
 
     def accept(self, records: Sequence[Record]) -> None:
         """Take records, in the order of their partitions. Those that cannot be read are counted."""
@@ -62,19 +72,21 @@ class Pusher:
     def _take(self, record: Record, offers: dict[str, list[Outgoing]]) -> None:
         place = (record.topic, record.partition)
         try:
-            found = notices.decode(record.value or b"").notices
+            batch = notices.read(record.value or b"")
         except msgspec.DecodeError as error:
             metrics.DROPPED.labels("", "undecodable").inc()
             self._log.error("undecodable", place=place, offset=record.offset, error=str(error))
-            found = []
-        ticket = self._progress.begin(place, record.offset, sum(len(set(notice.urls)) for notice in found))
+            batch = notices.ReadBatch([])
+        count = sum(len(set(notice.urls)) for notice in batch.notices)
+        ticket = self._progress.begin(place, record.offset, count)
         if ticket is None:
             return
-        mark = _Event(ticket, record.timestamp / 1000)
-        for notice in found:
-            event = Outgoing(notice.stream, _encode(notice.event), notice.pause_on_failure, mark)
-            for url in dict.fromkeys(notice.urls):
-                offers.setdefault(url, []).append(event)
+        mark = Mark(ticket, batch.uid, record.timestamp / 1000)
+        for notice in batch.notices:
+            if notice.urls:
+                event = Outgoing(notice.stream, bytes(notice.event), notice.pause_on_failure, mark)
+                for url in dict.fromkeys(notice.urls):
+                    offers.setdefault(url, []).append(event)
 
     def _address(self, url: str) -> Address:
         address = self._addresses.get(url)
@@ -93,23 +105,79 @@ class Pusher:
         now = time.time()
         for event in events:
             mark = event.ticket
-            assert isinstance(mark, _Event)
+            assert isinstance(mark, Mark)
             self._progress.done(mark.record)
-            if cause is None:
-                metrics.DELIVERED.labels(event.stream).inc()
+            if cause is None and not mark.record.left:
                 metrics.LATENCY.observe(max(now - mark.written, 0))
+        for stream, count in Counter(event.stream for event in events).items():
+            if cause is None:
+                metrics.DELIVERED.labels(stream).inc(count)
             else:
-                metrics.DROPPED.labels(event.stream, cause).inc()
+                metrics.DROPPED.labels(stream, cause).inc(count)
         metrics.WAITING.set(self.waiting)
 
-    def commits(self) -> dict[Place, int]:
-        """Per partition the offset up to which all is delivered or dropped, where it has changed."""
-        return self._progress.commits()
+    def report(self, paused: Mapping[tuple[int, int], StreamPaused], own: AbstractSet[Place]) -> Report:
+        """What has changed. ``paused``: what the ``status`` topic says now; ``own``: the partitions of this
+        instance, the only ones whose pauses it ends."""
+        self._relieve(time.monotonic())
+        wanted: dict[Lane, Address] = {}
+        for address in self._addresses.values():
+            if address.stuck:
+                for lane in address.kept:
+                    wanted.setdefault(lane, address)
+        metrics.PAUSED.set(len(wanted))
+        pauses = [
+            Message(STATUS.name, status.key(found), status.encode(found))
+            for lane, address in wanted.items()
+            if (found := self._pause(lane, address, paused)) is not None
+        ]
+        for (uid, partition), known in paused.items():
+            place = (NOTIFICATIONS.name, partition)
+            ended = (uid, place) not in wanted and self._progress.passed(place, known.offset)
+            if ended and place in own:
+                pauses.append(Message(STATUS.name, status.key(known), None))
+        kept = {uid for address in self._addresses.values() for uid, _ in address.kept}
+        return Report(pauses, self._progress.commits(), kept)
+
+    @staticmethod
+    def _pause(
+        lane: Lane, address: Address, paused: Mapping[tuple[int, int], StreamPaused]
+    ) -> StreamPaused | None:
+        """The pause of a lane that is not paused yet. Of a stream without uid (a message that an older
+        calc-svc wrote) nobody can be told."""
+        uid, (_, partition) = lane
+        oldest = address.oldest(lane)
+        if not uid or (uid, partition) in paused or oldest is None:
+            return None
+        return StreamPaused(uid, partition, oldest, f"{address.reason}; its notifications wait")
+
+    def release(self, streams: AbstractSet[int]) -> None:
+        """These streams are gone: what waits of theirs may be dropped."""
+        for address in self._addresses.values():
+            address.release(streams)
+
+    def _relieve(self, now: float) -> None:
+        """When nothing is read because too much waits for one address, the others do not wait for it longer
+        than ``notify_patience``."""
+        if self.load < self._settings.notify_waiting:
+            self._full_since = None
+            return
+        self._full_since = self._full_since or now
+        if now - self._full_since < self._settings.notify_patience or len(self._addresses) == 1:
+            return
+        slowest = max((a for a in self._addresses.values() if not a.stuck), key=lambda a: a.waiting)
+        if slowest.waiting * 2 >= self._settings.notify_waiting:
+            slowest.slow_down()
+            self._full_since = None
 
     def state(self) -> dict[str, object]:
         """For ``/healthz``."""
-        failing = sum(address.failing for address in self._addresses.values())
-        return {"waiting": self.waiting, "addresses": len(self._addresses), "failing": failing}
+        addresses = list(self._addresses.values())
+        return {
+            "waiting": self.waiting, "addresses": len(addresses),
+            "failing": sum(address.failing for address in addresses),
+            "paused": len({uid for address in addresses if address.stuck for uid, _ in address.kept}),
+        }  # fmt: skip
 
     async def drain(self, seconds: float) -> None:
         """Wait until the addresses that work have what waits for them, at most so long."""

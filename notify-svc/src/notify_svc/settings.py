@@ -56,6 +56,34 @@ class NotifySettings(ServiceSettings):
         ge=1,
         description="Undelivered events held; with more, no new ones are read for a while.",
     )
+    notify_stuck_after: int = Field(
+        default=2,
+        ge=1,
+        le=1000,
+        description="Failed attempts after which streams with ON_FAILURE_PAUSE wait for an address.",
+    )
+    notify_stuck_events: int = Field(
+        default=50_000,
+        ge=1,
+        description="Events that may wait for an address that is stuck; further ones are dropped (those of "
+        "streams with ON_FAILURE_PAUSE never).",
+    )
+    notify_patience: float = Field(
+        default=5.0,
+        gt=0,
+        le=3600,
+        description="How long a slow address may keep others' events from being read, in seconds.",
+    )
+    notify_networks: str = Field(
+        default="",
+        description="Networks that addresses may lie in, as `10.0.0.0/8, ::1/128`; any when empty.",
+    )
+    notify_ca_file: str = Field(
+        default="", description="PEM file of more authorities whose wss certificates are trusted."
+    )
+    notify_catch_ups: int = Field(
+        default=4, ge=1, le=100, description="Subscribers that are read old events for at the same time."
+    )
     notify_subscriber_events: int = Field(
         default=1000, ge=1, description="Events that wait for a slow subscriber before it misses some."
     )
@@ -70,5 +98,7 @@ class NotifySettings(ServiceSettings):
             retries=self.notify_retries,
             first_pause=self.notify_first_pause,
             longest_pause=self.notify_longest_pause,
+            stuck_after=self.notify_stuck_after,
+            stuck_events=self.notify_stuck_events,
             message_bytes=self.notify_message_bytes,
         )

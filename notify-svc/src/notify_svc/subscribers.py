@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgspec
-from structlog.typing import FilteringBoundLogger
 
-from millrace_core.errors import MillraceError
 from millrace_core.notice.message import Outgoing
+from millrace_core.notice.position import Cursor, Positions, latest
 from millrace_core.wire import notices
-from millrace_core.wire.notices import Notice
-from millrace_core.wire.topics import NOTIFICATIONS
-from millrace_wal import END, Log, Reader, Record
+from millrace_core.wire.notices import ReadNotice
+from millrace_wal import Record
 from notify_svc import metrics
 
-_POLL = 0.1
-_RETRY = 1.0
-_encode = msgspec.json.Encoder().encode
+
+@dataclass(eq=False)
+class Told:
+    """A notice on its way to subscribers, made once for all of them. ``after``: the place behind it."""
+
+    notice: ReadNotice
+    partition: int
+    after: Cursor
+
+    @cached_property
+    def outgoing(self) -> Outgoing:
+        return Outgoing(self.notice.stream, bytes(self.notice.event))
+
+    @cached_property
+    def event_type(self) -> str:
+        return self.notice.event_type
+
+
+@dataclass(eq=False)
+class Reached:
+    """How far a reader has handed on what it reads; shared by those that it hands it to."""
+
+    positions: Positions = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a subscriber gets now: ``events`` up to ``position``, then that it ``missed`` so many (None:
+    nobody knows how many, and before the events) up to ``end``."""
+
+    events: list[Outgoing]
+    position: Positions
+    missed: int | None
+    end: Positions
 
 
 @dataclass(eq=False)
@@ -35,97 +62,79 @@ class Subscriber:
     types: frozenset[str]
     group: str | None
     limit: int
-    _waiting: list[Outgoing] = field(default_factory=list)
+    reached: Reached = field(default_factory=Reached)
+    _seen: dict[int, Cursor] = field(default_factory=dict)
+    _at: Positions = field(default_factory=dict)
+    _waiting: list[Told] = field(default_factory=list)
     _missed: int = 0
+    _lost: bool = False
     _some: asyncio.Event = field(default_factory=asyncio.Event)
+    _room: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def offer(self, notice: Notice) -> None:
-        if self.types and notice.event.get("eventType") not in self.types:
+    @property
+    def full(self) -> bool:
+        return len(self._waiting) >= self.limit
+
+    @property
+    def seen(self) -> Positions:
+        """Behind the last notice of its stream that was offered, by partition."""
+        return self._seen
+
+    def begin(self, at: Positions, *, lost: bool = False) -> None:
+        """It stands here; ``lost``: what came before is not there any more."""
+        self._at, self._seen = dict(at), dict(at)
+        self.reached = Reached(dict(at))
+        if lost:
+            self._lost = True
+            self._some.set()
+
+    def offer(self, told: Told) -> None:
+        """Give it a notice of its stream; one that it was offered before is passed over."""
+        if told.after <= self._seen.get(told.partition, (0, 0)):
             return
-        if self.group is not None and notice.group != self.group:
+        self._seen[told.partition] = told.after
+        if self.group is not None and told.notice.group != self.group:
             return
-        if len(self._waiting) < self.limit:
-            self._waiting.append(Outgoing(notice.stream, _encode(notice.event)))
-        else:
+        if self.types and told.event_type not in self.types:
+            return
+        # what comes after a missed one is missed too, or the position between them could not be told
+        if self._missed or self.full:
             self._missed += 1
             metrics.MISSED.inc()
+        else:
+            self._waiting.append(told)
         self._some.set()
 
-    async def take(self) -> tuple[list[Outgoing], int]:
-        """What waits, once something does, and how many events were missed after it."""
+    async def room(self) -> None:
+        """Wait until it has room for an event."""
+        while self.full:
+            self._room.clear()
+            await self._room.wait()
+
+    async def take(self) -> Taken:
+        """What waits, once something does."""
         await self._some.wait()
         self._some.clear()
-        taken = self._waiting, self._missed
+        told, missed = self._waiting, self._missed
+        lost, self._lost = self._lost, False
         self._waiting, self._missed = [], 0
-        return taken
+        self._room.set()
+        end = latest(self._seen, latest(self._at, self.reached.positions))
+        position = {**self._at, **{one.partition: one.after for one in told}} if missed else end
+        self._at = end
+        return Taken([one.outgoing for one in told], position, None if lost else missed, end)
 
 
-class Feed:
-    """Reads ``notifications`` (all of it: which instance pushes what does not matter here) while there are
-    subscribers, and gives each notice to those it is for."""
-
-    def __init__(self, log: Log, logger: FilteringBoundLogger) -> None:
-        self._log = log
-        self._logger = logger
-        self._subscribers: dict[str, list[Subscriber]] = {}
-        self._stopping = threading.Event()
-        self._changing = asyncio.Lock()
-
-    @asynccontextmanager
-    async def subscribed(self, subscriber: Subscriber) -> AsyncIterator[None]:
-        """While this is open the subscriber gets every notice that is written."""
-        async with self._changing:
-            if not self._subscribers:
-                await self._start()
-            self._subscribers.setdefault(subscriber.stream, []).append(subscriber)
-        metrics.SUBSCRIBERS.inc()
-        try:
-            yield
-        finally:
-            metrics.SUBSCRIBERS.dec()
-            found = self._subscribers[subscriber.stream]
-            found.remove(subscriber)
-            if not found:
-                del self._subscribers[subscriber.stream]
-            if not self._subscribers:
-                self._stopping.set()
-
-    async def _start(self) -> None:
-        parts = await asyncio.to_thread(self._log.begin_offsets, NOTIFICATIONS.name)
-        positions = {NOTIFICATIONS.name: dict.fromkeys(parts, END)}
-        reader = await asyncio.to_thread(self._log.reader, positions)
-        self._stopping = threading.Event()
-        loop = asyncio.get_running_loop()
-        arguments = (reader, self._stopping, loop)
-        threading.Thread(target=self._read, args=arguments, name="feed", daemon=True).start()
-
-    def _read(self, reader: Reader, stopping: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            while not stopping.is_set():
-                try:
-                    records = reader.poll(_POLL)
-                except MillraceError as error:
-                    self._logger.error("cannot read for subscribers", error=str(error))
-                    stopping.wait(_RETRY)
-                    continue
-                if records and not stopping.is_set():
-                    loop.call_soon_threadsafe(self._give, _decoded(records), stopping)
-        finally:
-            reader.close()
-
-    def _give(self, found: list[Notice], stopping: threading.Event) -> None:
-        if stopping.is_set():
-            return  # of a reader that was followed by another
-        for notice in found:
-            for subscriber in self._subscribers.get(notice.stream, ()):
-                subscriber.offer(notice)
-
-
-def _decoded(records: list[Record]) -> list[Notice]:
-    found: list[Notice] = []
+def told_of(records: list[Record]) -> list[Told]:
+    """The notices of these records, in order."""
+    found: list[Told] = []
     for record in records:
         try:
-            found += notices.decode(record.value or b"").notices
+            batch = notices.read(record.value or b"").notices
         except msgspec.DecodeError:
             continue  # counted where it is read for the addresses
+        last = len(batch) - 1
+        for index, notice in enumerate(batch):
+            after = (record.offset + 1, 0) if index == last else (record.offset, index + 1)
+            found.append(Told(notice, record.partition, after))
     return found

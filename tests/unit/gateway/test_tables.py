@@ -47,7 +47,6 @@ def test_a_table_comes_with_its_topic(rig: Any) -> None:
     ("CREATE TABLE m2 USING meters (floor) TAGS (1)", ErrorCode.UNKNOWN_COLUMN, 31),
     ("CREATE TABLE m2 USING meters (site, site) TAGS (1, 2)", ErrorCode.INVALID_VALUE, 37),
     ("CREATE TABLE m2 USING meters TAGS (1, 'a') m3 USING meters TAGS (1, 2, 3)", ErrorCode.SYNTAX, 66),
-    ("CREATE VTABLE v (ts TIMESTAMP, a INT FROM one.v)", ErrorCode.UNSUPPORTED, 15),
     ("DROP TABLE one, absent", ErrorCode.UNKNOWN_TABLE, 17),
     ("DROP STABLE one", ErrorCode.NOT_ALLOWED, 13),
     ("DROP DATABASE nowhere", ErrorCode.UNKNOWN_DATABASE, 15),

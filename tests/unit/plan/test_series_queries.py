@@ -64,14 +64,19 @@ QUERIES: list[tuple[str, list[tuple[Any, ...]]]] = [
 ]
 
 
+def filled(world: Any) -> Any:
+    world.insert("nt", [{"ts": T0 + 1_000 * at, "v": v, "w": w} for at, v, w in SMALL])
+    return world
+
+
+def in_seconds(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Times as seconds since the first of January."""
+    return [tuple((v - T0) // 1_000 if isinstance(v, int) and v >= T0 else v for v in row) for row in rows]
+
+
 @pytest.mark.parametrize(("sql", "rows"), QUERIES, ids=[sql for sql, _ in QUERIES])
 def test_query(kit: Any, sql: str, rows: list[tuple[Any, ...]]) -> None:
-    world = kit.World()
-    world.insert("nt", [{"ts": T0 + 1_000 * at, "v": v, "w": w} for at, v, w in SMALL])
-    found = [
-        tuple((v - T0) // 1_000 if isinstance(v, int) and v >= T0 else v for v in r) for r in world.query(sql)
-    ]
-    assert found == rows
+    assert in_seconds(filled(kit.World()).query(sql)) == rows
 
 
 def test_names_and_types(kit: Any) -> None:

@@ -25,11 +25,12 @@ from millrace_core.model.stream import (
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.slot import Slot
-from millrace_core.wire import control, events, status
+from millrace_core.wire import control, events, recalc, status
 from millrace_core.wire.rows import Operation, encode_operation, encode_rows
 from millrace_core.wire.topics import (
     CLOCK,
     CONTROL,
+    RECALC,
     REGROUP,
     STATUS,
     TRIGGERS,
@@ -59,6 +60,7 @@ class Cluster:
         self.waiting: list[tuple[str, int, int, int, bytes | None, bytes | None]] = []
         self.triggers: list[events.TriggerBatch] = []
         self.status: list[status.AnyStatus] = []
+        self.asked: list[recalc.Request] = []
         self.regrouped = 0
         self.unheeded = 0
 
@@ -120,9 +122,11 @@ class Cluster:
                 self.triggers.append(events.decode(value))
             elif topic == STATUS.name:
                 self.status.append(status.decode(value))
+            elif topic == RECALC.name:
+                self.asked.append(recalc.decode_request(value))
             else:
-                assert topic == REGROUP.name
-                self.regrouped += 1
+                assert topic == REGROUP.name or topic.startswith(WAL_PREFIX)
+                self.regrouped += topic == REGROUP.name
                 self.send(topic, key, value)
         self.blobs[number] = slot.snapshot()
 

@@ -21,6 +21,7 @@ from millrace_core.model.stream import (
 )
 from millrace_core.model.types import TIMESTAMP, TYPES, DataType
 from millrace_core.wire import control, events, regroup, status, topics
+from millrace_core.wire.virtual import Link
 
 TABLE = Table("d", "m", "super", 9, "us", (Column("ts", TIMESTAMP),), (Column("site", DataType("INT")),))
 SPEC = StreamSpec(
@@ -62,6 +63,9 @@ def test_every_topic_is_named_once() -> None:
         control.ChangeTable(TABLE),
         control.DropTable(9, "wal.d.m"),
         control.KnowChildren(3, (Child("d", "m", "c1", (1, "x", None)),)),
+        control.KnowOrigins(
+            3, 5, TABLE, (TABLE,), {"wal.d.m": {0: 7}}, (Link("wal.d.m", "c1", "v", (("amps", "x"),)),)
+        ),
     ],
 )
 def test_control_records_survive_the_wire(record: control.AnyControl) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from millrace_core.model.revisions import current
 from millrace_core.model.schema import Child, Database, Table
 from millrace_core.model.stream import StreamSpec
 
@@ -21,6 +22,21 @@ class User(msgspec.Struct, frozen=True):
     password: str
     salt: str = ""
     superuser: bool = False
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """What a user may do besides reading the catalog: ``read`` and ``write`` name databases."""
+
+    user: str
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+
+
+class Snode(msgspec.Struct, frozen=True):
+    """A stream node that was asked for: here it means nothing but that it is listed."""
+
+    id: int
+    created: int = 0
 
 
 class StreamEntry(msgspec.Struct, frozen=True):
@@ -53,8 +69,10 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "stream": StreamEntry,
     "user": User,
     "tombstone": Tombstone,
+    "grant": Grant,
+    "snode": Snode,
 }
-Record = Database | Table | Child | StreamEntry | User | Tombstone
+Record = Database | Table | Child | StreamEntry | User | Tombstone | Grant | Snode
 _DECODERS = {kind: msgspec.json.Decoder(type_) for kind, type_ in KINDS.items()}
 _SEP = "\x1f"
 
@@ -78,6 +96,10 @@ def key_of(record: Record) -> bytes:
             return record_key("user", name)
         case Tombstone(db=db, name=name):
             return record_key("tombstone", db, name)
+        case Grant(user=user):
+            return record_key("grant", user)
+        case Snode(id=number):
+            return record_key("snode", str(number))
 
 
 class Catalog:
@@ -90,6 +112,8 @@ class Catalog:
         self.streams: dict[tuple[str, str], StreamEntry] = {}
         self.users: dict[str, User] = {}
         self.tombstones: dict[tuple[str, str], Tombstone] = {}
+        self.grants: dict[str, Grant] = {}
+        self.snodes: dict[str, Snode] = {}
         self.family: dict[tuple[str, str], dict[str, Child]] = {}
         """(db, super table) -> its children by name."""
 
@@ -109,14 +133,22 @@ class Catalog:
             home.pop(name, None)
         else:
             home[name] = record
+        if isinstance(record, Table) and record.version:
+            # its children's tags are in the order of its tags, whichever record came first
+            for child in list(self.children_of(record)):
+                self._enter(current(child, record))
 
     def _apply_child(self, name: tuple[str, str], record: object) -> None:
         old = self.children.pop(name, None)
         if old is not None:
             self.family.get((old.db, old.table), {}).pop(old.name, None)
         if isinstance(record, Child):
-            self.children[name] = record
-            self.family.setdefault((record.db, record.table), {})[record.name] = record
+            table = self.tables.get((record.db, record.table))
+            self._enter(record if table is None else current(record, table))
+
+    def _enter(self, child: Child) -> None:
+        self.children[child.db, child.name] = child
+        self.family.setdefault((child.db, child.table), {})[child.name] = child
 
     def find(self, db: str, name: str) -> tuple[Table, Child | None] | None:
         """The table of that name; for a child table its super table and the child itself."""

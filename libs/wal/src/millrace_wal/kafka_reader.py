@@ -163,7 +163,7 @@ class KafkaGroupReader(Closing):
         time.sleep(max(timeout - _SERVED_IN_TIME, 0))
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        mine = {(p.topic, p.partition) for p in self._consumer.assignment()}
+        mine = self.assigned()
         parts = [TopicPartition(*where, offset) for where, offset in offsets.items() if where in mine]
         if not parts:
             return
@@ -177,6 +177,9 @@ class KafkaGroupReader(Closing):
         for part in done:
             if part.error is not None and part.error.code() not in REBALANCED | MISSING:
                 raise kafka_error(part.error, doing)
+
+    def assigned(self) -> set[tuple[str, int]]:
+        return {(part.topic, part.partition) for part in self._consumer.assignment()}
 
     def close(self) -> None:
         self._consumer.close()

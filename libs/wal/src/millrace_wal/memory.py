@@ -207,6 +207,10 @@ class MemoryGroupReader(Closing):
         self._positions = {w: self._positions.get(w, committed.get(w, 0)) for w in mine}
         return self._positions
 
+    def assigned(self) -> set[tuple[str, int]]:
+        with self._log.changed:
+            return set(self._assigned())
+
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         with self._log.changed:
             mine = self._assigned()

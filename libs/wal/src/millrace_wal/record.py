@@ -87,6 +87,9 @@ class GroupReader(Protocol):
         """The group is done with all before these offsets; durable when it returns. Partitions that this
         member has no more are passed over: their new owner reads on from the last commit."""
 
+    def assigned(self) -> set[tuple[str, int]]:
+        """The topics' partitions that are this member's, as of its last :meth:`poll`."""
+
     def close(self) -> None: ...
 
 

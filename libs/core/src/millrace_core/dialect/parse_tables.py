@@ -290,13 +290,13 @@ def using_child(c: Cursor, name: QualifiedName) -> ChildDef:
     return _child(c, name, True)
 
 
-def drop_tables(c: Cursor) -> DropTables:
+def drop_tables(c: Cursor, *, virtual_only: bool = False) -> DropTables:
     names, exists = [], []
     while True:
         exists.append(c.exists(negated=False))
         names.append(c.qualified("a table name"))
         if not c.take(","):
-            return DropTables(tuple(names), tuple(exists))
+            return DropTables(tuple(names), tuple(exists), virtual_only=virtual_only)
 
 
 def drop_stable(c: Cursor) -> DropTables:

@@ -70,7 +70,7 @@ def _explain(c: Cursor) -> Query:
 def _show(c: Cursor) -> Show | ShowCreate | ShowTags:
     where = c.here()
     if c.take("create"):
-        what = c.one_of("stream", "table", "stable", "database").lower()
+        what = c.one_of("stream", "table", "stable", "vtable", "database").lower()
         return ShowCreate(what, c.qualified("a name"))  # type: ignore[arg-type]
     if c.take("tags", "from"):
         return ShowTags(c.qualified("a table name"))
@@ -135,7 +135,7 @@ STATEMENTS: dict[tuple[str, ...], Callable[[Cursor], Statement]] = {
     ("drop", "database"): parse_tables.drop_database,
     ("drop", "stable"): parse_tables.drop_stable,
     ("drop", "table"): parse_tables.drop_tables,
-    ("drop", "vtable"): parse_tables.drop_tables,
+    ("drop", "vtable"): lambda c: parse_tables.drop_tables(c, virtual_only=True),
     ("drop", "stream"): parse_stream.drop_stream,
     ("drop", "snode"): lambda c: DropSnode(_dnode(c)),
     ("drop", "user"): lambda c: DropUser(c.name("a user name")),

@@ -113,11 +113,13 @@ class CreateVirtualChild:
 
 @dataclass(frozen=True, slots=True)
 class DropTables:
-    """DROP TABLE (several), or DROP STABLE (one, ``super_only``). ``if_exists`` goes with ``names``."""
+    """DROP TABLE or VTABLE (several), or DROP STABLE (one, ``super_only``). ``if_exists`` goes with
+    ``names``."""
 
     names: tuple[QualifiedName, ...]
     if_exists: tuple[bool, ...]
     super_only: bool = False
+    virtual_only: bool = False
 
 
 Target = OneOf["column", "tag"]
@@ -253,7 +255,7 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class ShowCreate:
-    what: OneOf["stream", "table", "stable", "database"]
+    what: OneOf["stream", "table", "stable", "vtable", "database"]
     name: QualifiedName
 
 

@@ -43,8 +43,8 @@ AGGREGATES = frozenset({
 
 
 def trigger(clause: TriggerClause, table: Table | None, timezone: str) -> AnyTrigger:
-    """The trigger that a clause means; ``table`` None: a PERIOD without a trigger table; ``timezone``: that in
-    which texts beside times are read.
+    """The trigger that a clause means; ``table`` None: a PERIOD without one; texts beside times are read in
+    ``timezone``.
 
     :raises SqlError: for an argument that is missing, surplus, of the wrong kind or out of range.
     """

@@ -16,12 +16,22 @@ MAX_NAME = 192  # bytes of a table name
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column or tag: its (case-sensitive) name, type, whether it is part of a composite key, a comment."""
+    """A column or tag: its (case-sensitive) name, type, whether it is part of a composite key, a comment.
+
+    ``stored``: what its values are kept under where that is not its name: a renamed column keeps its values,
+    one that was dropped and added again has none of the old ones.
+    """
 
     name: str
     type: DataType
     composite_key: bool = False
     comment: str = ""
+    stored: str = ""
+
+    @property
+    def identity(self) -> str:
+        """The same before and after a RENAME; never that of another column of the table, dropped or not."""
+        return self.stored or self.name
 
 
 class Database(msgspec.Struct, frozen=True):
@@ -32,10 +42,40 @@ class Database(msgspec.Struct, frozen=True):
     created: int = 0
 
 
+class Origin(msgspec.Struct, frozen=True, array_like=True):
+    """Where a column of a virtual table comes from: the column of that ``identity`` of the normal table
+    ``db.table`` (then ``name`` is ``table``) or of the child ``name`` of the super table ``db.table``.
+
+    ``uid`` is the normal or super table's, ``incarnation`` the child's: a table made anew under an old name
+    is not the one that was meant.
+    """
+
+    db: str
+    table: str
+    uid: int
+    name: str
+    column: str
+    incarnation: int = 0
+
+
+class Revision(msgspec.Struct, frozen=True):
+    """What a table was before an ALTER: messages of its WAL topic before the offsets ``until`` (partition,
+    offset) are read by it. ``version``: the table's, then."""
+
+    version: int
+    until: tuple[tuple[int, int], ...]
+    columns: tuple[Column, ...]
+    tags: tuple[Column, ...] = ()
+
+
 class Table(msgspec.Struct, frozen=True):
     """A super table (``tags`` not empty) or a normal table. ``columns[0]`` is the TIMESTAMP key.
 
-    ``uid`` is new for every CREATE, so that a table dropped and created again is another table.
+    ``uid`` is new for every CREATE, so that a table dropped and created again is another table. ``version``
+    counts the ALTERs, ``earlier`` is what the table was before each, the oldest first.
+
+    ``virtual``: it stores nothing, its rows are those of other tables; ``origins``: where each column of a
+    virtual normal table comes from (None: the time, and columns that are always NULL).
     """
 
     db: str
@@ -46,6 +86,10 @@ class Table(msgspec.Struct, frozen=True):
     columns: tuple[Column, ...]
     tags: tuple[Column, ...] = ()
     created: int = 0
+    version: int = 0
+    earlier: tuple[Revision, ...] = ()
+    virtual: bool = False
+    origins: tuple[Origin | None, ...] = ()
 
     @property
     def key(self) -> Column:
@@ -62,6 +106,8 @@ class Child(msgspec.Struct, frozen=True):
     """A child table of the super table ``db.table``: tag values in the order of the super table's tags.
 
     ``incarnation`` counts how often a child of this name was dropped before; it makes the uid new.
+    ``version``: the version of the super table whose tags these are. ``origins``: of a virtual super table's
+    child: where each column comes from.
     """
 
     db: str
@@ -70,6 +116,8 @@ class Child(msgspec.Struct, frozen=True):
     tags: tuple[object, ...]
     incarnation: int = 0
     created: int = 0
+    version: int = 0
+    origins: tuple[Origin | None, ...] = ()
 
     @property
     def uid(self) -> int:

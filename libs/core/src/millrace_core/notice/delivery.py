@@ -9,9 +9,9 @@ messageId, over the next connection.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.notice.message import Outgoing, compose, take_fitting
@@ -21,10 +21,14 @@ from millrace_core.notice.message import Outgoing, compose, take_fitting
 class Policy:
     """``retries``: failed attempts in a row after the first one until waiting events are dropped; from then
     on each further failed attempt drops what waits. The pause between attempts begins with ``first_pause``
-    seconds and doubles up to ``longest_pause``. ``window``: messages under way at a time. ``message_bytes``:
-    the longest message (a longer event goes alone)."""
+    seconds and doubles up to ``longest_pause``. ``stuck_after``: failed attempts in a row after which streams
+    that must lose nothing wait. ``window``: messages under way at a time. ``message_bytes``: the longest
+    message (a longer event goes alone). ``stuck_events``: how many events may wait for an address that is
+    stuck (and those that must be kept)."""
 
     retries: int = 5
+    stuck_after: int = 2
+    stuck_events: int = 50_000
     first_pause: float = 0.1
     longest_pause: float = 5.0
     window: int = 8
@@ -52,6 +56,23 @@ class Delivery:
         self._open = False
         self._failures = 0
         self._retry_at = 0.0
+        self._slow = False
+
+    @property
+    def waiting(self) -> int:
+        """How many events are neither delivered nor dropped."""
+        return len(self._waiting) + sum(len(message.events) for message in self._under_way)
+
+    @property
+    def stuck(self) -> bool:
+        """It takes nothing, or less than it is given: whoever must lose nothing waits for it."""
+        return self._slow or self._failures >= self._policy.stuck_after
+
+    @property
+    def slow(self) -> bool:
+        """It confirms what it gets, but was told (:meth:`slow_down`) that it holds up others, and has not
+        caught up since."""
+        return self._slow
 
     @property
     def idle(self) -> bool:
@@ -68,9 +89,42 @@ class Delivery:
         """The number of the oldest message that was sent over this connection and is not confirmed."""
         return self._under_way[0].number if self._sent else None
 
-    def offer(self, events: Iterable[Outgoing]) -> None:
-        """Deliver these events, after all that were offered before."""
+    def offer(self, events: Iterable[Outgoing]) -> list[Outgoing]:
+        """Deliver these events, after all that were offered before. Returns those that a stuck address has no
+        room for."""
         self._waiting.extend(events)
+        return self._cut() if self.stuck else []
+
+    def slow_down(self) -> list[Outgoing]:
+        """It has held up others: until it has caught up, no more than ``stuck_events`` wait for it, the
+        oldest, and what must be kept. Returns what this drops."""
+        self._slow = True
+        return self._cut()
+
+    def release(self, tickets: Callable[[object], bool]) -> None:
+        """The events with such tickets need not be kept any more."""
+
+        def loose(event: Outgoing) -> Outgoing:
+            return replace(event, keep=False) if event.keep and tickets(event.ticket) else event
+
+        self._waiting = deque(map(loose, self._waiting))
+        self._under_way = deque(
+            replace(message, events=tuple(map(loose, message.events))) for message in self._under_way
+        )
+
+    def undelivered(self) -> Iterator[Outgoing]:
+        """The events that are neither delivered nor dropped, the oldest first."""
+        for message in self._under_way:
+            yield from message.events
+        yield from self._waiting
+
+    def _cut(self) -> list[Outgoing]:
+        room = self._policy.stuck_events
+        if len(self._waiting) <= room:
+            return []
+        first, rest = list(islice(self._waiting, room)), list(islice(self._waiting, room, None))
+        self._waiting = deque([*first, *(event for event in rest if event.keep)])
+        return [event for event in rest if not event.keep]
 
     def connect_in(self, now: float) -> float | None:
         """In how many seconds to connect; None: not wanted, there is a connection or nothing to deliver."""
@@ -107,6 +161,7 @@ class Delivery:
             self._sent -= 1
         if delivered:
             self._failures = 0
+            self._slow = self._slow and len(self._waiting) > self._policy.stuck_events // 2
         return delivered
 
     def lost(self, now: float) -> list[Outgoing]:
@@ -121,7 +176,7 @@ class Delivery:
         return self._drop() if self._failures > self._policy.retries else []
 
     def _drop(self) -> list[Outgoing]:
-        everything = [*chain.from_iterable(m.events for m in self._under_way), *self._waiting]
+        everything = list(self.undelivered())
         dropped = [event for event in everything if not event.keep]
         if dropped:
             # what stays goes out in new messages

@@ -28,8 +28,9 @@ class Outgoing:
     ticket: object = None
 
 
-def compose(message_id: str, timestamp: int, events: Iterable[Outgoing]) -> bytes:
-    """The message as JSON. ``timestamp``: when it is made, milliseconds since the epoch."""
+def compose(message_id: str, timestamp: int, events: Iterable[Outgoing], position: str = "") -> bytes:
+    """The message as JSON. ``timestamp``: when it is made, milliseconds since the epoch. ``position``: for a
+    subscriber, the place behind these events."""
     streams: dict[str, list[bytes]] = {}
     for outgoing in events:
         streams.setdefault(outgoing.stream, []).append(outgoing.event)
@@ -37,11 +38,12 @@ def compose(message_id: str, timestamp: int, events: Iterable[Outgoing]) -> byte
         b'{"streamName":%b,"events":[%b]}' % (_encode(name), b",".join(found))
         for name, found in streams.items()
     ]
-    return b'{"messageId":%b,"timestamp":%d,"streams":[%b]}' % (
+    text = b'{"messageId":%b,"timestamp":%d,"streams":[%b]' % (
         _encode(message_id),
         timestamp,
         b",".join(parts),
     )
+    return text + (b',"position":%b}' % _encode(position) if position else b"}")
 
 
 def take_fitting(waiting: deque[Outgoing], message_id: str, limit: int) -> list[Outgoing]:

@@ -53,6 +53,10 @@ class Progress:
         if ticket.left == 0:
             del self._open[ticket.place][ticket.offset]
 
+    def passed(self, place: Place, offset: int) -> bool:
+        """Whether this record was read and is done."""
+        return self._next.get(place, 0) > offset and offset not in self._open[place]
+
     def commits(self) -> dict[Place, int]:
         """Per partition the offset up to which all is done, where that has changed since the last call."""
         found: dict[Place, int] = {}

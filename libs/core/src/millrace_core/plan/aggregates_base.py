@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from millrace_core.model.schema import Precision
 from millrace_core.plan.typed import Typed, wrap
-from millrace_core.plan.windows_rows import Rows
 
 Order = exp.Expr
 Pick = Callable[[exp.Expr, list[exp.Expr], Order], exp.Expr]
@@ -36,8 +35,8 @@ class Gathering:
 class Aggregate:
     """One row of the table: ``least``..``most`` arguments of these ``kinds`` (``functions_base.KINDS``).
 
-    ``build``: the expression. ``running``: builds it instead where rows must be numbered or look at their
-    neighbours first; it may put levels around the rows, and learns whether the query has INTERVAL.
+    ``build``: the expression; None where rows must be numbered or look at their neighbours first
+    (``aggregates_running.py``).
     ``counts``: gives 0 over no rows, so a query with it gives a row then. ``pick(column, args, order)``:
     another column's value in the row that a selection function selects. ``timed``: the order of time matters.
     ``streams``: whether a stream may use it. Over an expression with ``meta["rows"]`` = n stands an array of
@@ -46,7 +45,6 @@ class Aggregate:
 
     result: Callable[[list[Typed], exp.Expr], Typed]
     build: Callable[[Gathering], exp.Expr] | None
-    running: Callable[[Gathering, Rows, bool], exp.Expr] | None = None
     least: int = 1
     most: int | None = 1
     kinds: tuple[str, ...] = ("number",)

@@ -1,9 +1,8 @@
 """Aggregate functions over rows in their order: elapsed, twa, irate, leastsquares.
 
-They get columns of window functions over the rows of a partition, before these are grouped: ``_v``, the
-value, ``_t``, its time (NULL for rows without value), ``_c``, its number. Under INTERVAL the rows of all
-windows are seen, so that twa and elapsed know what lies beside a window; other windows are partitions of their
-own.
+They get columns of window functions over the rows of a partition, before these are grouped (:data:`PARTS`),
+on two levels for all calls together. Under INTERVAL the rows of all windows are seen, so that twa and elapsed
+know what lies beside a window; other windows are partitions of their own.
 """
 
 from __future__ import annotations
@@ -31,38 +30,41 @@ MOST = 1e308
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The columns of one call: value, time and number of the rows with a value."""
+    """The columns for the calls over one value, told apart by ``number``."""
 
     rows: Rows
-    suffix: str
-
-    @staticmethod
-    def of(it: Gathering, rows: Rows) -> Steps:
-        steps = Steps(rows, f"_{it.name}{len(rows.names)}")
-        value = cast(it.value, DOUBLE)
-        rows.level({steps.name("v"): value, steps.name("t"): when((known(it.value), rows.time.copy()))})
-        return steps
+    number: int
 
     def name(self, part: str) -> str:
-        return f"_{part}{self.suffix}"
+        return f"_{part}_{self.number}"
 
     def column(self, part: str) -> exp.Expr:
         return self.rows.column(self.name(part))
 
-    def number(self) -> exp.Expr:
-        """The number of a row among those with a value; NULL for others."""
-        count = exp.Count(this=self.column("v"), big_int=True)
-        self.rows.level({self.name("c"): when((known(self.column("v")), self.rows.over(count)))})
-        return self.column("c")
+    def value(self, value: exp.Expr) -> dict[str, exp.Expr]:
+        """The first level: the value, and its time, which is NULL where the value is."""
+        time = when((known(value), self.rows.time.copy()))
+        return {self.name("v"): cast(value.copy(), DOUBLE), self.name("t"): time}
 
-    def neighbours(self, after: bool) -> None:
-        """Time and value of the row with a value before this one (``pt``, ``pv``), or after it (``nt``,
-        ``nv``)."""
-        prefix = "n" if after else "p"
-        self.rows.level({
-            self.name(f"{prefix}{part}"): self.rows.over(last_known(self.column(part)), "before", back=after)
-            for part in ("t", "v")
-        })  # fmt: skip
+
+def _numbered(steps: Steps) -> exp.Expr:
+    count = exp.Count(this=steps.column("v"), big_int=True)
+    return when((known(steps.column("v")), steps.rows.over(count)))
+
+
+def _beside(part: str, after: bool) -> Callable[[Steps], exp.Expr]:
+    return lambda steps: steps.rows.over(last_known(steps.column(part)), "before", back=after)
+
+
+PARTS: dict[str, Callable[[Steps], exp.Expr]] = {
+    "c": _numbered,
+    "pt": _beside("t", False), "pv": _beside("v", False), "nt": _beside("t", True), "nv": _beside("v", True),
+    "low": lambda steps: steps.rows.whole(exp.Min(this=steps.rows.time.copy())),
+    "high": lambda steps: steps.rows.whole(exp.Max(this=steps.rows.time.copy())),
+}  # fmt: skip
+"""Columns of the second level: the number of a row among those with a value (NULL for others); time and value
+of the one with a value before it (``pt``, ``pv``) and after it (``nt``, ``nv``); the partition's first and
+last time."""
 
 
 def _minus(left: exp.Expr, right: exp.Expr) -> exp.Expr:
@@ -95,22 +97,18 @@ def _window(name: str, rows: Rows) -> exp.Expr:
 # -- elapsed ------------------------------------------------------------------------------------------
 
 
-def _elapsed(it: Gathering, rows: Rows, interval: bool) -> exp.Expr:
+def _elapsed(it: Gathering, steps: Steps, interval: bool) -> exp.Expr:
     """From the first row to the last; under INTERVAL windows count in full, save before the first and after
     the last row of all."""
+    rows = steps.rows
     if not (isinstance(it.value, exp.Column) and it.value.name == rows.relation.key):
         raise fail(ErrorCode.NOT_ALLOWED, "elapsed takes the time column", it.value)
     low: exp.Expr = exp.Min(this=it.value.copy())
     high: exp.Expr = exp.Max(this=it.value.copy())
     if interval:
-        suffix = f"_elapsed{len(rows.names)}"
-        rows.level({f"_low{suffix}": rows.whole(low), f"_high{suffix}": rows.whole(high)})
-        low = call(
-            "GREATEST", exp.Min(this=rows.column(f"_low{suffix}")), exp.Min(this=_window("_wstart", rows))
-        )
-        high = call(
-            "LEAST", exp.Max(this=rows.column(f"_high{suffix}")), exp.Max(this=_window("_wend", rows))
-        )
+        first, last = exp.Min(this=steps.column("low")), exp.Max(this=steps.column("high"))
+        low = call("GREATEST", first, exp.Min(this=_window("_wstart", rows)))
+        high = call("LEAST", last, exp.Max(this=_window("_wend", rows)))
     unit = unit_ticks(it.args[1], it.name, it.precision) if len(it.args) > 1 else 1
     return exp.Div(this=cast(_minus(high, low), DOUBLE), expression=cast(number(unit), DOUBLE))
 
@@ -128,17 +126,15 @@ def _between(at: exp.Expr, t0: exp.Expr, v0: exp.Expr, t1: exp.Expr, v1: exp.Exp
     return _plus(v0, _times(_minus(v1, v0), _per(_minus(at, t0), _minus(t1, t0))))
 
 
-def _twa(it: Gathering, rows: Rows, interval: bool) -> exp.Expr:
+def _twa(it: Gathering, steps: Steps, interval: bool) -> exp.Expr:
     """The area under the lines between the points, by the time from the first to the last; one point gives
     its value. Under INTERVAL the lines to the points beside a window count as far as its first and last
     instant, as in TDengine."""
-    steps = Steps.of(it, rows)
-    steps.neighbours(False)
+    rows = steps.rows
     t, v, pt, pv = (steps.column(name) for name in ("t", "v", "pt", "pv"))
     low, high, after = t, t, None
     start, start_value = pt, pv
     if interval:
-        steps.neighbours(True)
         nt, nv = steps.column("nt"), steps.column("nv")
         start = call("GREATEST", pt.copy(), _window("_wstart", rows))
         start_value = _between(start, pt, pv, t, v)
@@ -158,12 +154,10 @@ def _twa(it: Gathering, rows: Rows, interval: bool) -> exp.Expr:
 # -- irate --------------------------------------------------------------------------------------------
 
 
-def _irate(it: Gathering, rows: Rows, interval: bool) -> exp.Expr:
+def _irate(it: Gathering, steps: Steps, interval: bool) -> exp.Expr:
     """Growth per second between the last two values; a value below the one before counts from 0, as that of
     a counter that began anew. One value alone gives 0."""
-    steps = Steps.of(it, rows)
-    counted = steps.number()
-    steps.neighbours(False)
+    counted = steps.column("c")
     t, v, pt, pv = (steps.column(name) for name in ("t", "v", "pt", "pv"))
     grown = when((exp.GTE(this=v.copy(), expression=pv.copy()), _minus(v, pv)), default=v.copy())
     rate = _times(_per(grown, _minus(t, pt)), number(TICKS_PER_SECOND[it.precision]))
@@ -179,15 +173,14 @@ def _irate(it: Gathering, rows: Rows, interval: bool) -> exp.Expr:
 # -- leastsquares -------------------------------------------------------------------------------------
 
 
-def _leastsquares(it: Gathering, rows: Rows, interval: bool) -> exp.Expr:
+def _leastsquares(it: Gathering, steps: Steps, interval: bool) -> exp.Expr:
     """The line through (start, first value), (start + step, second value), … as a text; NULL for less than
     two values. Rows of a window have consecutive numbers, so that their slope is that over ``x``."""
     start, step = (
         constant_number(node, it.name, what, -MOST, MOST)
         for node, what in ((it.args[1], "the start"), (it.args[2], "the step"))
     )
-    steps = Steps.of(it, rows)
-    counted = steps.number()
+    counted = steps.column("c")
     v = steps.column("v")
     slope = _per(call("REGR_SLOPE", v.copy(), cast(counted.copy(), DOUBLE)), _real(step))
     passed = _minus(exp.Avg(this=cast(counted.copy(), DOUBLE)), exp.Min(this=counted.copy()))
@@ -203,7 +196,9 @@ def _real(value: float) -> exp.Expr:
 
 
 def _six(value: exp.Expr) -> exp.Expr:
-    return call("FORMAT_STRING", text("%.6f"), value.copy())
+    """Six digits; what rounds to zero has no sign, whichever side of it the computer came out on."""
+    near = exp.Round(this=value.copy(), decimals=number(6))
+    return call("FORMAT_STRING", text("%.6f"), _plus(near, cast(number(0), DOUBLE)))
 
 
 def _typed(type_: DataType) -> Callable[[list[Typed], exp.Expr], Typed]:
@@ -211,18 +206,29 @@ def _typed(type_: DataType) -> Callable[[list[Typed], exp.Expr], Typed]:
 
 
 RUNNING: dict[str, Aggregate] = {
-    "elapsed": Aggregate(_typed(DOUBLE), None, _elapsed, most=2, kinds=("any", "duration")),
-    "twa": Aggregate(_typed(DOUBLE), None, _twa),
-    "irate": Aggregate(_typed(DOUBLE), None, _irate),
-    "leastsquares": Aggregate(_typed(LINE), None, _leastsquares, least=3, most=3),
+    "elapsed": Aggregate(_typed(DOUBLE), None, most=2, kinds=("any", "duration")),
+    "twa": Aggregate(_typed(DOUBLE), None),
+    "irate": Aggregate(_typed(DOUBLE), None),
+    "leastsquares": Aggregate(_typed(LINE), None, least=3, most=3),
 }
+
+Build = Callable[[Gathering, Steps, bool], exp.Expr]
+
+_BUILT: dict[str, tuple[Build, tuple[str, ...], tuple[str, ...]]] = {
+    "elapsed": (_elapsed, (), ("low", "high")),
+    "twa": (_twa, ("pt", "pv"), ("nt", "nv")),
+    "irate": (_irate, ("c", "pt", "pv"), ()),
+    "leastsquares": (_leastsquares, ("c",), ()),
+}
+"""How each is built, the parts that it needs, and those that it needs under INTERVAL besides."""
 
 
 def lower_running(scope: Scope, ctx: Context) -> None:
     """Build the calls of such functions; before the pass for windows for INTERVAL, behind it for others."""
     select = scope.select
     window = select.args.get("window_clause")
-    if window is not None and not isinstance(window, IntervalWindow):
+    interval = window is not None
+    if interval and not isinstance(window, IntervalWindow):
         return
     found = [node for node in own(select) if node.meta.get("running")]
     if not found:
@@ -230,11 +236,29 @@ def lower_running(scope: Scope, ctx: Context) -> None:
     group = select.args.get("group")
     parts = [*(select.args.get("partition_by") or []), *(group.expressions if group is not None else [])]
     rows = Rows(scope, parts)
+    steps: dict[exp.Expr, Steps] = {}
+    for node in found:
+        steps.setdefault(node.expressions[0], Steps(rows, len(steps)))
+    _levels(rows, found, steps, interval)
     precision = typed(rows.time).precision or ctx.precision
     for node in found:
-        row = RUNNING[node.name]
-        assert row.running is not None
         it = Gathering(node.name, node.expressions, rows.relation.order(), node, precision)
-        made = with_type(row.running(it, rows, window is not None), typed(node))
+        made = with_type(_BUILT[node.name][0](it, steps[it.value], interval), typed(node))
         made.meta.update(aggregate=node.name, arguments=node.expressions)
         node.replace(made)
+
+
+def _levels(rows: Rows, found: list[exp.Expr], steps: dict[exp.Expr, Steps], interval: bool) -> None:
+    values: dict[str, exp.Expr] = {}
+    for node in found:
+        if node.name != "elapsed":
+            values |= steps[node.expressions[0]].value(node.expressions[0])
+    if values:
+        rows.level(values)
+    windows: dict[str, exp.Expr] = {}
+    for node in found:
+        _, always, beside = _BUILT[node.name]
+        its = steps[node.expressions[0]]
+        windows |= {its.name(part): PARTS[part](its) for part in (*always, *(beside if interval else ()))}
+    if windows:
+        rows.level(windows)

@@ -13,8 +13,7 @@ from millrace_core.model.schema import Precision
 from millrace_core.plan.annotate import Typer
 from millrace_core.plan.functions import convert, duration_ticks
 from millrace_core.plan.lower import Lowering
-from millrace_core.plan.scope import Context, Relation, Scope, column
-from millrace_core.plan.series_levels import alias, rows_of
+from millrace_core.plan.scope import Context, Relation, Scope
 from millrace_core.plan.typed import BIGINT, TIMESTAMP, Typed, cast, fail, number, typed
 
 MOST_SLICES = 1_000_000
@@ -55,18 +54,15 @@ class Slices:
         _check_count(ends[0], ends[-1], step, clause)
         return Slices(ends[0], ends[-1], step, surrounding, precision)
 
-    def times(self) -> exp.Select:
-        """A SELECT of all slices as ``_t``."""
+    def last_number(self) -> exp.Expr:
+        """The number of the last slice, the first one being 0."""
         span = exp.Paren(this=exp.Sub(this=self.last.copy(), expression=self.first.copy()))
-        count = exp.IntDiv(this=span, expression=number(self.every))
-        # a range that ends before it begins counts down to 0 at least: the WHERE leaves nothing of it
-        most = exp.Greatest(this=cast(count, BIGINT), expressions=[number(0)])
-        counted = exp.Explode(this=exp.GenerateSeries(start=cast(number(0), BIGINT), end=most))
-        numbers = rows_of(exp.Select(expressions=[alias("n", counted)]), "_n")
-        step = exp.Mul(this=column("n", "_n"), expression=number(self.every))
-        time = exp.Add(this=exp.Paren(this=self.first.copy()), expression=step)
-        found = exp.Select(expressions=[alias(TIME, time)], from_=exp.From(this=numbers))
-        return found.where(exp.LTE(this=time.copy(), expression=self.last.copy()), copy=False)
+        return cast(exp.IntDiv(this=span, expression=number(self.every)), BIGINT)
+
+    def time(self, at: exp.Expr) -> exp.Expr:
+        """The time of the slice of that number."""
+        step = exp.Mul(this=at, expression=number(self.every))
+        return exp.Add(this=self.first.copy(), expression=step)
 
 
 def _positive(node: exp.Expr, precision: Precision, what: str) -> int:

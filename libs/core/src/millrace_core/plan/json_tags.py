@@ -1,7 +1,8 @@
 """JSON tags: ``tag->'key'`` and ``tag CONTAINS 'key'``.
 
 A tag is the text of a JSON object without objects inside. ``->`` gives the value as JSON text (a string in
-its quotes). Compared, it counts as what it is compared with: of another kind it is NULL, so the comparison fails.
+its quotes). Compared, it counts as what it is compared with: of another kind it is NULL, so the comparison
+fails.
 """
 
 from __future__ import annotations

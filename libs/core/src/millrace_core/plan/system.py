@@ -47,6 +47,8 @@ SYSTEM_TABLES: dict[str, dict[str, DataType]] = {
     },
     "ins_users": {"name": _NAME, "super": _INT, "enable": _INT, "create_time": TIMESTAMP},
     "ins_dnodes": {"id": _INT, "endpoint": _NAME, "status": _NAME, "create_time": TIMESTAMP},
+    "ins_snodes": {"id": _INT, "endpoint": _NAME, "create_time": TIMESTAMP},
+    "ins_user_privileges": {"user_name": _NAME, "privilege": _NAME, "db_name": _NAME, "table_name": _NAME},
     "ins_functions": {"name": _NAME, "comment": _TEXT, "aggregate": _INT, "create_time": TIMESTAMP},
     "ins_views": {"view_name": _NAME, "db_name": _NAME, "create_time": TIMESTAMP},
 }  # fmt: skip
@@ -84,7 +86,7 @@ def _stables(catalog: Catalog, statuses: Statuses) -> list[Row]:
     return [
         {
             "stable_name": t.name, "db_name": t.db, "create_time": t.created, "last_update": t.created,
-            "columns": len(t.columns), "tags": len(t.tags), "isvirtual": False,
+            "columns": len(t.columns), "tags": len(t.tags), "isvirtual": t.virtual,
         }
         for t in catalog.tables.values()
         if t.kind == "super"
@@ -95,7 +97,7 @@ def _tables(catalog: Catalog, statuses: Statuses) -> list[Row]:
     normal: list[Row] = [
         {
             "table_name": t.name, "db_name": t.db, "create_time": t.created, "columns": len(t.columns),
-            "uid": t.uid, "vgroup_id": 1, "ttl": 0, "type": "NORMAL_TABLE",
+            "uid": t.uid, "vgroup_id": 1, "ttl": 0, "type": _kind(t, "NORMAL_TABLE"),
         }
         for t in catalog.tables.values()
         if t.kind == "normal"
@@ -106,18 +108,26 @@ def _tables(catalog: Catalog, statuses: Statuses) -> list[Row]:
         children.append({
             "table_name": child.name, "db_name": child.db, "create_time": child.created,
             "columns": len(table.columns) if table else 0, "stable_name": child.table, "uid": child.uid,
-            "vgroup_id": 1, "ttl": 0, "type": "CHILD_TABLE",
+            "vgroup_id": 1, "ttl": 0, "type": _kind(table, "CHILD_TABLE"),
         })  # fmt: skip
     return normal + children
 
 
 def _columns(catalog: Catalog, statuses: Statuses) -> list[Row]:
     kinds = {"super": "SUPER_TABLE", "normal": "NORMAL_TABLE"}
-    rows = [row for t in catalog.tables.values() for row in _table_columns(t, t.name, kinds[t.kind])]
+    rows = [
+        row for t in catalog.tables.values() for row in _table_columns(t, t.name, _kind(t, kinds[t.kind]))
+    ]
     for child in catalog.children.values():
         if table := catalog.tables.get((child.db, child.table)):
-            rows.extend(_table_columns(table, child.name, "CHILD_TABLE"))
+            rows.extend(_table_columns(table, child.name, _kind(table, "CHILD_TABLE")))
     return rows
+
+
+def _kind(table: Table | None, kind: str) -> str:
+    """The type as TDengine names it: a virtual super table is a SUPER_TABLE, the others have a prefix."""
+    virtual = table is not None and table.virtual and kind != "SUPER_TABLE"
+    return f"VIRTUAL_{kind}" if virtual else kind
 
 
 def _table_columns(table: Table, name: str, kind: str) -> list[Row]:
@@ -175,6 +185,33 @@ def _users(catalog: Catalog, statuses: Statuses) -> list[Row]:
     return [{"name": user.name, "super": int(user.superuser), "enable": 1} for user in catalog.users.values()]
 
 
+def _snodes(catalog: Catalog, statuses: Statuses) -> list[Row]:
+    return [
+        {"id": snode.id, "endpoint": "local", "create_time": snode.created}
+        for snode in catalog.snodes.values()
+    ]  # fmt: skip
+
+
+def _dnodes(catalog: Catalog, statuses: Statuses) -> list[Row]:
+    # what TDengine calls a dnode is the whole deployment
+    return [{"id": 1, "endpoint": "local", "status": "ready"}]
+
+
+def _privileges(catalog: Catalog, statuses: Statuses) -> list[Row]:
+    rows: list[Row] = [
+        {"user_name": user.name, "privilege": "all", "db_name": "*", "table_name": ""}
+        for user in catalog.users.values()
+        if user.superuser
+    ]
+    for granted in catalog.grants.values():
+        for privilege, databases in (("read", granted.read), ("write", granted.write)):
+            rows += [
+                {"user_name": granted.user, "privilege": privilege, "db_name": db, "table_name": ""}
+                for db in databases
+            ]  # fmt: skip
+    return rows
+
+
 _ROWS: dict[str, Callable[[Catalog, Statuses], list[Row]]] = {
     "ins_databases": _databases,
     "ins_stables": _stables,
@@ -184,4 +221,7 @@ _ROWS: dict[str, Callable[[Catalog, Statuses], list[Row]]] = {
     "ins_streams": _streams,
     "ins_stream_tasks": _stream_tasks,
     "ins_users": _users,
+    "ins_dnodes": _dnodes,
+    "ins_snodes": _snodes,
+    "ins_user_privileges": _privileges,
 }

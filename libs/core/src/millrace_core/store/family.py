@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from millrace_core.errors import ErrorCode, WireError
+from millrace_core.model.revisions import carry, current
 from millrace_core.model.schema import Child, Table
 from millrace_core.model.types import TIMESTAMP
 from millrace_core.store.run import Children
@@ -56,6 +57,7 @@ class Family:
         if child.name in self.numbers and child.incarnation <= self._incarnations[child.name]:
             return None
         self._incarnations[child.name] = child.incarnation
+        child = current(child, self.table)
         return self._enter(child.name, child.tags, child.uid)
 
     def drop(self, name: str) -> int | None:
@@ -76,6 +78,20 @@ class Family:
         child = Child(self.table.db, self.table.name, name, (None,) * len(self.table.tags))
         self._incarnations[name] = 0
         return self._enter(name, child.tags, child.uid)
+
+    def retag(self, name: str, tags: Tags) -> None:
+        """A child that exists has these tags from now on."""
+        self.tags[self.numbers[name]] = tags
+        self._described = None
+        self._groups.clear()
+
+    def evolve(self, table: Table) -> None:
+        """The table was altered: its members' tags are in the order of its tags now."""
+        old, self.table = self.table, table
+        if old.tags != table.tags:
+            self.tags = [carry(tags, old.tags, table.tags) for tags in self.tags]
+        self._described = None
+        self._groups.clear()
 
     def next_incarnation(self, name: str) -> int:
         return self.dropped.get(name, -1) + 1

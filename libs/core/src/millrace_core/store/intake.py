@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from millrace_core.errors import ErrorCode, WireError
+from millrace_core.model.revisions import carry, revision_of, revisions
 from millrace_core.model.schema import Child
-from millrace_core.store.family import Family, TagReader
-from millrace_core.store.place import nowhere
+from millrace_core.store.family import Family, TagReader, Tags
+from millrace_core.store.place import nowhere, partition_and_offset
 from millrace_core.store.rows import HIGHEST, LOWEST, TableRows
 from millrace_core.store.search import Ints
-from millrace_core.wire.rows import Bad, Decoded, Delete, Drop, Operation, Register, RowDecoder
+from millrace_core.wire.revisions import TableDecoder
+from millrace_core.wire.rows import Bad, Decoded, Delete, Drop, Operation, Register, Retag
 
 
 @dataclass(slots=True)
@@ -40,24 +42,27 @@ class Intake:
 
     def __init__(self, family: Family, rows: TableRows) -> None:
         self._family, self._rows = family, rows
-        self._decoder, self._tags = RowDecoder(family.table), TagReader(family.table)
+        self._decoder = TableDecoder(family.table)
+        self._tags = [TagReader(table) for table in revisions(family.table)]
 
     def take(
         self, keys: Sequence[bytes | None], values: Sequence[bytes | None], places: Ints | None = None
     ) -> Taken:
         """Apply messages (key, value) in order; ``places``: where each stands in the log (None: in none).
         A bad one is reported and changes nothing."""
-        decoded = self._decoder.decode([value or b"" for value in values])
-        taken = Taken(bad=list(decoded.bad))
-        numbers, barriers = self._resolve(keys, decoded, taken)
-        of_rows = numbers[decoded.message]
         places = nowhere(len(keys)) if places is None else places
+        where = partition_and_offset(places)
+        decoded = self._decoder.decode([value or b"" for value in values], *where)
+        taken = Taken(bad=list(decoded.bad))
+        versions = revision_of(self._family.table, *where)
+        numbers, barriers = self._resolve(keys, decoded, versions, taken)
+        of_rows = numbers[decoded.message]
         self._append(decoded, of_rows, places[decoded.message], barriers)
         taken.rows = int(np.count_nonzero(of_rows >= 0))
         return taken
 
     def _resolve(
-        self, keys: Sequence[bytes | None], decoded: Decoded, taken: Taken
+        self, keys: Sequence[bytes | None], decoded: Decoded, versions: Ints, taken: Taken
     ) -> tuple[np.ndarray, list[_Barrier]]:
         """Each message's member at its place in the log (-1: not to be used), and what deletes."""
         operations: dict[int, Operation] = dict(decoded.operations)
@@ -72,7 +77,7 @@ class Intake:
             try:
                 name = own if key is None else key.decode()
                 if index in operations:
-                    self._operate(index, name, operations[index], taken, barriers)
+                    self._operate(index, name, operations[index], int(versions[index]), taken, barriers)
                 number = known.get(name, -1)
                 if number < 0 and index in with_rows:
                     raise WireError(ErrorCode.UNKNOWN_TABLE, f"no table {name} of {own}")
@@ -84,18 +89,22 @@ class Intake:
         return numbers, barriers
 
     def _operate(
-        self, index: int, name: str, operation: Operation, taken: Taken, barriers: list[_Barrier]
-    ) -> None:
+        self, index: int, name: str, operation: Operation, version: int, taken: Taken,
+        barriers: list[_Barrier],
+    ) -> None:  # fmt: skip
         family = self._family
         match operation:
             case Register(tags=tags, incarnation=incarnation):
-                values = self._tags.read(tags)
                 child = Child(
-                    family.table.db, family.table.name, name, values,
-                    max(incarnation, family.next_incarnation(name)),
+                    family.table.db, family.table.name, name, self._read_tags(tags, version),
+                    max(incarnation, family.next_incarnation(name)), version=family.table.version,
                 )  # fmt: skip
                 if name not in family.numbers and family.register(child) is not None:
                     taken.children.append(child)
+            case Retag(tags=tags):
+                if name not in family.numbers:
+                    raise WireError(ErrorCode.UNKNOWN_TABLE, f"no table {name} of {family.table.name}")
+                family.retag(name, self._read_tags(tags, version))
             case Drop():
                 number = family.drop(name)
                 if number is not None:
@@ -105,6 +114,11 @@ class Intake:
                 if number is None:
                     raise WireError(ErrorCode.UNKNOWN_TABLE, f"no table {name} of {family.table.name}")
                 barriers.append(_Barrier(index, number, first, last))
+
+    def _read_tags(self, tags: Mapping[str, object], version: int) -> Tags:
+        """Tags by the names of the table's definition of their time, as those of now."""
+        reader = self._tags[version]
+        return carry(reader.read(tags), reader.table.tags, self._family.table.tags)
 
     def _append(
         self, decoded: Decoded, of_rows: np.ndarray, places: Ints, barriers: list[_Barrier]

@@ -24,6 +24,12 @@ def place_of(partition: int, offset: int) -> int:
     return (partition << OFFSET_BITS) + offset
 
 
+def partition_and_offset(place: Ints) -> tuple[Ints, Ints]:
+    """The inverse of :func:`place_of`; NOWHERE is behind everything of a partition -1."""
+    offset = np.where(place == NOWHERE, np.iinfo(np.int64).max, place & ((1 << OFFSET_BITS) - 1))
+    return place >> OFFSET_BITS, offset
+
+
 def spans_of(written: Mapping[int, tuple[int, int]] | None) -> Spans:
     """The spans of partition -> [from, to) offsets; empty ones are left out."""
     found = [

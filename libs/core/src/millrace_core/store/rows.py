@@ -17,6 +17,7 @@ from millrace_core.model.schema import Table
 from millrace_core.store.place import Spans, nowhere
 from millrace_core.store.run import Children, Run, concat, write_run
 from millrace_core.store.search import Bools, Ints
+from millrace_core.wire.revisions import recast
 from millrace_core.wire.rows import polars_type
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
@@ -237,6 +238,14 @@ class TableRows:
             )
             stored = stored.filter(~gone)
         return stored
+
+    def evolve(self, table: Table) -> None:
+        """The table was altered: all rows get its columns; a new one is NULL in them."""
+        self.seal()
+        old, self.table = self.table, table
+        self.runs = [
+            replace(run, data=recast(run.data, old.columns, table.columns)) for run in self.runs
+        ]
 
     def _grow(self, run: Run) -> None:
         size = int(run.child.max()) + 1 if len(run) else 0

@@ -101,14 +101,6 @@ WINDOWERS: dict[type[Trigger], Callable[..., Windower]] = {
 RECALCULATES = {rule.type: rule.recalculates for rule in TRIGGERS.values()}
 """Whether disorder means anything to a trigger type; where it does not, late rows are dropped and counted."""
 
-NOT_YET: tuple[tuple[str, str], ...] = (
-    ("delete_recalc", "DELETE_RECALC"),
-    ("fill_history", "FILL_HISTORY"),
-    ("fill_history_first", "FILL_HISTORY_FIRST"),
-)
-"""Options that no windower honours yet: a stream with one is refused rather than run wrongly."""
-
-
 NO_TABLE = Table("", "", "normal", 0, "ns", ())
 """The trigger table of a PERIOD stream that has none: no topic is its."""
 
@@ -175,11 +167,6 @@ def compiled(definition: bytes) -> Definition:
     if make is None or (spec.source is None and not period):
         name = type(spec.trigger).__name__.upper()
         raise MillraceError(ErrorCode.UNSUPPORTED, f"stream {spec.full_name}: {name} is not supported yet")
-    for option, name in NOT_YET:
-        if getattr(spec.options, option) not in (None, False):
-            raise MillraceError(
-                ErrorCode.UNSUPPORTED, f"stream {spec.full_name}: {name} is not supported yet"
-            )
     table, child = (spec.source.table, spec.source.child) if spec.source else (NO_TABLE, None)
     single = table.name if table.kind == "normal" and spec.source else child
     home = single is not None or "tbname" in spec.partition

@@ -12,6 +12,7 @@ from millrace_core.trigger.columns import Ints
 from millrace_core.trigger.windower import (
     CLOSE,
     DELAY,
+    HISTORY,
     INVALID,
     LIVE,
     ON_TIME,
@@ -24,7 +25,7 @@ from millrace_core.wire.events import Cause, Group, Kind, TriggerEvent, trigger_
 NS_PER_MS = 1_000_000
 _KINDS: dict[str, int] = {"WINDOW_OPEN": OPEN, "WINDOW_CLOSE": CLOSE}
 _NAMES: dict[int, Kind] = {OPEN: "OPEN", CLOSE: "CLOSE", ON_TIME: "ON_TIME", INVALID: "INVALID"}
-_CAUSES: dict[int, Cause] = {LIVE: "LIVE", RECALC: "RECALC", DELAY: "DELAY"}
+_CAUSES: dict[int, Cause] = {LIVE: "LIVE", RECALC: "RECALC", DELAY: "DELAY", HISTORY: "HISTORY"}
 _ALWAYS = frozenset({ON_TIME, INVALID})
 """Kinds that EVENT_TYPE and ON do not choose."""
 

@@ -61,6 +61,11 @@ class EventMemory(msgspec.Struct, array_like=True):
     kept: list[EventRow] = []
 
 
+TOLD, UNKNOWN = 1, 2
+"""Of :attr:`EventMemory.told`. UNKNOWN: deleted rows may have been the window's; nothing more is told of it, and
+what closes is cut again from the stored rows."""
+
+
 class EventWindower(Windower):
     """Windows between two conditions."""
 
@@ -94,7 +99,7 @@ class EventWindower(Windower):
         if not flags & END:
             self._keep(memory, row, flags)
             return
-        if memory.told:
+        if memory.told == TOLD:
             detail = self.rule.closing(cells)
             yield Occurrence(CLOSE, memory.start, row.ts, memory.rows, detail=detail)
         memory.closed_start = memory.start
@@ -108,7 +113,7 @@ class EventWindower(Windower):
         """The open window reaches the newest row: it is told as opened if that is long enough."""
         if memory.told or memory.last - memory.start < self.rule.true_for:
             return
-        memory.told = 1
+        memory.told = TOLD
         detail = self.rule.opening(memory.cells)
         yield Occurrence(OPEN, memory.start, memory.last, memory.rows, detail=detail)
 
@@ -123,10 +128,28 @@ class EventWindower(Windower):
             memory.floor, memory.closed_start = kept[gone - 1].ts, NEVER
         memory.kept = kept[gone:]
 
-    # ------------------------------------------------------------------ late rows
+    # ------------------------------------------------------------------ late rows, deleted rows
+
+    def on_delete(self, memory: EventMemory, first: int, last: int) -> Iterator[Occurrence]:
+        yield redo(first, last)
+        memory.closed_start = NEVER
+        if last >= memory.floor or self._older(memory):
+            self._lose(memory, first)
+
+    def _lose(self, memory: EventMemory, since: int) -> None:
+        """Which window is open now, only the stored rows know; it may have begun before ``since``."""
+        open_ = memory.start != NEVER
+        memory.redo = min(memory.redo, since, memory.start if open_ else since)
+        memory.start = memory.start if open_ else since
+        memory.rows, memory.told, memory.cells, memory.kept = UNSURE, UNKNOWN, None, []
+        memory.floor, memory.closed_start = max(memory.floor, memory.last, memory.start), NEVER
 
     def on_late(self, memory: EventMemory, row: Row, before: int) -> Iterator[Occurrence]:
         ts, flags = row.ts, _flags(row)
+        if memory.told == UNKNOWN:
+            yield redo(ts, ts)
+            memory.redo, memory.last = min(memory.redo, ts), max(memory.last, ts)
+            return
         told = {memory.start: memory.last} if memory.told and self.rule.openings else {}
         start = memory.start if self._older(memory) else NEVER
         if ts <= memory.floor:
@@ -135,6 +158,8 @@ class EventWindower(Windower):
                 return
             if ts < memory.floor or self.rule.shared or flags & END or memory.closed_start == NEVER:
                 yield redo(ts, ts)
+                if ts == memory.floor and not flags & END:
+                    self._lose(memory, ts)
                 if flags or ts <= memory.closed_start:
                     memory.closed_start = NEVER
                 return
@@ -202,7 +227,7 @@ class EventWindower(Windower):
         return ()
 
     def so_far(self, memory: EventMemory) -> Iterator[SoFar]:
-        if memory.start != NEVER:
+        if memory.start != NEVER and memory.told != UNKNOWN:
             yield SoFar(memory.start, memory.last, memory.rows)
 
     # ------------------------------------------------------------------ over arrays

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from millrace_core.model.schema import Child, Table, child_uid
-from millrace_core.wire.rows import Drop, Operation, Register
+from millrace_core.model.revisions import carry
+from millrace_core.model.schema import Child, Column, Table, child_uid
+from millrace_core.wire.rows import Drop, Operation, Register, Retag
 
 
 class Family:
@@ -20,6 +21,8 @@ class Family:
         self.tags: dict[bytes, tuple[Any, ...]] = {}
         self.incarnations: dict[bytes, int] = {}
         self.dropped: set[bytes] = set()
+        self.order: tuple[Column, ...] | None = None
+        """The tags in whose order the values are; None: those of the table as the streams know it."""
 
     def know(self, child: Child) -> None:
         """A child that existed when a stream was defined."""
@@ -40,6 +43,8 @@ class Family:
             known = name not in self.dropped
             self.dropped.add(name)
             return known
+        if isinstance(operation, Retag) and name in self.tags:
+            self.tags[name] = tuple(operation.tags.get(tag.name) for tag in table.tags)
         if not isinstance(operation, Register):
             return False
         current = self.incarnations.get(name, 0)
@@ -55,6 +60,12 @@ class Family:
         if self.keep_tags:
             self.tags[name] = tuple(operation.tags.get(tag.name) for tag in table.tags)
         return ended
+
+    def reorder(self, old: tuple[Column, ...], new: tuple[Column, ...]) -> None:
+        """The table's tags were altered."""
+        self.order = new
+        if old != new:
+            self.tags = {name: carry(values, old, new) for name, values in self.tags.items()}
 
     def uid(self, db: str, name: bytes) -> int:
         return child_uid(db, name.decode(), self.incarnations.get(name, 0))

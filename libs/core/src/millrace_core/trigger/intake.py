@@ -15,7 +15,8 @@ from millrace_core.model.schema import Table
 from millrace_core.trigger.columns import Array, Ints
 from millrace_core.trigger.signals import Signal, evaluate
 from millrace_core.trigger.watermark import Arrivals, Bools
-from millrace_core.wire.rows import Operation, RowDecoder, polars_type
+from millrace_core.wire.revisions import TableDecoder, recast
+from millrace_core.wire.rows import Operation, polars_type
 
 
 @dataclass(slots=True)
@@ -102,29 +103,42 @@ class TableRows:
         return TableRows(self.ts[wanted], self.message[wanted], signals, self.operations, self.bad)
 
 
-def members_of(table: Table, names: Sequence[bytes], tags: Sequence[tuple[Any, ...] | None]) -> pl.DataFrame:
-    """The tables that messages are of, message by message: ``tbname`` and tags (None: not known)."""
-    columns = [
-        pl.Series(
-            tag.name, [known[i] if known else None for known in tags], polars_type(tag.type), strict=False
-        )
-        for i, tag in enumerate(table.tags)
-    ]
+def members_of(
+    table: Table, words: Table, names: Sequence[bytes], tags: Sequence[tuple[Any, ...] | None]
+) -> pl.DataFrame:
+    """The tables that messages are of, message by message: ``tbname``, and tags under the names that they
+    have in ``words``. ``tags``: in the order of ``table`` (None: not known)."""
+    place = {tag.identity: i for i, tag in enumerate(table.tags)}
+    columns = []
+    for tag in words.tags:
+        i = place.get(tag.identity)
+        cells = [None if i is None or not known else known[i] for known in tags]
+        columns.append(pl.Series(tag.name, cells, polars_type(tag.type), strict=False))
     tbname = pl.Series("tbname", [name.decode(errors="replace") for name in names], pl.String)
     return pl.DataFrame([*columns, tbname])
 
 
 @lru_cache(maxsize=1024)
-def _decoder(table: Table) -> RowDecoder:
-    return RowDecoder(table)
+def _decoder(table: Table) -> TableDecoder:
+    return TableDecoder(table)
 
 
-def read(table: Table, values: Sequence[bytes | None], signals: Collection[Signal] = ()) -> TableRows:
-    """Decode messages of a table; ``signals``: what triggers read of a row, besides the time.
+def read(
+    table: Table, messages: Messages, signals: Collection[Signal] = (), words: Table | None = None
+) -> TableRows:
+    """Decode messages of a table; ``signals``: what triggers read of a row, besides the time. They say it in
+    the names that columns have in ``words``, the table before it was altered (None: as it is).
 
     Those that read what the row's table is wait for :meth:`TableRows.describe`.
     """
-    decoded = _decoder(table).decode([value if value is not None else b"" for value in values])
+    values = [value if value is not None else b"" for value in messages.value]
+    decoded = _decoder(table).decode(values, messages.partition, messages.offset)
+    if words is not None and words != table:
+        # a column that was dropped since is not in the frame: a signal that reads it has no value
+        kept = {column.identity for column in table.columns}
+        columns = [column for column in words.columns if column.identity in kept]
+        decoded.frame = recast(decoded.frame, table.columns, columns)
+        table = words
     ts = decoded.frame[table.key.name].to_numpy()
     message = decoded.message.astype(np.int64)
     named = {tag.name for tag in table.tags} | {"tbname"}

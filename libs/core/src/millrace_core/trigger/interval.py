@@ -22,6 +22,7 @@ from millrace_core.trigger.windower import (
     LIVE,
     OPEN,
     RECALC,
+    REDO,
     Occurrence,
     Occurrences,
     Row,
@@ -34,8 +35,13 @@ MOST_EMPTY = 100_000
 one row with a wild time (years ahead) must not fire billions of empty windows."""
 
 
+LOST = 2
+"""Of :attr:`OpenWindow.unsure`."""
+
+
 class OpenWindow(msgspec.Struct, array_like=True):
-    """A window with rows; ``unsure``: ``rows`` may count one row twice."""
+    """A window with rows; ``unsure``: 1 where ``rows`` may count one row twice, LOST where rows of it were
+    deleted, perhaps all."""
 
     window: int
     rows: int
@@ -90,13 +96,23 @@ class IntervalWindower(Windower):
         closing = [open_ for open_ in memory.open if open_.window < end]
         memory.open = memory.open[len(closing) :]
         for open_ in closing:
-            yield self._occur(CLOSE, open_.window, -1 if open_.unsure else open_.rows)
+            if open_.unsure == LOST and not self.empty:
+                yield self._redo(open_.window)
+            else:
+                yield self._occur(CLOSE, open_.window, -1 if open_.unsure else open_.rows)
         if self.empty:
             full = {open_.window for open_ in closing}
             for window in range(max(first, end - self.most_empty), end):
                 if window not in full:
                     yield self._occur(OPEN, window, 0)
                     yield self._occur(CLOSE, window, 0)
+
+    def on_delete(self, memory: IntervalMemory, first: int, last: int) -> Iterator[Occurrence]:
+        for open_ in memory.open:
+            start = self.grid.start(open_.window)
+            if start <= last and first < start + self.grid.interval:
+                open_.unsure = LOST
+        yield from super().on_delete(memory, first, last)
 
     def so_far(self, memory: IntervalMemory) -> Iterator[SoFar]:
         for open_ in memory.open:
@@ -115,7 +131,7 @@ class IntervalWindower(Windower):
         if place < len(memory.open) and memory.open[place].window == window:
             found = memory.open[place]
             found.rows += 1
-            found.unsure |= unsure
+            found.unsure = max(found.unsure, int(unsure))
             return
         memory.open = [*memory.open[:place], OpenWindow(window, 1, int(unsure)), *memory.open[place:]]
         yield self._occur(OPEN, window, 1)
@@ -123,6 +139,11 @@ class IntervalWindower(Windower):
     def _occur(self, kind: int, window: int, rownum: int, cause: int = LIVE) -> Occurrence:
         start = self.grid.start(window)
         return Occurrence(kind, start, start + self.grid.interval, rownum, cause)
+
+    def _redo(self, window: int) -> Occurrence:
+        """Whether rows are left in it, the stored rows know."""
+        start = self.grid.start(window)
+        return Occurrence(REDO, start, start + self.grid.interval - 1, -1, RECALC)
 
     # ------------------------------------------------------------------ the same over arrays
 
@@ -183,7 +204,11 @@ class IntervalWindower(Windower):
         place = number[owner] + window - low[owner]
         move = np.searchsorted(upto, place, side="right")
         rownum = np.where(windows.unsure[closing] > 0, -1, windows.rows[closing])
-        found.append(self._occurrences(CLOSE, owner, window, step[move], rownum))
+        closed = self._occurrences(CLOSE, owner, window, step[move], rownum)
+        lost = (windows.unsure[closing] == LOST) & (not self.empty)
+        closed.kind[lost], closed.cause[lost] = REDO, RECALC
+        closed.end[lost] -= 1
+        found.append(closed)
         if self.empty and int(upto[-1]) > len(window):
             found += self._empty((group, step, first, end), move, window)
         return closing

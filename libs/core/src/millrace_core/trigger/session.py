@@ -103,6 +103,13 @@ class SessionWindower(Windower):
             self._among_closed(memory, row.ts)
             yield Occurrence(REDO, row.ts - self.gap, row.ts + self.gap, -1, RECALC)
 
+    def on_delete(self, memory: SessionMemory, first: int, last: int) -> Iterator[Occurrence]:
+        if memory.closed and last >= memory.closed_start:
+            memory.closed_vague = 1
+        if memory.rows and last >= memory.start:
+            memory.vague = 1
+        yield Occurrence(REDO, first - self.gap, last + self.gap, -1, RECALC)
+
     def so_far(self, memory: SessionMemory) -> Iterator[SoFar]:
         if memory.rows and not memory.vague:
             yield SoFar(memory.start, memory.last, _rownum(memory))

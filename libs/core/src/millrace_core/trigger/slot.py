@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from millrace_core.errors import MillraceError
+from millrace_core.model.revisions import revision_of
 from millrace_core.model.schema import Child, Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.trigger.definition import compiled, essence
@@ -21,18 +22,20 @@ from millrace_core.trigger.delay import FAR
 from millrace_core.trigger.family import Family
 from millrace_core.trigger.intake import Messages, members_of, read
 from millrace_core.trigger.period_stream import PeriodStream
-from millrace_core.trigger.stream import Life, Output, Stream
+from millrace_core.trigger.placing import Tags, placed, with_operations
+from millrace_core.trigger.recalc_slot import delete, deletes_in, on_handovers, on_record
+from millrace_core.trigger.recalc_stream import RecalcStream
+from millrace_core.trigger.stream import Life, Output, Stream, signals_of
+from millrace_core.trigger.virtual import Feeds, Inbox
 from millrace_core.wire import control, regroup, status
 from millrace_core.wire.control import Offsets
-from millrace_core.wire.rows import OPERATION_MARK, Operation, Register
-from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP, STATUS, WAL_PREFIX, wal_topic
+from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, STATUS, WAL_PREFIX, wal_topic
 
 SERVICE = "trigger-svc"
 VERSION = 2
 """1 had no time behind the version byte."""
 _DUE = 8
 NS_PER_MS = 1_000_000
-Tags = tuple[Any, ...] | None
 
 
 class Slot:
@@ -45,7 +48,11 @@ class Slot:
         self.streams: dict[int, Stream] = {}
         self.failed: dict[int, str] = {}
         self.families: dict[str, Family] = {}
+        self.tables: dict[str, Table] = {}
+        """WAL topic -> the table as it is now, where it was altered under a stream."""
         self.seen: dict[str, Offsets] = {}
+        self.feeds = Feeds()
+        self.inbox = Inbox()
 
     # ------------------------------------------------------------------ state as bytes
 
@@ -54,6 +61,7 @@ class Slot:
         families = {topic: family.dump() for topic, family in self.families.items()}
         streams = [stream.dump() for stream in self.streams.values()]
         state = [self.number, self.slots, self.control, self.failed, families, self.seen, streams]
+        state += [self.feeds.dump(), self.inbox.dump(), self.tables]
         due = min((stream.due for stream in self.streams.values()), default=FAR)
         return bytes([VERSION]) + due.to_bytes(_DUE, "little") + msgspec.msgpack.encode(state)
 
@@ -87,6 +95,13 @@ class Slot:
         for data in state[6]:
             stream = hosted(data[0][0]).load(data, slot.number)
             slot.streams[stream.uid] = stream
+        if len(state) > 7:  # a state from before there were virtual tables has neither
+            slot.feeds.load(state[7])
+            slot.inbox.load(state[8])
+        if len(state) > 9:  # one from before tables could be altered has none
+            slot.tables = msgspec.convert(state[9], dict[str, Table])
+        for topic, table in slot.tables.items():
+            slot._family(topic).order = table.tags
         return slot
 
     # ------------------------------------------------------------------ a batch
@@ -96,12 +111,14 @@ class Slot:
         out: list[Output] = []
         topics = messages.by_topic()
         if CONTROL.name in topics:
-            self._on_control(topics[CONTROL.name], out)
+            self._on_control(topics[CONTROL.name], topics, out)
         for topic, mine in topics.items():
             if topic.startswith(WAL_PREFIX):
-                self._on_wal(topic, mine, out)
+                self._on_rows(topic, mine, out)
         if REGROUP.name in topics:
             self._on_regrouped(topics[REGROUP.name], out)
+        if HANDOVER.name in topics:
+            out.extend(on_handovers(topics[HANDOVER.name], self.number, self.streams, self.seen))
         if CLOCK.name in topics:
             self._on_ticks(topics[CLOCK.name], out)
         for stream in self.streams.values():
@@ -117,18 +134,33 @@ class Slot:
 
     # ------------------------------------------------------------------ control
 
-    def _on_control(self, messages: Messages, out: list[Output]) -> None:
+    def _on_control(self, messages: Messages, topics: dict[str, Messages], out: list[Output]) -> None:
         before = self.control
         times = (messages.timestamp * NS_PER_MS).tolist()
         for offset, at, value in zip(messages.offset.tolist(), times, messages.value, strict=True):
             if offset > self.control and value is not None:
-                self._apply(control.decode_control(value), at, out)
+                record = control.decode_control(value)
+                if isinstance(record, control.ChangeTable):
+                    self._judge_before(record.table, topics, out)
+                self._apply(record, at, out)
                 self.control = offset
         if self.number == 0 and self.control > before:
             self._tell(status.Applied(self.control), out)
 
+    def _judge_before(self, table: Table, topics: dict[str, Messages], out: list[Output]) -> None:
+        """Rows of before an ALTER are judged by what the table was; they may have come with its record."""
+        topic = wal_topic(table.db, table.name)
+        if topic not in topics or not table.earlier:
+            return
+        mine = topics[topic]
+        old = revision_of(table, mine.partition, mine.offset) < len(table.earlier)
+        if old.any():
+            self._on_rows(topic, mine.take(np.flatnonzero(old)), out)
+            topics[topic] = mine.take(np.flatnonzero(~old))
+
     def _apply(self, record: control.AnyControl, at: int, out: list[Output]) -> None:
         """``at``: when the record was written, ns."""
+        self.feeds.apply(record, self.number)
         match record:
             case control.DefineStream(spec=spec, live_from=live_from, epoch=epoch):
                 self._define(spec, live_from, epoch, at, out)
@@ -149,6 +181,7 @@ class Slot:
                     self._know(child)
             case _:
                 pass  # about a stream that is not here, or another slot's children
+        out.extend(on_record(record, self.streams, self.seen, at))
 
     def _know(self, child: Child) -> None:
         topic = wal_topic(child.db, child.table)
@@ -184,15 +217,23 @@ class Slot:
             stream.begin(self.slots, at)
 
     def _change(self, table: Table) -> None:
-        for stream in self.streams.values():
-            spec = stream.definition.spec
-            if spec.source is not None and spec.source.table.uid == table.uid:
-                source = msgspec.structs.replace(spec.source, table=table)
-                stream.redefine(essence(msgspec.structs.replace(spec, source=source)))
+        """Decode the table's messages by its new definition. Its streams keep their words: a column goes on
+        under the name that it had when the stream was made."""
+        topic = wal_topic(table.db, table.name)
+        mine = [stream for stream in self.streams.values() if stream.definition.table.uid == table.uid]
+        if mine:  # else a stream that comes later brings the table along
+            self._family(topic).reorder(self._table(topic, mine).tags, table.tags)
+            self.tables[topic] = table
+
+    def _table(self, topic: str, streams: list[Stream]) -> Table:
+        """The table of these streams as it is now."""
+        return self.tables.get(topic) or streams[0].definition.table
 
     def _drop_table(self, uid: int, topic: str) -> None:
         self.seen.pop(topic, None)
         self.families.pop(topic, None)
+        self.tables.pop(topic, None)
+        self.inbox.forget(topic)
         for stream in self.streams.values():
             if stream.definition.table.uid == uid:
                 stream.lose_table()
@@ -209,6 +250,10 @@ class Slot:
 
     # ------------------------------------------------------------------ rows of tables
 
+    def _on_rows(self, topic: str, messages: Messages, out: list[Output]) -> None:
+        out.extend(self.feeds.forward(topic, messages))
+        self._on_wal(topic, messages, out)
+
     def _on_wal(self, topic: str, messages: Messages, out: list[Output]) -> None:
         streams = [
             stream
@@ -218,8 +263,12 @@ class Slot:
         if not streams:
             return
         live = [stream for stream in streams if stream.live]
-        wanted = {stream.uid: stream.wants(messages) for stream in live}
-        needed = _with_operations(streams, messages, list(wanted.values()))
+        wanted: dict[int, Any]
+        if streams[0].definition.table.virtual:
+            messages, wanted = self._open(live, streams[0].definition.table, messages)
+        else:
+            wanted = {stream.uid: stream.wants(messages) for stream in live}
+        needed = with_operations(streams, messages, list(wanted.values()))
         if live:
             seen = self.seen.setdefault(topic, {})
             for partition in np.unique(messages.partition).tolist():
@@ -230,25 +279,52 @@ class Slot:
         if not needed.all():
             wanted = {uid: mask[needed] for uid, mask in wanted.items()}
             messages = messages.take(np.flatnonzero(needed))
-        self._judge(topic, streams, wanted, messages, out)
+        begin = 0
+        for place, span in deletes_in(live, messages):
+            self._judge_part(topic, streams, wanted, messages, (begin, place), out)
+            family = self._family(topic)
+            out.extend(delete(live, messages, place, span, wanted, dict(self.seen[topic]), family))
+            begin = place
+        self._judge_part(topic, streams, wanted, messages, (begin, len(messages)), out)
+
+    def _judge_part(
+        self, topic: str, streams: list[Stream], wanted: dict[int, Any], messages: Messages,
+        part: tuple[int, int], out: list[Output],
+    ) -> None:  # fmt: skip
+        begin, end = part
+        if (begin, end) != (0, len(messages)):
+            wanted = {uid: mask[begin:end] for uid, mask in wanted.items()}
+            messages = messages.take(np.arange(begin, end))
+        if end > begin:
+            self._judge(topic, streams, wanted, messages, out)
+
+    def _open(
+        self, live: list[Stream], table: Table, messages: Messages
+    ) -> tuple[Messages, dict[int, Any]]:
+        """The rows that the slots of a virtual table's sources sent, and which trigger which stream."""
+        merge = any(stream.definition.signals for stream in live)
+        messages, meant = self.inbox.open(table, messages, merge)
+        nothing = np.zeros(len(messages), dtype=bool)
+        return messages, {s.uid: s.wants(messages) & meant.get(s.uid, nothing) for s in live}
 
     def _judge(
         self, topic: str, streams: list[Stream], wanted: dict[int, Any], messages: Messages, out: list[Output]
     ) -> None:
-        table = streams[0].definition.table
+        table = self._table(topic, streams)
         live = [stream for stream in streams if stream.uid in wanted]
-        signals = dict.fromkeys(signal for stream in live for signal in stream.definition.signals)
-        rows = read(table, messages.value, signals)
+        read_as = {words: read(table, messages, signals, words) for words, signals in signals_of(live, table)}
+        rows = next(iter(read_as.values()))
         names = [key if key is not None else table.name.encode() for key in messages.key]
         family = self._family(topic)
         held = np.bincount(rows.message, minlength=len(messages))
         takes = {uid: mask & (held > 0) for uid, mask in wanted.items()}
-        tags: list[Tags] | None = [] if rows.pending else None
-        groups = _place(streams, takes, names, rows.operations, family, table, tags)
+        tags: list[Tags] | None = [] if any(part.pending for part in read_as.values()) else None
+        groups = placed(streams, takes, names, rows.operations, family, table, tags)
         if tags is not None:
-            rows.describe(members_of(table, names, tags))
+            for words, part in read_as.items():
+                part.describe(members_of(table, words, names, tags))
         for stream in live:
-            mask = wanted[stream.uid]
+            mask, rows = wanted[stream.uid], read_as[stream.definition.table]
             stream.count("undecodable", int(mask[rows.bad].sum()))
             group = groups[stream.uid]
             stream.count("unknown_table", int(held[takes[stream.uid] & (group < 0)].sum()))
@@ -285,51 +361,4 @@ class Slot:
 
 def hosted(definition: bytes) -> type[Stream]:
     """What keeps a stream of this definition in a slot."""
-    return Stream if compiled(definition).schedule is None else PeriodStream
-
-
-def _with_operations(streams: list[Stream], messages: Messages, wanted: list[Any]) -> Any:
-    """bool[messages]: the wanted ones, and those that say which children there are."""
-    needed = np.zeros(len(messages), dtype=bool)
-    for mask in wanted:
-        needed |= mask
-    singles = {stream.definition.single for stream in streams}
-    names = None if None in singles else {name.encode() for name in singles if name}
-    for place in np.flatnonzero(~needed).tolist():
-        if names is None or messages.key[place] in names:
-            value = messages.value[place] or b""
-            needed[place] = value[:1] == OPERATION_MARK or b'"tags"' in value
-    return needed
-
-
-def _place(
-    streams: list[Stream], takes: dict[int, Any], names: list[bytes], operations: list[tuple[int, Operation]],
-    family: Family, table: Table, tags: list[Tags] | None,
-) -> dict[int, Any]:  # fmt: skip
-    """Each live stream's group of each message that it takes, -1 for others and unknown tables.
-
-    Operations take effect between the messages that they lie between. ``tags``: filled with those of each
-    message's table (None: not known).
-    """
-    live = [(stream, takes[stream.uid].tolist(), list[int]()) for stream in streams if stream.uid in takes]
-
-    def place_until(end: int) -> None:
-        for stream, mine, places in live:
-            index = stream.places.index
-            begin = len(places)
-            for name, take in zip(names[begin:end], mine[begin:end], strict=True):
-                found = index.get(name) if take else -1
-                places.append(stream.place(name, family) if found is None else found)
-        if tags is not None:
-            tags.extend(family.tags.get(name) for name in names[len(tags) : end])
-
-    for at, operation in operations:
-        place_until(at)
-        ended = family.apply(names[at], operation, table)
-        for stream in streams:
-            if ended:
-                stream.part(names[at])
-            if isinstance(operation, Register):
-                stream.meet(names[at], family)
-    place_until(len(names))
-    return {stream.uid: np.array(places, dtype=np.int64) for stream, _, places in live}
+    return RecalcStream if compiled(definition).schedule is None else PeriodStream

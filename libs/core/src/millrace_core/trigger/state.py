@@ -97,10 +97,13 @@ class StateWindower(Windower):
         state, one = row.cells[STATE], UNSURE if row.unsure else 1
         if state is None:
             memory.after = plus(memory.after, one)
-            if self.rule.extend == 1:
+            if self.rule.extend == 1 and not self._unknown(memory):
                 yield from self._reach(memory, row.ts, plus(memory.rows, memory.after))
             return
-        if memory.state is None or state != memory.state:
+        if self._unknown(memory):
+            yield redo(memory.redo, row.ts)
+            memory.state, memory.last = state, row.ts
+        elif memory.state is None or state != memory.state:
             yield from self._next(memory, state, row.ts, one)
         else:
             memory.last = row.ts
@@ -152,7 +155,25 @@ class StateWindower(Windower):
             memory.floor = kept[gone - 1].ts
         memory.kept = kept[gone:]
 
-    # ------------------------------------------------------------------ late rows
+    # ------------------------------------------------------------------ late rows, deleted rows
+
+    def on_delete(self, memory: StateMemory, first: int, last: int) -> Iterator[Occurrence]:
+        yield redo(first, last)
+        before = memory.closed is not None and memory.closed_start != NEVER and last < memory.closed_start
+        memory.closed_start = NEVER
+        if before or (memory.state is None and memory.closed is None and memory.redo == ALWAYS):
+            return
+        # which window is open now, only the stored rows know
+        since = min(first, memory.start) if memory.state is not None and memory.start != NEVER else first
+        memory.redo = min(memory.redo, since)
+        memory.floor = max(memory.floor, memory.last, last)
+        memory.state, memory.closed, memory.start, memory.kept = None, None, NEVER, []
+        memory.rows, memory.after, memory.told = UNSURE, UNSURE, 1
+
+    def _unknown(self, memory: StateMemory) -> bool:
+        """Whether a window is open of which nothing is known."""
+        return memory.state is None and memory.redo != ALWAYS
+
 
     def on_late(self, memory: StateMemory, row: Row, before: int) -> Iterator[Occurrence]:
         ts, state = row.ts, row.cells[STATE]

@@ -8,13 +8,14 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
-from millrace_core.model.schema import stable_hash
+from millrace_core.model.schema import Column, Table, stable_hash
 from millrace_core.trigger.columns import Columns, Ints
 from millrace_core.trigger.definition import Definition, compiled
 from millrace_core.trigger.delay import FAR, NS_PER_MS, DelayMemory
 from millrace_core.trigger.family import Family
 from millrace_core.trigger.groups import Groups
 from millrace_core.trigger.intake import Messages, TableRows, arrivals
+from millrace_core.trigger.signals import Signal
 from millrace_core.trigger.watermark import Arrivals, ClockMemory
 from millrace_core.trigger.windower import Occurrences
 from millrace_core.wire import events, regroup
@@ -33,6 +34,9 @@ class Life(msgspec.Struct, array_like=True):
     ``number``, ``sent``: trigger batches and regrouped messages sent so far. ``received``: the last number of
     regrouped messages, by partition of the regroup topic and sending slot. ``seen``: WAL offsets behind the
     regrouped rows. ``totals``: what was dropped, by cause.
+
+    ``slots``: of the deployment. ``holding``: live rows wait for what lies before them. ``stopped_at``: up to
+    where it had judged when it was stopped. ``deleted``: deletes while it held rows: (group id, first, last).
     """
 
     definition: bytes
@@ -45,6 +49,10 @@ class Life(msgspec.Struct, array_like=True):
     received: dict[int, dict[int, int]] = {}
     seen: Offsets = {}
     totals: dict[str, int] = {}
+    holding: bool = False
+    stopped_at: Offsets = {}
+    deleted: list[tuple[int, int, int]] = []
+    slots: int = 1
 
 
 class Stream:
@@ -138,9 +146,9 @@ class Stream:
         normal = table.kind == "normal"
         if name in family.dropped or (self.definition.reads_tags and name not in family.tags):
             return -1
-        tags = {tag.name: i for i, tag in enumerate(table.tags)}
-        known = family.tags.get(name, ())
-        key = tuple(text if column == "tbname" else known[tags[column]] for column in spec.partition)
+        key = self._key(text, family.tags.get(name, ()), family.order or table.tags)
+        if key is None:
+            return -1
         if not spec.partition:
             id_ = 0
         elif "tbname" in spec.partition:
@@ -148,6 +156,22 @@ class Stream:
         else:
             id_ = stable_hash(spec.uid, *key)
         return self.places.add(name, id_, key, name if self.definition.home else None)
+
+    def _key(
+        self, tbname: str, values: tuple[Any, ...], order: tuple[Column, ...]
+    ) -> tuple[Any, ...] | None:
+        """The key of the group of a table with these tags; None where a tag of the grouping was dropped."""
+        places = {tag.identity: place for place, tag in enumerate(order)}
+        key: list[Any] = []
+        for name in self.definition.spec.partition:
+            tag = self.definition.table.tag(name)
+            if name == "tbname" or tag is None:
+                key.append(tbname)
+            elif tag.identity in places:
+                key.append(values[places[tag.identity]])
+            else:
+                return None
+        return tuple(key)
 
     def judge_table(
         self, rows: TableRows, group: Ints, messages: Messages, seen: Offsets
@@ -305,3 +329,12 @@ class Stream:
         if more:
             stream._load_more(more[0])
         return stream
+
+
+def signals_of(streams: list[Stream], table: Table) -> list[tuple[Table, list[Signal]]]:
+    """What the streams read of a row, by the definition of the table in whose words they say it. All in the
+    words of the table as it is: the usual case, one entry."""
+    found: dict[Table, dict[Signal, None]] = {}
+    for stream in streams:
+        found.setdefault(stream.definition.table, {}).update(dict.fromkeys(stream.definition.signals))
+    return [(words, list(signals)) for words, signals in found.items()] or [(table, [])]

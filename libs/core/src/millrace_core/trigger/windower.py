@@ -25,8 +25,9 @@ CLOSE, OPEN, ON_TIME, INVALID, REDO = range(5)
 or PERIOD came. INVALID: a window that was told of is none any more (cause RECALC: it had closed before).
 REDO: the closed windows that touch ``[start, end]`` must be cut again from the stored rows."""
 
-LIVE, RECALC, DELAY = range(3)
-"""Causes of occurrences: rows in order (or late ones in a window still open), disorder, MAX_DELAY."""
+LIVE, RECALC, DELAY, HISTORY = range(4)
+"""Causes of occurrences: rows in order (or late ones in a window still open), disorder, MAX_DELAY, rows older
+than the stream (or written while it was stopped)."""
 
 
 class Row(NamedTuple):
@@ -134,6 +135,14 @@ class Windower(ABC):
     def on_time(self, memory: Any, before: int, now: int) -> Iterable[Occurrence]:
         """T moved; all rows up to ``now`` have been judged."""
 
+    def on_delete(self, memory: Any, first: int, last: int) -> Iterable[Occurrence]:
+        """Stored rows in ``[first, last]`` are gone; T is at ``last`` or later.
+
+        What closed there is cut again now. An open window that may have had one of them is cut again from the
+        stored rows when it closes.
+        """
+        yield Occurrence(REDO, first, last, -1, RECALC)
+
     def so_far(self, memory: Any) -> Iterable[SoFar]:
         """The windows of a group that are open now (MAX_DELAY triggers on them); instants are no windows."""
         return ()
@@ -159,7 +168,7 @@ class Windower(ABC):
                 case (Row() as row, int(before)):
                     found += [(group, step, o) for o in self.on_late(mine, row, before)]
         memory.put(memories)
-        return _as_arrays(found, skipped)
+        return as_arrays(found, skipped)
 
 
 def _happenings(judged: Judged) -> Iterator[tuple[int, int, tuple[Any, Any]]]:
@@ -179,7 +188,8 @@ def _happenings(judged: Judged) -> Iterator[tuple[int, int, tuple[Any, Any]]]:
         yield group, step, happening
 
 
-def _as_arrays(found: list[tuple[int, int, Occurrence]], skipped: int) -> Occurrences:
+def as_arrays(found: list[tuple[int, int, Occurrence]], skipped: int) -> Occurrences:
+    """Of (group, step, occurrence)."""
     def array(values: Iterable[int]) -> Ints:
         return np.array(list(values), dtype=np.int64)
 

@@ -10,6 +10,7 @@ import msgspec
 
 from millrace_core.model.schema import Child, Table
 from millrace_core.model.stream import StreamSpec
+from millrace_core.wire.virtual import Link
 
 Offsets = dict[int, int]
 """WAL offsets: partition -> the first offset that is *not* included (an end) or that is (a start)."""
@@ -37,11 +38,23 @@ class StopStream(ControlRecord, frozen=True, tag="stop"):
 
 
 class StartStream(ControlRecord, frozen=True, tag="start"):
-    """The stream judges again, from ``live_from`` on."""
+    """The stream judges again, from ``live_from`` on; ``origins``: of a stream on a virtual table: the same
+    for its source tables, by topic. ``untreated``: what was written while it was stopped is history, and
+    treated as such."""
 
     uid: int
     live_from: Offsets
     epoch: int
+    origins: dict[str, Offsets] = {}
+    untreated: bool = False
+
+
+class RecalculateStream(ControlRecord, frozen=True, tag="recalculate"):
+    """RECALCULATE STREAM: event times ``[first, last]`` in ticks. ``last`` None: up to where a group is."""
+
+    uid: int
+    first: int
+    last: int | None = None
 
 
 class DropStream(ControlRecord, frozen=True, tag="drop"):
@@ -70,7 +83,23 @@ class KnowChildren(ControlRecord, frozen=True, tag="children"):
     children: tuple[Child, ...]
 
 
-AnyControl = DefineStream | StopStream | StartStream | DropStream | ChangeTable | DropTable | KnowChildren
+class KnowOrigins(ControlRecord, frozen=True, tag="origins"):
+    """What the virtual ``table`` takes from other tables, for one slot that judges some of these: it sends
+    their rows on for ``stream``, those from ``live_from`` (topic -> offsets) on. ``sources``: the super and
+    normal tables of the links."""
+
+    slot: int
+    stream: int
+    table: Table
+    sources: tuple[Table, ...]
+    live_from: dict[str, Offsets]
+    links: tuple[Link, ...]
+
+
+AnyControl = (
+    DefineStream | StopStream | StartStream | RecalculateStream | DropStream
+    | ChangeTable | DropTable | KnowChildren | KnowOrigins
+)  # fmt: skip
 
 
 class Tick(msgspec.Struct, frozen=True):

@@ -16,13 +16,42 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 class NoticeBatch(msgspec.Struct, frozen=True):
-    """Notices in order; all of one group of one stream travel under one key."""
+    """Notices of one stream, in order; all of one group travel under one key. ``uid``: the stream's."""
 
     notices: list[Notice]
+    uid: int = 0
+
+
+class ReadNotice(msgspec.Struct, frozen=True):
+    """A :class:`Notice` as notify-svc reads it: ``event`` stays the JSON text that it goes on as."""
+
+    stream: str
+    group: str
+    event: msgspec.Raw
+    urls: tuple[str, ...] = ()
+    pause_on_failure: bool = False
+
+    @property
+    def event_type(self) -> str:
+        """The event's ``eventType``; empty if it has none."""
+        return _type(self.event).eventType
+
+
+class ReadBatch(msgspec.Struct, frozen=True):
+    """A :class:`NoticeBatch` as notify-svc reads it."""
+
+    notices: list[ReadNotice]
+    uid: int = 0
+
+
+class _Type(msgspec.Struct, frozen=True):
+    eventType: str = ""  # noqa: N815 (the seed's name)
 
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(NoticeBatch)
+_read = msgspec.json.Decoder(ReadBatch)
+_type = msgspec.json.Decoder(_Type).decode
 
 
 def encode(batch: NoticeBatch) -> bytes:
@@ -31,3 +60,11 @@ def encode(batch: NoticeBatch) -> bytes:
 
 def decode(value: bytes) -> NoticeBatch:
     return _decoder.decode(value)
+
+
+def read(value: bytes) -> ReadBatch:
+    """As :func:`decode`, without reading the events; what is not JSON in them is found all the same.
+
+    :raises msgspec.DecodeError: for a message that is none.
+    """
+    return _read.decode(value)

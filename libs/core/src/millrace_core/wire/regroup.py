@@ -23,7 +23,7 @@ class Regrouped(msgspec.Struct, frozen=True, array_like=True):
 
     PERIOD judges no rows, and has none sent. ``change``: the sending slot has tables of this group from here
     on (1), or has none any more (-1); ``news``: messages with rows, partition of the WAL topic -> (offset of
-    the first, of the last).
+    the first, of the last). ``deleted``: the table's rows in this range of time are gone.
     """
 
     stream: int
@@ -38,6 +38,7 @@ class Regrouped(msgspec.Struct, frozen=True, array_like=True):
     columns: bytes = b""
     change: int = 0
     news: dict[int, tuple[int, int]] = {}
+    deleted: tuple[int, int] | None = None
 
 
 def key(stream: int, group: int) -> bytes:

@@ -50,6 +50,18 @@ class Drop(msgspec.Struct, frozen=True, tag="drop", tag_field="op"):
     """The table of this key ends here; its rows are gone."""
 
 
+class Retag(msgspec.Struct, frozen=True, tag="retag", tag_field="op"):
+    """The child table of this key has these tags from here on: all of them, by name."""
+
+    tags: dict[str, object]
+
+
+class Altered(msgspec.Struct, frozen=True, tag="altered", tag_field="op"):
+    """In each partition, under any key: who reads on needs the table's definition of this version."""
+
+    version: int
+
+
 class Delete(msgspec.Struct, frozen=True, tag="delete", tag_field="op"):
     """Rows of the table of this key with ``first <= ts <= last`` are gone."""
 
@@ -57,7 +69,7 @@ class Delete(msgspec.Struct, frozen=True, tag="delete", tag_field="op"):
     last: int
 
 
-Operation = Register | Drop | Delete
+Operation = Register | Drop | Delete | Retag | Altered
 _operation = msgspec.json.Decoder(Operation)
 
 
@@ -70,8 +82,29 @@ class _Tags(msgspec.Struct):
 _tags = msgspec.json.Decoder(_Tags)
 
 
+def version_needed(value: bytes | None) -> int:
+    """The version of its table that a WAL value asks for; 0 for all values but :class:`Altered`."""
+    if value is None or value[:1] != OPERATION_MARK or b'"altered"' not in value:
+        return 0
+    try:
+        operation = _operation.decode(value[1:])
+    except MALFORMED:
+        return 0
+    return operation.version if isinstance(operation, Altered) else 0
+
+
 def encode_operation(operation: Operation) -> bytes:
     return OPERATION_MARK + msgspec.json.encode(operation)
+
+
+def operation_in(value: bytes | None) -> Operation | None:
+    """The operation that a message holds; None for one with rows, and for a bad one."""
+    if value is None or value[:1] != OPERATION_MARK:
+        return None
+    try:
+        return _operation.decode(value[1:])
+    except MALFORMED:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

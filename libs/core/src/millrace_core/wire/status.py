@@ -21,6 +21,31 @@ class StreamFailure(msgspec.Struct, frozen=True, tag="failure", tag_field="about
     message: str
 
 
+class StreamPaused(msgspec.Struct, frozen=True, tag="paused", tag_field="about"):
+    """A stream with ON_FAILURE_PAUSE waits: an address of it cannot be reached, ``message`` says which and
+    why.
+
+    ``partition``, ``offset``: the oldest record of ``notifications`` that has not been delivered; the owner
+    of the partition deletes this (a null value) once it has. Key: ``paused/<stream uid>/<partition>``.
+    """
+
+    stream: int
+    partition: int
+    offset: int
+    message: str
+
+
+class TriggersHeld(msgspec.Struct, frozen=True, tag="held", tag_field="about"):
+    """calc-svc has calculated nothing of a paused stream from this offset of a partition of ``triggers`` on,
+    though its group has committed more: the rest is read again once the stream goes on, then this is deleted
+    (a null value). Key: ``held/<stream uid>/<partition>``.
+    """
+
+    stream: int
+    partition: int
+    offset: int
+
+
 class Counters(msgspec.Struct, frozen=True, tag="counters", tag_field="about"):
     """Totals by cause (rows, late, expired, undecodable, …).
 
@@ -33,7 +58,10 @@ class Counters(msgspec.Struct, frozen=True, tag="counters", tag_field="about"):
     totals: dict[str, int]
 
 
-AnyStatus = Applied | StreamFailure | Counters
+AnyStatus = Applied | StreamFailure | StreamPaused | TriggersHeld | Counters
+
+PAUSED, HELD = "paused/", "held/"
+"""How the keys of these records begin."""
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyStatus] = msgspec.json.Decoder(AnyStatus)
@@ -45,8 +73,18 @@ def key(status: AnyStatus) -> bytes:
             return b"applied"
         case StreamFailure(stream=uid):
             return f"failure/{uid}".encode()
+        case StreamPaused(stream=uid, partition=partition):
+            return f"{PAUSED}{uid}/{partition}".encode()
+        case TriggersHeld(stream=uid, partition=partition):
+            return f"{HELD}{uid}/{partition}".encode()
         case Counters(service=service, stream=uid, slot=slot):
             return f"counters/{service}/{uid}/{slot}".encode()
+
+
+def part_of(key: bytes) -> tuple[int, int]:
+    """(stream uid, partition) of the key of a StreamPaused or TriggersHeld."""
+    _, stream, partition = key.decode().split("/")
+    return int(stream), int(partition)
 
 
 def encode(status: AnyStatus) -> bytes:

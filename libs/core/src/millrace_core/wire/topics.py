@@ -41,6 +41,8 @@ REGROUP = Topic(
     retention_ms=_DAY,
 )
 TRIGGERS = Topic("triggers", "stream uid/slot", "wire.events.TriggerBatch", 4, retention_ms=7 * _DAY)
+RECALC = Topic("recalc", "stream uid/slot", "wire.recalc.Request", 4, retention_ms=7 * _DAY)
+HANDOVER = Topic("handover", "stream uid/slot", "wire.recalc.Handover, for one slot", retention_ms=7 * _DAY)
 NOTIFICATIONS = Topic(
     "notifications", "stream uid/group", "wire.notices.NoticeBatch", 4, retention_ms=7 * _DAY
 )
@@ -51,7 +53,8 @@ REGISTRATIONS = Topic(
 DEAD_LETTERS = Topic("dead-letters", "source topic", "wire.dead.DeadLetter", retention_ms=30 * _DAY)
 
 TOPICS: tuple[Topic, ...] = (
-    CATALOG, CONTROL, CLOCK, REGROUP, TRIGGERS, NOTIFICATIONS, STATUS, REGISTRATIONS, DEAD_LETTERS,
+    CATALOG, CONTROL, CLOCK, REGROUP, TRIGGERS, RECALC, HANDOVER, NOTIFICATIONS, STATUS, REGISTRATIONS,
+    DEAD_LETTERS,
 )  # fmt: skip
 
 

@@ -1,0 +1,135 @@
+"""ALTER TABLE and ALTER STABLE under running streams.
+
+A new definition is in force from an offset of each partition of the table's WAL topic on (``Revision.until``),
+so that every service reads a message by the same definition (docs/decisions/0015-altered-tables.md).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from api_gateway.answer import Answer, affected
+from api_gateway.context import Context
+from api_gateway.session import Session
+from api_gateway.tables import find_table
+from millrace_core.dialect.alter import alter, check_kind, new_tags
+from millrace_core.dialect.statements import AlterTable, SetComment, SetTags
+from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.model.revisions import altered
+from millrace_core.model.schema import Child, Column, Table
+from millrace_core.wire import control
+from millrace_core.wire import rows as wire
+from millrace_core.wire.topics import wal_topic
+from millrace_wal import Message
+
+MARKERS = 16  # messages of one try to reach every partition
+TRIES = 64
+
+
+def alter_table(context: Context, session: Session, statement: AlterTable) -> Answer:
+    """Change columns or tags of a table, or the tags of a child.
+
+    :raises MillraceError: if the table cannot be altered so; then nothing has changed.
+    """
+    with context.writer.ddl:
+        table, child = find_table(context.catalog, session, statement.name)
+        change = statement.change
+        if isinstance(change, SetTags):
+            _set_tags(context, session, statement, change, table, child)
+            return affected(0)
+        if table.virtual:
+            raise SqlError(
+                ErrorCode.UNSUPPORTED, f"{statement.name} is a virtual table: it cannot be altered yet",
+                statement.name.position,
+            )  # fmt: skip
+        check_kind(table, child, statement)
+        if isinstance(change, SetComment):
+            return affected(0)
+        columns, tags = alter(table, statement)
+        number = _install(context, table, columns, tags)
+    context.board.wait_applied(number, context.settings.accept_seconds)
+    return affected(0)
+
+
+def _install(context: Context, table: Table, columns: tuple[Column, ...], tags: tuple[Column, ...]) -> int:
+    """Put the new definition in force; the number of its control record. Hold ``writer.ddl``.
+
+    The control record is the intent (``recovery`` follows it after a crash), then comes the catalog, at last
+    the marks in the topic that tell readers to wait for the catalog.
+    """
+    topic = wal_topic(table.db, table.name)
+    with context.gate.alone():
+        ends = context.log.end_offsets(topic)
+        new = altered(table, columns, tags, ends)
+        number = context.append_control([(f"{table.db}.{table.name}", control.ChangeTable(new))])
+        write_altered(context, new)
+        _mark(context, topic, len(ends), new.version)
+    return number
+
+
+def write_altered(context: Context, table: Table) -> None:
+    """The table's record, and its children's: their tags are in the order of the table's."""
+    before = context.catalog.tables[table.db, table.name]
+    children = list(context.catalog.children_of(table)) if before.tags != table.tags else []
+    context.writer.write([table])
+    # by now the catalog has turned the tags; a record from before would be turned again at every start
+    context.writer.write([context.catalog.children[child.db, child.name] for child in children])
+
+
+def _mark(context: Context, topic: str, partitions: int, version: int) -> None:
+    """Write the mark of the version into every partition: which key leads where is the log's affair."""
+    value = wire.encode_operation(wire.Altered(version))
+    reached: set[int] = set()
+    for attempt in range(TRIES):
+        keys = range(attempt * MARKERS, (attempt + 1) * MARKERS) if partitions > 1 else range(1)
+        messages = [Message(topic, f"\0{key}".encode(), value) for key in keys]
+        places = context.log.append(messages)
+        context.written.note(messages, places)
+        reached.update(partition for partition, _ in places)
+        if len(reached) >= partitions:
+            return
+    context.logger.warning("not every partition has the mark of an ALTER", topic=topic, version=version)
+
+
+def _set_tags(
+    context: Context, session: Session, statement: AlterTable, change: SetTags, table: Table,
+    child: Child | None,
+) -> None:  # fmt: skip
+    """Change tags of a child table: in the WAL, in order with its rows, then in the catalog."""
+    name = statement.name
+    if child is None:
+        raise SqlError(
+            ErrorCode.NOT_ALLOWED, f"{name} is no child table: only those have values of tags", name.position
+        )
+    tags = new_tags(table, child, change.tags, session.values(table.precision))
+    _check_grouping(context, table, child, statement, tags)
+    named = dict(zip((tag.name for tag in table.tags), tags, strict=True))
+    value = wire.encode_operation(wire.Retag(named))
+    with context.gate.alone():
+        context.append_rows([Message(wal_topic(table.db, table.name), child.name.encode(), value)])
+        context.writer.write([msgspec.structs.replace(child, tags=tags, version=table.version)])
+
+
+def _check_grouping(
+    context: Context, table: Table, child: Child, statement: AlterTable, tags: tuple[object, ...]
+) -> None:
+    """:raises CatalogError: if a stream groups the child's rows by a tag whose value would change."""
+    assert isinstance(statement.change, SetTags)
+    changed = {
+        tag.identity
+        for tag, old, new in zip(table.tags, child.tags, tags, strict=True)
+        if (type(old), old) != (type(new), new)
+    }
+    positions = {name.text: name.position for name, _ in statement.change.tags}
+    for entry in list(context.catalog.streams.values()):
+        source = entry.spec.source
+        if source is None or source.table.uid != table.uid or source.child not in (None, child.name):
+            continue
+        grouping = {tag.identity for tag in source.table.tags if tag.name in entry.spec.partition}
+        for tag in table.tags:
+            if tag.identity in grouping & changed:
+                raise CatalogError(
+                    ErrorCode.NOT_ALLOWED,
+                    f"the tag {tag.name} cannot be changed: the stream {entry.spec.full_name} groups by it",
+                    positions[tag.name],
+                )

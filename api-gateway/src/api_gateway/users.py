@@ -1,0 +1,125 @@
+"""Users and what they may do: CREATE, ALTER and DROP USER, GRANT, REVOKE; CREATE and DROP SNODE."""
+
+from __future__ import annotations
+
+import msgspec
+
+from api_gateway.answer import Answer, affected
+from api_gateway.context import Context, milliseconds
+from api_gateway.login import new_user
+from api_gateway.privileges import EVERY
+from api_gateway.session import Session, in_database
+from millrace_core.catalog import Grant, Snode, key_of
+from millrace_core.dialect import statements
+from millrace_core.dialect.names import Name
+from millrace_core.errors import CatalogError, ErrorCode, SqlError
+
+ROOT = "root"
+MAX_USER = 23  # bytes of a name, as in TDengine: a login token has room for them
+MAX_PASSWORD = 255
+DNODE = 1
+"""The only dnode: what TDengine calls so is the whole deployment."""
+
+
+def create_user(context: Context, _session: Session, statement: statements.CreateUser) -> Answer:
+    name = statement.name
+    if not 0 < len(name.text.encode()) <= MAX_USER:
+        raise SqlError(
+            ErrorCode.INVALID_VALUE,
+            f"the user name {name.text} must have 1 to {MAX_USER} bytes",
+            name.position,
+        )
+    _check_password(statement.password, name)
+    with context.writer.ddl:
+        if name.text in context.catalog.users:
+            raise CatalogError(ErrorCode.USER_EXISTS, f"the user {name.text} already exists", name.position)
+        context.writer.write([new_user(name.text, statement.password)])
+    return affected(0)
+
+
+def alter_user(context: Context, _session: Session, statement: statements.AlterUser) -> Answer:
+    _check_password(statement.password, statement.name)
+    with context.writer.ddl:
+        user = _find(context, statement.name)
+        context.writer.write([new_user(user, statement.password, superuser=user == ROOT)])
+    return affected(0)
+
+
+def drop_user(context: Context, _session: Session, statement: statements.DropUser) -> Answer:
+    with context.writer.ddl:
+        name = _find(context, statement.name)
+        if name == ROOT:
+            raise CatalogError(ErrorCode.NOT_ALLOWED, f"{ROOT} cannot be dropped", statement.name.position)
+        # privileges first: a user of the same name who comes after a crash must not inherit them
+        granted = context.catalog.grants.get(name)
+        removed = [key_of(granted)] if granted else []
+        context.writer.write(remove=[*removed, key_of(context.catalog.users[name])])
+    return affected(0)
+
+
+def grant(context: Context, _session: Session, statement: statements.Grant) -> Answer:
+    """GRANT and REVOKE of reading and writing databases; REVOKE of what was not granted changes nothing."""
+    where = statement.user.position
+    if statement.table is not None:
+        raise SqlError(
+            ErrorCode.UNSUPPORTED, "privileges are those of whole databases: write db.* or *.*", where
+        )
+    with context.writer.ddl:
+        user = _find(context, statement.user)
+        if user == ROOT:
+            raise CatalogError(ErrorCode.NOT_ALLOWED, f"{ROOT} may do everything, always", where)
+        if statement.db is not None and statement.db not in context.catalog.databases:
+            raise in_database(statement.db, statement.user)
+        known = context.catalog.grants.get(user, Grant(user))
+        kinds = ("read", "write") if "all" in statement.privileges else statement.privileges
+        changed = {kind: _changed(getattr(known, kind), statement) for kind in kinds}
+        context.writer.write([msgspec.structs.replace(known, **changed)])
+    return affected(0)
+
+
+def _changed(databases: tuple[str, ...], statement: statements.Grant) -> tuple[str, ...]:
+    one = statement.db or EVERY
+    if statement.revoke:
+        return () if one == EVERY else tuple(db for db in databases if db != one)
+    return databases if one in databases else (*databases, one)
+
+
+def create_snode(context: Context, session: Session, statement: statements.CreateSnode) -> Answer:
+    """Nothing needs one: trigger-svc and calc-svc register themselves. It is kept, so that it is listed."""
+    _check_dnode(statement.dnode)
+    with context.writer.ddl:
+        if str(statement.dnode) in context.catalog.snodes:
+            raise CatalogError(ErrorCode.NOT_ALLOWED, f"dnode {statement.dnode} has an snode already")
+        context.writer.write([Snode(statement.dnode, milliseconds(session.now))])
+    return affected(0)
+
+
+def drop_snode(context: Context, _session: Session, statement: statements.DropSnode) -> Answer:
+    _check_dnode(statement.dnode)
+    with context.writer.ddl:
+        snode = context.catalog.snodes.get(str(statement.dnode))
+        if snode is None:
+            raise CatalogError(ErrorCode.NOT_ALLOWED, f"dnode {statement.dnode} has no snode")
+        context.writer.write(remove=[key_of(snode)])
+    return affected(0)
+
+
+def _check_dnode(dnode: int) -> None:
+    if dnode != DNODE:
+        raise CatalogError(ErrorCode.NOT_ALLOWED, f"there is no dnode {dnode}; there is dnode {DNODE}")
+
+
+def _check_password(password: str, name: Name) -> None:
+    if not 0 < len(password.encode()) <= MAX_PASSWORD:
+        raise SqlError(
+            ErrorCode.INVALID_VALUE,
+            f"the password of {name.text} must have 1 to {MAX_PASSWORD} bytes",
+            name.position,
+        )
+
+
+def _find(context: Context, name: Name) -> str:
+    """:raises CatalogError: UNKNOWN_USER."""
+    if name.text not in context.catalog.users:
+        raise CatalogError(ErrorCode.UNKNOWN_USER, f"the user {name.text} does not exist", name.position)
+    return name.text

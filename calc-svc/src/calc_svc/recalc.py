@@ -1,0 +1,265 @@
+"""Requests answered: windows cut again from the table store, history, what was written during a stop.
+
+What a request asks for is computed on arrays in this process, slice by slice, with the windowers of the live
+path: reading the rows dominates, and no job of Spark's reads them faster than the store does (decision 0013).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from calc_svc.catalog import CatalogView
+from calc_svc.recalc_rows import TriggerRows, slices
+from calc_svc.store import TableStore
+from calc_svc.told import Told
+from millrace_core.model.stream import StreamSpec
+from millrace_core.recalc.answer import cut_again
+from millrace_core.recalc.history import History, rows_of
+from millrace_core.store.place import spans_of
+from millrace_core.trigger.definition import Definition, compiled, essence
+from millrace_core.trigger.watermark import RANGE
+from millrace_core.trigger.windower import Occurrences
+from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.recalc import Handover, Part, Past, Request
+from millrace_core.wire.topics import wal_topic
+
+NS_PER_MS = 1_000_000
+SEEN_SECONDS = 30.0
+SLICE_ROWS = 500_000
+EVENTS_PER_BATCH = 1_000
+GROUPS_PER_MESSAGE = 500
+ROWS_PER_MESSAGE = 20_000
+NUMBER_BITS = 32
+
+
+@dataclass(slots=True)
+class Work:
+    """How far an answer has come. ``fraction``: of the time that it covers, 0 to 1."""
+
+    rows: int = 0
+    events: int = 0
+    fraction: float = 0.0
+
+
+Output = TriggerBatch | Handover
+
+
+@dataclass(slots=True)
+class Answers:
+    """Answers requests; nothing is sent here. ``slice_rows``: rows that are in hand at a time."""
+
+    catalog: CatalogView
+    store: TableStore
+    told: Told
+    slice_rows: int = SLICE_ROWS
+
+    def answer(self, requests: Sequence[Request], place: tuple[int, int], work: Work) -> Iterator[Output]:
+        """What to send for requests of one stream and epoch that all ask why alike.
+
+        ``place``: partition and offset of the last one: a replay gives the batches the same numbers.
+
+        :raises MillraceError: UNKNOWN_TABLE where the trigger table is gone, TIMEOUT if the store is behind.
+        """
+        spec = self._spec(requests[0])
+        if spec is None or spec.source is None:
+            return
+        definition = compiled(essence(spec))
+        table = spec.source.table
+        for request in requests:
+            self.store.wait(0, {wal_topic(table.db, table.name): request.seen}, SEEN_SECONDS)
+        rows = TriggerRows(definition, self.store.table(table))
+        seen = dict(rows.stored.positions)
+        writer = _Writer(requests[0], place, seen, definition, work)
+        match requests[0].why:
+            case "HISTORY":
+                yield from self._history(requests, rows, writer)
+            case "UNTREATED":
+                for request in requests:
+                    yield from self._untreated(request, rows, work)
+            case _:
+                yield from self._again(requests, rows, writer)
+
+    def _spec(self, request: Request) -> StreamSpec | None:
+        entry = self.catalog.stream(request.stream)
+        return entry.spec if entry is not None and entry.epoch <= request.epoch else None
+
+    # ------------------------------------------------------------------ windows cut again
+
+    def _again(
+        self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer
+    ) -> Iterator[Output]:
+        definition = rows.definition
+        changed = requests[0].why == "CHANGE"
+        groups: dict[Group, list[int]] = {}
+        parts: list[Part] = []
+        for request in requests:
+            mine = rows.groups(request.slot, request.slots)
+            groups |= mine
+            parts += request.parts
+            if request.rest is not None:
+                told = {part.group.id for part in request.parts}
+                others = [group for group in mine if group.id not in told]
+                parts += self._rest(rows, mine, others, request.rest)
+        parts = coalesced(parts)
+        for done, part in enumerate(parts):
+            if part.group in groups:
+                read = rows.reader(groups[part.group])
+                told_of = self.told.of(definition.spec.uid, part.group.id)
+                answer = cut_again(definition.windower, part, read, changed=changed, told=told_of)
+                writer.work.rows += answer.rows
+                yield from writer.batches(answer.found, [part.group])
+            writer.work.fraction = (done + 1) / len(parts)
+        yield from writer.flush()
+
+    def _rest(
+        self, rows: TriggerRows, groups: dict[Group, list[int]], others: list[Group], span: tuple[int, int]
+    ) -> Iterator[Part]:
+        """Groups that no live row has reached: each is as far as its newest stored row."""
+        _, newest = rows.bounds()
+        for group in others:
+            ts = rows.reader(groups[group])(max(span[0], -RANGE), newest).rows.ts
+            if len(ts):
+                until = int(ts[-1]) - rows.definition.clock.watermark
+                yield Part(group, span[0], min(span[1], until), until)
+
+    # ------------------------------------------------------------------ history
+
+    def _history(
+        self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer
+    ) -> Iterator[Output]:
+        definition, work = rows.definition, writer.work
+        groups, slots, owner = _numbered(requests, rows)
+        first = min(request.rest[0] for request in requests if request.rest is not None)
+        spans = spans_of(requests[0].written)
+        history = History(definition.windower, definition.clock.watermark, len(groups))
+        later = definition.spec.options.fill_history is not None
+        kept: list[Occurrences] = []
+
+        def told(found: Occurrences) -> Iterator[Output]:
+            if later:
+                kept.append(found)
+            else:
+                yield from writer.batches(found, groups)
+
+        oldest, newest = rows.bounds()
+        for low, high in slices(rows, first, RANGE, self.slice_rows):
+            part = rows.slice(low, high, owner, spans)
+            work.rows += len(part)
+            yield from told(history.take(part))
+            work.fraction = (high - max(first, oldest) + 1) / (newest - max(first, oldest) + 1)
+        yield from told(history.finish())
+        yield from writer.flush()
+        yield from _handovers(requests, history.pasts(groups), slots)
+        for found in kept:
+            yield from writer.batches(found, groups)
+        yield from writer.flush()
+        work.fraction = 1.0
+
+    def _untreated(self, request: Request, rows: TriggerRows, work: Work) -> Iterator[Output]:
+        groups, _, owner = _numbered([request], rows)
+        spans = spans_of(request.written)
+        for low, high in slices(rows, -RANGE, RANGE, self.slice_rows):
+            part = rows.slice(low, high, owner, spans)
+            work.rows += len(part)
+            pasts = []
+            for place in np.unique(part.group).tolist():
+                ts, columns = rows_of(part, place)
+                pasts.append(Past(groups[place], ts, columns, high))
+            yield from _chunks(request, pasts)
+        yield Handover(request.stream, request.epoch, request.slot, done=True)
+
+
+def coalesced(parts: Sequence[Part]) -> list[Part]:
+    """Ranges of one group that meet, put together, each as far as the latest T."""
+    found: list[Part] = []
+    until: dict[int, int] = {}
+    for part in parts:
+        until[part.group.id] = max(part.until, until.get(part.group.id, part.until))
+    for part in sorted(parts, key=lambda part: (part.group.id, part.first)):
+        last = found[-1] if found else None
+        if last is not None and last.group.id == part.group.id and part.first <= last.last + 1:
+            found[-1] = msgspec.structs.replace(last, last=max(last.last, part.last))
+        else:
+            found.append(msgspec.structs.replace(part, until=until[part.group.id]))
+    return found
+
+
+def _numbered(
+    requests: Sequence[Request], rows: TriggerRows
+) -> tuple[list[Group], list[int], np.ndarray]:
+    """The groups of these requests' slots, the slot of each, and the group of each table."""
+    groups: list[Group] = []
+    slots: list[int] = []
+    numbers: list[tuple[int, int]] = []
+    for request in requests:
+        for group, tables in rows.groups(request.slot, request.slots).items():
+            numbers += [(table, len(groups)) for table in tables]
+            groups.append(group)
+            slots.append(request.slot)
+    owner = np.full(1 + max((table for table, _ in numbers), default=0), -1, dtype=np.int64)
+    for table, group_number in numbers:
+        owner[table] = group_number
+    return groups, slots, owner
+
+
+def _handovers(
+    requests: Sequence[Request], pasts: Iterator[tuple[int, Past]], slots: list[int]
+) -> Iterator[Handover]:
+    by_slot: dict[int, list[Past]] = {}
+    for group, past in pasts:
+        by_slot.setdefault(slots[group], []).append(past)
+    for request in requests:
+        yield from _chunks(request, by_slot.get(request.slot, []))
+        yield Handover(request.stream, request.epoch, request.slot, done=True)
+
+
+def _chunks(request: Request, pasts: Sequence[Past]) -> Iterator[Handover]:
+    """Messages of a size that a log takes."""
+    some: list[Past] = []
+    size = 0
+    for past in pasts:
+        some.append(past)
+        size += len(past.ts)
+        if len(some) >= GROUPS_PER_MESSAGE or size >= ROWS_PER_MESSAGE:
+            yield Handover(request.stream, request.epoch, request.slot, some)
+            some, size = [], 0
+    if some:
+        yield Handover(request.stream, request.epoch, request.slot, some)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Makes trigger batches of what was found."""
+
+    request: Request
+    place: tuple[int, int]
+    seen: dict[int, int]
+    definition: Definition
+    work: Work
+    _events: list[TriggerEvent] = field(default_factory=list)
+    _sent: int = 0
+
+    def batches(self, found: Occurrences, groups: Sequence[Group]) -> Iterator[TriggerBatch]:
+        arranged = self.definition.emission.arrange(found)
+        arranged.step = np.zeros(len(arranged), dtype=np.int64)
+        at = [self.request.localtime // NS_PER_MS]
+        for event in self.definition.emission.events(arranged, groups.__getitem__, at):
+            self._events.append(event)
+            if len(self._events) >= EVENTS_PER_BATCH:
+                yield from self.flush()
+
+    def flush(self) -> Iterator[TriggerBatch]:
+        if not self._events:
+            return
+        partition, offset = self.place
+        number = (offset << NUMBER_BITS) + self._sent
+        events, self._events = self._events, []
+        self._sent += 1
+        self.work.events += len(events)
+        yield TriggerBatch(
+            self.request.stream, self.request.epoch, -1 - partition, number, self.seen, events
+        )

@@ -1,0 +1,130 @@
+"""Stored rows as windowers take them: what the trigger reads of each, groups numbered, in order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from calc_svc.sources import described
+from calc_svc.table import StoredTable, View
+from millrace_core.model.expression import fields_of
+from millrace_core.model.revisions import sources
+from millrace_core.recalc.cut import Rows
+from millrace_core.recalc.groups import groups_of
+from millrace_core.recalc.reach import Read, Stretch
+from millrace_core.store.family import TBNAME
+from millrace_core.store.place import NOWHERE, Spans
+from millrace_core.store.rows import HIGHEST, LOWEST
+from millrace_core.store.run import Children
+from millrace_core.store.search import Ints
+from millrace_core.trigger.definition import Definition
+from millrace_core.trigger.signals import evaluate
+from millrace_core.wire.events import Group
+
+BEFORE = ((NOWHERE, NOWHERE + 1),)
+"""Rows that were stored before places were kept are older than anything that asks."""
+
+
+@dataclass(slots=True)
+class TriggerRows:
+    """The rows of a stream's trigger table."""
+
+    definition: Definition
+    stored: StoredTable
+
+    def groups(self, slot: int, slots: int) -> dict[Group, list[int]]:
+        """The groups of a slot, and their tables by number."""
+        table = self.stored.table
+        with self.stored.lock:
+            family = self.stored.family
+            members = [
+                (number, name, family.uids[number],
+                 dict(zip((tag.name for tag in table.tags), family.tags[number], strict=False)))
+                for name, number in family.numbers.items()
+            ]  # fmt: skip
+        return groups_of(self.definition, members, slot, slots)
+
+    def bounds(self) -> tuple[int, int]:
+        """The oldest and the newest time that is stored (or was, and newer than both: none)."""
+        low, high = HIGHEST, LOWEST
+        for first, last, _ in self.stored.delta.statistics():
+            low, high = min(low, first), max(high, last)
+        with self.stored.lock:
+            for run in self.stored.rows.slices().runs:
+                low, high = min(low, int(run.ts.min())), max(high, int(run.ts.max()))
+        return low, high
+
+    def count(self, low: int, high: int) -> int:
+        """About how many rows lie in ``[low, high]``: as many, or more."""
+        stored = self.stored
+        total = 0
+        if low < stored.rows.floor:
+            total = sum(n for first, last, n in stored.delta.statistics() if last >= low and first <= high)
+        with stored.lock:
+            return total + sum(len(run.within(low, high)) for run in stored.rows.slices().runs)
+
+    def reader(self, children: Sequence[int]) -> Read:
+        """Reads one group: these tables."""
+        oldest, _ = self.bounds()
+        numbers = np.array(children, dtype=np.int32)
+
+        def read(low: int, high: int) -> Stretch:
+            view = self.stored.view(low, high)
+            size = len(numbers)
+            data, _, child = view.slices.between(numbers, np.full(size, low), np.full(size, high))
+            rows = self._rows(view, data, child, np.zeros(len(child), dtype=np.int64))
+            return Stretch(rows, low, high, low <= oldest)
+
+        return read
+
+    def slice(self, low: int, high: int, owner: Ints, spans: Spans) -> Rows:
+        """Rows of many groups; ``owner[number]``: a table's group, -1 for none. ``spans``: where in the log
+        the rows that count were written last."""
+        view = self.stored.view(low, high)
+        data, child = view.slices.written((*BEFORE, *spans)).within(low, high)
+        group = np.full(len(child), -1, dtype=np.int64)
+        known = child < len(owner)
+        group[known] = owner[child[known]]
+        wanted = np.flatnonzero(group >= 0)
+        return self._rows(view, data[wanted], child[wanted], group[wanted])
+
+    def _rows(self, view: View, data: pl.DataFrame, child: Children, group: Ints) -> Rows:
+        """Sorted by (group, ts), and only those that PRE_FILTER lets pass."""
+        definition = self.definition
+        ts = data[data.columns[0]].to_numpy().astype(np.int64)
+        signals = definition.signals
+        names = {name for signal in signals for name in fields_of(signal.expression)}
+        cells = evaluate(signals, self._frame(view, data, child, names)) if signals else {}
+        order = np.lexsort((ts, group))
+        if definition.filter is not None:
+            order = order[cells[definition.filter][order]]
+        columns = {signal.name: cells[signal][order] for signal in definition.windower.signals}
+        return Rows(group[order], ts[order], columns)
+
+    def _frame(self, view: View, data: pl.DataFrame, child: Children, names: set[str]) -> pl.DataFrame:
+        """The columns and tags of these names, in the words of the stream."""
+        words, now = self.definition.table, view.table
+        known = sources((*now.columns, *now.tags), (*words.columns, *words.tags)) | {TBNAME: TBNAME}
+        wanted = {name for name in names if known.get(name) is not None}
+        # the time is there always, so that a constant has as many rows
+        return described(view, data, child, sorted(wanted | {words.key.name}), words)
+
+
+def slices(rows: TriggerRows, first: int, last: int, target: int) -> Iterator[tuple[int, int]]:
+    """Ranges of time, in order, that hold about ``target`` rows each, and together all in ``[first, last]``."""
+    oldest, newest = rows.bounds()
+    low, end = max(first, oldest), min(last, newest)
+    width = max(end - low, 1)
+    while low <= end:
+        high = min(low + width, end)
+        found = rows.count(low, high)
+        while found > target and high > low:
+            width = max((high - low) // 2, 0)
+            high = low + width
+            found = rows.count(low, high)
+        yield low, high
+        low = high + 1
+        width = max(width, 1) * (2 if found * 2 <= target else 1)

@@ -1,0 +1,73 @@
+"""Versions of a table: which columns of one are those of another, and what a child's tags are by now.
+
+Columns and tags are told apart by their identity (``schema.Column``), so that a renamed one keeps its values
+and one that was dropped and added again has none of the old ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from millrace_core.model.schema import Child, Column, Revision, Table
+
+Ints = npt.NDArray[np.int64]
+MOST_REVISIONS = 64
+"""Earlier definitions that a table keeps. A message that lies before more ALTERs than these, and has not been
+stored yet, is read by the oldest one."""
+
+
+def sources(old: Sequence[Column], new: Sequence[Column]) -> dict[str, str | None]:
+    """Name in ``new`` -> name of the same column in ``old`` (None: it has none), in the order of ``new``."""
+    names = {column.identity: column.name for column in old}
+    return {column.name: names.get(column.identity) for column in new}
+
+
+def carry(values: Sequence[object], old: Sequence[Column], new: Sequence[Column]) -> tuple[object, ...]:
+    """Values in the order of ``old`` as values in the order of ``new``; NULL where ``old`` has no such."""
+    found = {column.identity: value for column, value in zip(old, values, strict=True)}
+    return tuple(found.get(column.identity) for column in new)
+
+
+def revisions(table: Table) -> tuple[Table, ...]:
+    """The table as it was before each ALTER that is still known, and as it is."""
+    return (*(_as_of(table, revision) for revision in table.earlier), table)
+
+
+def _as_of(table: Table, revision: Revision) -> Table:
+    return msgspec.structs.replace(
+        table, version=revision.version, columns=revision.columns, tags=revision.tags, earlier=()
+    )
+
+
+def revision_of(table: Table, partition: Ints, offset: Ints) -> Ints:
+    """By which of :func:`revisions` each message of the WAL topic is read: its index."""
+    found = np.zeros(len(offset), dtype=np.int64)
+    for revision in table.earlier:
+        until = dict(revision.until)
+        ends = np.array([until.get(p, 0) for p in partition.tolist()], dtype=np.int64)
+        found += offset >= ends
+    return found
+
+
+def altered(
+    table: Table, columns: tuple[Column, ...], tags: tuple[Column, ...], until: Mapping[int, int]
+) -> Table:
+    """The table's next version: in force for messages from ``until`` (partition -> offset) on."""
+    before = Revision(table.version, tuple(sorted(until.items())), table.columns, table.tags)
+    return msgspec.structs.replace(
+        table, columns=columns, tags=tags, version=table.version + 1,
+        earlier=(*table.earlier, before)[-MOST_REVISIONS:],
+    )  # fmt: skip
+
+
+def current(child: Child, table: Table) -> Child:
+    """The child with the tags that its super table has now. One that is ahead of the table stays."""
+    if child.version >= table.version:
+        return child
+    before = next((old for old in revisions(table) if old.version >= child.version), table)
+    tags = carry(child.tags, before.tags, table.tags) if len(child.tags) == len(before.tags) else ()
+    return msgspec.structs.replace(child, tags=tags or (None,) * len(table.tags), version=table.version)

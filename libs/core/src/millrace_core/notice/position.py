@@ -1,0 +1,45 @@
+"""Where a subscriber stands in the log of notifications, and how it is written: ``0:120,3:7.2``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from millrace_core.errors import ErrorCode, MillraceError
+
+Cursor = tuple[int, int]
+"""The offset of the first record that is not done with, and how many of its notices are."""
+Positions = Mapping[int, Cursor]
+"""By partition."""
+
+_PART = re.compile(r"(\d{1,9}):(\d{1,18})(?:\.(\d{1,9}))?")
+
+
+def write(positions: Positions) -> str:
+    """For a message; :func:`read` understands it. What it looks like is nobody else's business."""
+    return ",".join(
+        f"{partition}:{offset}.{done}" if done else f"{partition}:{offset}"
+        for partition, (offset, done) in sorted(positions.items())
+    )
+
+
+def read(text: str) -> dict[int, Cursor]:
+    """:raises MillraceError: INVALID_VALUE for a text that :func:`write` does not write."""
+    found: dict[int, Cursor] = {}
+    for part in text.split(","):
+        match = _PART.fullmatch(part)
+        if match is None or int(match[1]) in found:
+            raise MillraceError(
+                ErrorCode.INVALID_VALUE,
+                f"after={text}: not a position; it is the `position` of a message, or `earliest`",
+            )
+        found[int(match[1])] = int(match[2]), int(match[3] or 0)
+    return found
+
+
+def latest(one: Positions, other: Positions) -> dict[int, Cursor]:
+    """Where both are done: in each partition the later cursor."""
+    return {
+        partition: max(one.get(partition, (0, 0)), other.get(partition, (0, 0)))
+        for partition in one.keys() | other.keys()
+    }

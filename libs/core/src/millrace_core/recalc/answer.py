@@ -1,0 +1,76 @@
+"""What a part of a request is answered with: the closed windows around its range, and those that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from millrace_core.recalc.cut import Cutter, closed_only, in_order
+from millrace_core.recalc.reach import CountReach, Read, reach_of, settle
+from millrace_core.trigger.columns import Ints
+from millrace_core.trigger.windower import CLOSE, INVALID, RECALC, Occurrences, Windower
+from millrace_core.wire.events import ROWNUM_FROM_STORE
+from millrace_core.wire.recalc import Part
+
+Window = tuple[int, int]
+"""Start and end of a window that was told of as closed."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """``found``: what to tell, group 0, by step; ``rows``: how many were read."""
+
+    found: Occurrences
+    rows: int
+
+
+def cut_again(
+    windower: Windower, part: Part, read: Read, *, changed: bool, told: Collection[Window] = ()
+) -> Answer:
+    """Cut the windows around ``[first, last]`` that are closed at ``until``.
+
+    ``changed``: rows there came, changed or went (else the user wants them again as they are). ``told``: the
+    windows that were told of before: what touches the range and is no window any more is invalid.
+    """
+    reach = reach_of(windower)
+    first, last = part.first, min(part.last, part.until)
+    if first > last:
+        return Answer(_none(), 0)
+    stretch = settle(reach, first, last, part.until, read)
+    if changed:
+        first, last = reach.affected(stretch, first, last)
+    cutter = Cutter(windower, 1)
+    parts = [cutter.feed(stretch.rows)]
+    if not isinstance(reach, CountReach):
+        # what lies up to ``high`` is known: T may be one tick behind it
+        parts.append(cutter.advance(np.array([min(part.until, stretch.high + 1)], dtype=np.int64)))
+    cut = in_order(parts)
+    starts = set(cut.start.tolist()) | {window.start for window in windower.so_far(cutter.memory.get(0))}
+    cut = closed_only(cut)
+    found = cut.take(reach.touches(cut.start, cut.end, first, last))
+    found.cause = np.full(len(found), RECALC, dtype=np.int64)
+    if changed and not reach.fixed:
+        low = int(found.start.min(initial=first))
+        high = int(found.end.max(initial=last))
+        found = Occurrences.join((_gone(told, starts, low, high, part.until), found))
+    return Answer(found, len(stretch.rows))
+
+
+def _gone(told: Collection[Window], starts: set[int], low: int, high: int, until: int) -> Occurrences:
+    """The windows in ``[low, high]`` that were told of and do not begin there any more."""
+    gone = sorted(
+        (start, end)
+        for start, end in told
+        if start <= high and end >= low and end <= until and start not in starts
+    )
+    group = np.zeros(len(gone), dtype=np.int64)
+    start, end = (np.array([window[i] for window in gone], dtype=np.int64) for i in (0, 1))
+    step = np.full(len(gone), -1, dtype=np.int64)
+    return Occurrences.of(group, step, INVALID, start, end, ROWNUM_FROM_STORE, RECALC)
+
+
+def _none() -> Occurrences:
+    none: Ints = np.empty(0, dtype=np.int64)
+    return Occurrences.of(none, none, CLOSE, none, none, 0)

@@ -1,0 +1,87 @@
+"""Windows of stored rows: the windowers of the live path over rows that come in order, without a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from millrace_core.trigger.columns import Array, Columns, Ints
+from millrace_core.trigger.watermark import NEVER, Bools, Judged, Moves
+from millrace_core.trigger.windower import CLOSE, OPEN, Occurrences, Windower
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows by (group, ts); ``columns``: what the trigger reads of them, as :attr:`Windower.columns`."""
+
+    group: Ints
+    ts: Ints
+    columns: dict[str, Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def only(self, wanted: Bools) -> Rows:
+        return Rows(
+            self.group[wanted], self.ts[wanted], {name: a[wanted] for name, a in self.columns.items()}
+        )
+
+
+class Cutter:
+    """The memories of ``groups`` groups that have judged nothing yet, and how far each has come."""
+
+    def __init__(self, windower: Windower, groups: int) -> None:
+        self.windower = windower
+        self.memory = Columns(windower.memory)
+        self.memory.grow(groups)
+        self.last = np.full(groups, NEVER, dtype=np.int64)
+
+    def feed(self, rows: Rows) -> Occurrences:
+        """Judge rows, none of them older than its group's rows before; T of a group moves along."""
+        group, ts = rows.group, rows.ts
+        step = np.arange(len(ts), dtype=np.int64)
+        heads = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(ts) else step
+        before = np.empty_like(ts)
+        before[1:] = ts[:-1]
+        known = self.last[group[heads]]
+        before[heads] = np.where(known == NEVER, ts[heads], known)
+        ends = np.append(heads[1:], len(ts)) - 1 if len(ts) else heads
+        self.last[group[heads]] = ts[ends]
+        no = np.zeros(len(ts), dtype=bool)
+        moves = Moves(group, step, before, ts)
+        return self.windower.on_rows(
+            self.memory, Judged(group, ts, step, no, no, before, moves, rows.columns)
+        )
+
+    def advance(self, until: Ints) -> Occurrences:
+        """All rows up to ``until[group]`` have been judged: T is there."""
+        some = np.flatnonzero((self.last != NEVER) & (until > self.last))
+        none, no = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
+        moves = Moves(some, np.zeros(len(some), dtype=np.int64), self.last[some], until[some])
+        self.last[some] = until[some]
+        columns = {signal.name: _no_cells(signal.kind) for signal in self.windower.signals}
+        return self.windower.on_rows(self.memory, Judged(none, none, none, no, no, none, moves, columns))
+
+
+def _no_cells(kind: str) -> Array:
+    return np.empty(0, dtype=bool if kind == "flag" else object)
+
+
+def in_order(parts: Sequence[Occurrences]) -> Occurrences:
+    """Occurrences of successive feeds, numbered so that ``step`` orders them all."""
+    begin = 0
+    for part in parts:
+        part.step = part.step + begin
+        begin = int(part.step.max(initial=begin - 1)) + 1
+    return Occurrences.join(parts)
+
+
+def closed_only(found: Occurrences) -> Occurrences:
+    """Without the openings of windows that are still open: those belong to the live path."""
+    closings = found.kind == CLOSE
+    ends = set(zip(found.group[closings].tolist(), found.start[closings].tolist(), strict=True))
+    places = zip(found.kind.tolist(), found.group.tolist(), found.start.tolist(), strict=True)
+    kept = [kind != OPEN or (group, start) in ends for kind, group, start in places]
+    return found.take(np.array(kept, dtype=bool))

@@ -1,0 +1,76 @@
+"""The windows of rows older than a stream, cut as the rows are read, and what is left for the live path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from millrace_core.recalc.cut import Cutter, Rows
+from millrace_core.trigger.columns import Array, Ints
+from millrace_core.trigger.watermark import NEVER, RANGE, Bools
+from millrace_core.trigger.windower import HISTORY, Occurrences, Windower
+from millrace_core.wire.events import Group
+from millrace_core.wire.recalc import Past
+
+
+class History:
+    """Of many groups at once. Rows come in slices of time, each slice later than the one before."""
+
+    def __init__(self, windower: Windower, watermark: int, groups: int) -> None:
+        self._cutter = Cutter(windower, groups)
+        self._watermark = watermark
+        self._newest = np.full(groups, NEVER, dtype=np.int64)
+        self._waiting: Rows | None = None
+
+    def take(self, rows: Rows) -> Occurrences:
+        """What the next slice opens and closes: as live, T lies WATERMARK behind the newest row."""
+        rows = rows.only((rows.ts > -RANGE) & (rows.ts < RANGE))
+        np.maximum.at(self._newest, rows.group, rows.ts)
+        if self._waiting is not None and len(self._waiting):
+            rows = _joined(self._waiting, rows)
+        ready = self._ready(rows)
+        self._waiting = rows.only(~ready)
+        return self._as_history(self._cutter.feed(rows if ready.all() else rows.only(ready)))
+
+    def _ready(self, rows: Rows) -> Bools:
+        found: Bools = rows.ts <= self._newest[rows.group] - self._watermark
+        return found
+
+    def finish(self) -> Occurrences:
+        """What T closes once all rows have been read."""
+        known = np.maximum(self._newest, -RANGE)
+        return self._as_history(self._cutter.advance(known - self._watermark))
+
+    def _as_history(self, found: Occurrences) -> Occurrences:
+        found.cause = np.full(len(found), HISTORY, dtype=np.int64)
+        return found
+
+    def pasts(self, groups: Sequence[Group]) -> Iterator[tuple[int, Past]]:
+        """What the slot is handed of each group that has rows, by the group's number."""
+        for place in np.flatnonzero(self._newest != NEVER).tolist():
+            newest = int(self._newest[place])
+            memory = None
+            if self._cutter.last[place] != NEVER:
+                memory = msgspec.msgpack.encode(self._cutter.memory.get(place))
+            ts, columns = rows_of(self._waiting, place)
+            yield place, Past(groups[place], ts, columns, newest, newest, memory)
+
+
+def rows_of(rows: Rows | None, group: int) -> tuple[list[int], dict[str, list[object]]]:
+    """A group's rows as a message has them: times and cells."""
+    if rows is None:
+        return [], {}
+    low, high = np.searchsorted(rows.group, (group, group + 1))
+    return rows.ts[low:high].tolist(), {n: a[low:high].tolist() for n, a in rows.columns.items()}
+
+
+def _joined(one: Rows, other: Rows) -> Rows:
+    group: Ints = np.concatenate((one.group, other.group))
+    ts: Ints = np.concatenate((one.ts, other.ts))
+    order = np.lexsort((ts, group))
+    columns: dict[str, Array] = {
+        name: np.concatenate((values, other.columns[name]))[order] for name, values in one.columns.items()
+    }
+    return Rows(group[order], ts[order], columns)

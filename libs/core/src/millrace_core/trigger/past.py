@@ -1,0 +1,100 @@
+"""What a stream does about rows older than its live ones: it holds these until calc-svc has told the past.
+
+A stream that fills history, or treats what was written while it was stopped, judges no live row before that:
+its groups must begin with the memories that the older rows leave (wire.recalc.Past). Live rows are held in the
+slot meanwhile, in order of arrival, as few as come in that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, objects, take
+from millrace_core.trigger.signals import Signal
+from millrace_core.trigger.watermark import NEVER, RANGE, Arrivals
+from millrace_core.trigger.windower import REDO, Occurrences
+from millrace_core.wire.events import Group
+from millrace_core.wire.recalc import Part, Past
+
+
+class HeldRow(msgspec.Struct, array_like=True):
+    """A live row that waits; ``written``: Kafka's timestamp of its message, ms."""
+
+    ts: int
+    written: int
+
+
+class HeldMemory(msgspec.Struct, array_like=True):
+    """``fed``: what lies before the live rows has been told up to here."""
+
+    fed: int = NEVER
+    rows: list[HeldRow] = []
+
+
+def hold(memory: Columns, rows: Arrivals, written: Ints) -> None:
+    """Keep rows behind those that their groups hold already."""
+    groups = np.unique(rows.group)
+    table = memory.lists["rows"]
+    mine = np.isin(table[OWNER], groups)
+    fresh: dict[str, Array] = {OWNER: rows.group, "ts": rows.ts, "written": written, **rows.columns}
+    kept = {name: np.concatenate((values[mine], fresh[name])) for name, values in table.items()}
+    memory.replace("rows", groups, kept)
+
+
+def drop_held(memory: Columns, group: int, first: int, last: int, name: str = "rows") -> None:
+    """Rows in ``[first, last]`` that the group holds (in the list field ``name``) were deleted."""
+    table = memory.lists[name]
+    gone = (table[OWNER] == group) & (table["ts"] >= first) & (table["ts"] <= last)
+    memory.lists[name] = take(table, ~gone)
+
+
+def release(memory: Columns, signals: Sequence[Signal]) -> tuple[Arrivals, Ints]:
+    """All rows that were held, and when each was written; none is any more."""
+    table = memory.lists["rows"]
+    memory.lists["rows"] = take(table, np.empty(0, dtype=np.int64))
+    columns = {signal.name: typed(signal, table[signal.name]) for signal in signals}
+    return Arrivals(table[OWNER], table["ts"], columns), table["written"]
+
+
+def typed(signal: Signal, cells: Array | Sequence[object]) -> Array:
+    """A signal's values as windowers expect them."""
+    return np.array(cells, dtype=bool) if signal.kind == "flag" else objects(list(cells))
+
+
+def arrivals_of(
+    pasts: Sequence[tuple[int, Past]], fed: Callable[[int], int], signals: Sequence[Signal]
+) -> Arrivals:
+    """The rows to judge of these (group, what is told of it), without those that were told before."""
+    pasts = sorted(pasts, key=lambda item: item[0])
+    fresh = [np.array(past.ts, dtype=np.int64) > fed(group) for group, past in pasts]
+    group = np.repeat([group for group, _ in pasts], [int(mask.sum()) for mask in fresh])
+    ts = [np.array(past.ts, dtype=np.int64)[mask] for (_, past), mask in zip(pasts, fresh, strict=True)]
+    columns = {}
+    for signal in signals:
+        cells = [
+            cell
+            for (_, past), mask in zip(pasts, fresh, strict=True)
+            for cell, wanted in zip(past.columns[signal.name], mask.tolist(), strict=True)
+            if wanted
+        ]
+        columns[signal.name] = typed(signal, cells)
+    return Arrivals(group.astype(np.int64), np.concatenate([np.empty(0, dtype=np.int64), *ts]), columns)
+
+
+def parts_of(found: Occurrences, group: Callable[[int], Group], until: Ints) -> list[Part]:
+    """What REDO asks for: the ranges of each group, those that meet put together. ``until[group]``: its T."""
+    asked = found.kind == REDO
+    spans = zip(*(a[asked].tolist() for a in (found.group, found.start, found.end)), strict=True)
+    merged: list[tuple[int, int, int]] = []
+    for place, first, last in sorted(spans):
+        if merged and merged[-1][0] == place and first <= merged[-1][2] + 1:
+            merged[-1] = (place, merged[-1][1], max(last, merged[-1][2]))
+        else:
+            merged.append((place, first, last))
+    return [
+        Part(group(place), max(first, -RANGE), min(last, int(until[place])), int(until[place]))
+        for place, first, last in merged
+    ]

@@ -1,0 +1,319 @@
+"""Virtual tables in the slots: rows of source tables are sent on, and judged as rows of the virtual table.
+
+Sending (:class:`Feeds`): the slot of a source table sends the mapped columns of each of its messages to the
+virtual table's WAL topic. Receiving (:class:`Inbox`): the slot of the virtual table's key takes each of them
+once, and puts rows of equal time together, so that a condition over the columns of two sources sees both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from millrace_core.errors import WireError
+from millrace_core.model.schema import Table
+from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.watermark import Bools
+from millrace_core.wire import virtual
+from millrace_core.wire.control import (
+    AnyControl,
+    ChangeTable,
+    DropStream,
+    DropTable,
+    KnowOrigins,
+    Offsets,
+    StartStream,
+    StopStream,
+)
+from millrace_core.wire.revisions import TableDecoder
+from millrace_core.wire.rows import (
+    OPERATION_MARK,
+    Decoded,
+    Delete,
+    Drop,
+    Operation,
+    Register,
+    encode_operation,
+    encode_rows,
+)
+from millrace_core.wire.topics import wal_topic
+from millrace_core.wire.virtual import Forwarded, Link, Origin
+
+MOST_KEPT = 1_000
+"""Rows of one virtual table that the memory holds for rows of equal time that come from another source later:
+the newest ones. An older one is judged with the columns that come last, as if the others were NULL."""
+
+Message = tuple[str, bytes, bytes]
+"""Topic, key, value."""
+
+
+class Feed(msgspec.Struct, array_like=True):
+    """What one stream on a virtual table takes in. ``sources``: by WAL topic; ``since``: where the links
+    begin in a topic, ``live_from``: the rows that the stream judges, behind its last START."""
+
+    table: Table
+    running: bool = True
+    sources: dict[str, Table] = {}
+    since: dict[str, Offsets] = {}
+    live_from: dict[str, Offsets] = {}
+    links: list[Link] = []
+
+
+class Feeds:
+    """The sources of virtual tables in this slot, by the streams that trigger on these."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, Feed] = {}
+        self._index: dict[str, dict[bytes, list[tuple[int, Link]]]] | None = None
+
+    # ------------------------------------------------------------------ control
+
+    def apply(self, record: AnyControl, slot: int) -> None:
+        """Take in a control record, in this slot."""
+        match record:
+            case KnowOrigins() if record.slot == slot:
+                self._know(record)
+            case StopStream(uid=uid) if uid in self.of:
+                self.of[uid].running = False
+            case StartStream(uid=uid, origins=origins) if uid in self.of:
+                self.of[uid].running = True
+                self.of[uid].live_from = self.of[uid].live_from | origins
+            case DropStream(uid=uid) if uid in self.of:
+                del self.of[uid]
+                self._index = None
+            case ChangeTable(table=table):
+                self._change(table)
+            case DropTable(uid=uid):
+                self._drop_table(uid)
+            case _:
+                pass  # about streams that no virtual table triggers, or other slots' sources
+
+    def _know(self, record: KnowOrigins) -> None:
+        """More sources of a stream; what was known of them is replaced."""
+        known = self.of.get(record.stream)
+        if known is None or known.table.uid != record.table.uid:
+            known = self.of[record.stream] = Feed(record.table)
+        known.sources = known.sources | {wal_topic(t.db, t.name): t for t in record.sources}
+        known.since = known.since | record.live_from
+        known.live_from = known.live_from | record.live_from
+        named = {(link.topic, link.source, link.target): link for link in (*known.links, *record.links)}
+        known.links = list(named.values())
+        self._index = None
+
+    def _change(self, table: Table) -> None:
+        """A source table's definition changed: its messages are decoded by it from here on."""
+        topic = wal_topic(table.db, table.name)
+        for feed in self.of.values():
+            if topic in feed.sources and feed.sources[topic].uid == table.uid:
+                feed.sources = feed.sources | {topic: table}
+
+    def _drop_table(self, uid: int) -> None:
+        """A source table, or the virtual table, is gone: its columns are NULL from now on."""
+        for stream, feed in list(self.of.items()):
+            if feed.table.uid == uid:
+                del self.of[stream]
+                continue
+            gone = {topic for topic, table in feed.sources.items() if table.uid == uid}
+            feed.sources = {topic: table for topic, table in feed.sources.items() if topic not in gone}
+            feed.links = [link for link in feed.links if link.topic not in gone]
+        self._index = None
+
+    def _end(self, origin: Origin) -> None:
+        """A child table that rows were taken from is gone; another one of its name is not meant."""
+        gone = (origin.topic, origin.key)
+        for feed in self.of.values():
+            if origin.offset >= feed.since.get(origin.topic, {}).get(origin.partition, 0):
+                feed.links = [link for link in feed.links if (link.topic, link.source) != gone]
+        self._index = None
+
+    def _links(self, topic: str) -> dict[bytes, list[tuple[int, Link]]]:
+        """By the source's key: the streams that take its rows in, and how."""
+        if self._index is None:
+            self._index = {}
+            for stream, feed in self.of.items():
+                for link in feed.links:
+                    by_key = self._index.setdefault(link.topic, {})
+                    by_key.setdefault(link.source.encode(), []).append((stream, link))
+        return self._index.get(topic, {})
+
+    # ------------------------------------------------------------------ rows
+
+    def forward(self, topic: str, messages: Messages) -> list[Message]:
+        """What to send for these messages of a table, in their order."""
+        links = self._links(topic)
+        if not links:
+            return []
+        table = self._table(topic)
+        own = table.name.encode()
+        keys = [own if key is None and table.kind == "normal" else key for key in messages.key]
+        places = [place for place, key in enumerate(keys) if key in links]
+        decoded = TableDecoder(table).decode(
+            [messages.value[place] or b"" for place in places],
+            messages.partition[places],
+            messages.offset[places],
+        )
+        operations: dict[int, list[Operation]] = {}
+        for at, operation in decoded.operations:
+            operations.setdefault(at, []).append(operation)
+        begins = np.searchsorted(decoded.message, np.arange(len(places) + 1))
+        sent: list[Message] = []
+        for at, place in enumerate(places):
+            key, partition, offset = keys[place] or b"", messages.partition[place], messages.offset[place]
+            origin = Origin(topic, table.uid, key.decode(), int(partition), int(offset))
+            for operation in operations.get(at, ()):
+                if _ends(operation):
+                    self._end(origin)
+                elif isinstance(operation, Delete):
+                    sent += self._send(origin, (operation.first, operation.last))
+            rows = slice(int(begins[at]), int(begins[at + 1]))
+            if rows.start < rows.stop:
+                sent += self._send(origin, (table, decoded, rows))
+        return sent
+
+    def _table(self, topic: str) -> Table:
+        return next(feed.sources[topic] for feed in self.of.values() if topic in feed.sources)
+
+    def _send(self, origin: Origin, found: tuple[int, int] | tuple[Table, Decoded, slice]) -> list[Message]:
+        """What a message says, rows or a deletion, to each virtual table that takes its source in."""
+        meant: dict[tuple[str, str], list[int]] = {}
+        how: dict[tuple[str, str], tuple[str, Link]] = {}
+        for stream, link in self._links(origin.topic).get(origin.key.encode(), ()):
+            feed = self.of[stream]
+            floor = feed.live_from.get(origin.topic, {}).get(origin.partition, 0)
+            if feed.running and origin.offset >= floor:
+                target = (wal_topic(feed.table.db, feed.table.name), link.target)
+                meant.setdefault(target, []).append(stream)
+                how[target] = (feed.table.key.name, link)
+        sent: list[Message] = []
+        for target, streams in meant.items():
+            message = Forwarded(origin, tuple(sorted(streams)))
+            if len(found) == 2:
+                message = msgspec.structs.replace(message, deleted=found)
+            else:
+                rows = msgspec.Raw(encode_rows(_mapped(*found, *how[target])))
+                message = msgspec.structs.replace(message, rows=rows)
+            sent.append((target[0], target[1].encode(), virtual.encode(message)))
+        return sent
+
+    # ------------------------------------------------------------------ state
+
+    def dump(self) -> list[Any]:
+        return [self.of]
+
+    def load(self, data: list[Any]) -> None:
+        self.of = msgspec.convert(data[0], dict[int, Feed], strict=False)
+        self._index = None
+
+
+def _ends(operation: Operation) -> bool:
+    """Whether the table that had the key before is another one from here on."""
+    return isinstance(operation, Drop) or (isinstance(operation, Register) and operation.incarnation > 0)
+
+
+def _mapped(table: Table, decoded: Decoded, rows: slice, key: str, link: Link) -> list[dict[str, object]]:
+    """The rows with the virtual table's column names, without the cells that they do not name."""
+    part = decoded.frame[rows]
+    names = {column.identity: column.name for column in table.columns}
+    wanted = [(names[source], own) for source, own in link.columns if source in names]
+    cells = [part[table.key.name].to_list(), *(_plain(part[source]) for source, _ in wanted)]
+    found = [
+        dict(zip([key, *(own for _, own in wanted)], row, strict=True)) for row in zip(*cells, strict=True)
+    ]
+    for source, own in wanted:
+        missing = decoded.absent.get(source)
+        if missing is not None:
+            for at in np.flatnonzero(missing[rows]).tolist():
+                del found[at][own]
+    return found
+
+
+def _plain(cells: pl.Series) -> list[Any]:
+    """Values as JSON has them."""
+    if cells.dtype == pl.Binary:
+        return [None if cell is None else cell.decode() for cell in cells.to_list()]
+    return cells.to_list()
+
+
+class Inbox:
+    """What has come from the sources of virtual tables, by (topic, key) of the virtual table.
+
+    ``taken``: the last offset of each source (topic, partition, key) of which rows came: after a restart of
+    the sender a message may come again. ``kept``: rows by their time, the newest :data:`MOST_KEPT`.
+    """
+
+    def __init__(self) -> None:
+        self.taken: dict[str, dict[str, dict[str, int]]] = {}
+        self.kept: dict[str, dict[str, dict[int, dict[str, Any]]]] = {}
+
+    def open(self, table: Table, messages: Messages, merge: bool) -> tuple[Messages, dict[int, Bools]]:
+        """The messages that did not come before, with rows as the virtual table's own ones are written, and
+        for each stream which are meant for it.
+
+        ``merge``: rows hold what other sources gave for their time before.
+        """
+        topic = wal_topic(table.db, table.name)
+        places: list[int] = []
+        values: list[bytes | None] = []
+        meant: dict[int, list[int]] = {}
+        for place, (key, value) in enumerate(zip(messages.key, messages.value, strict=True)):
+            name = (key or table.name.encode()).decode(errors="replace")
+            if value is not None and value[:1] == OPERATION_MARK:
+                places.append(place)  # the gateway's: a child of a virtual super table ends
+                values.append(value)
+                continue
+            try:
+                found = virtual.decode(value or b"")
+            except WireError:
+                continue  # not of a slot: calc-svc makes a dead letter of it
+            if self._came_before(topic, name, found.origin):
+                continue
+            for stream in found.streams:
+                meant.setdefault(stream, []).append(len(places))
+            places.append(place)
+            values.append(self._value(topic, name, table, found, merge))
+        kept = messages.take(np.array(places, dtype=np.int64))
+        kept.value = values
+        masks = {stream: np.zeros(len(kept), dtype=bool) for stream in meant}
+        for stream, mine in meant.items():
+            masks[stream][mine] = True
+        return kept, masks
+
+    def _came_before(self, topic: str, name: str, origin: Origin) -> bool:
+        taken = self.taken.setdefault(topic, {}).setdefault(name, {})
+        source = f"{origin.topic}/{origin.uid}/{origin.partition}/{origin.key}"
+        if origin.offset <= taken.get(source, -1):
+            return True
+        taken[source] = origin.offset
+        return False
+
+    def _value(self, topic: str, name: str, table: Table, found: Forwarded, merge: bool) -> bytes:
+        """What the message would be in the topic of a table that is not virtual."""
+        if found.deleted is not None:
+            return encode_operation(Delete(*found.deleted))
+        return self._merged(topic, name, table, found) if merge else bytes(found.rows)
+
+    def _merged(self, topic: str, name: str, table: Table, found: Forwarded) -> bytes:
+        kept = self.kept.setdefault(topic, {}).setdefault(name, {})
+        given = msgspec.json.decode(found.rows)
+        rows: list[dict[str, object]] = []
+        for row in given if isinstance(given, list) else [given]:
+            whole = kept.setdefault(row[table.key.name], {})
+            whole.update(row)
+            rows.append(dict(whole))
+        for ts in sorted(kept)[: max(len(kept) - MOST_KEPT, 0)]:
+            del kept[ts]
+        return encode_rows(rows)
+
+    def forget(self, topic: str) -> None:
+        """The virtual table is gone."""
+        self.taken.pop(topic, None)
+        self.kept.pop(topic, None)
+
+    def dump(self) -> list[Any]:
+        return [self.taken, self.kept]
+
+    def load(self, data: list[Any]) -> None:
+        self.taken, self.kept = data

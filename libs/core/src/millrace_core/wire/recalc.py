@@ -1,0 +1,96 @@
+"""Requests to cut windows again from stored rows, and what a slot is handed once history has been read.
+
+trigger-svc asks (topic ``recalc``): it knows which windows a late row, an update or a delete has touched, and
+how far each group is. calc-svc answers with trigger batches (topic ``triggers``), and tells a slot that waits
+for history what came before its first live row (topic ``handover``).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from millrace_core.wire.events import Group
+
+Why = Literal["CHANGE", "MANUAL", "HISTORY", "UNTREATED"]
+"""CHANGE: late rows, updates, deletes. MANUAL: RECALCULATE STREAM. HISTORY: rows older than the stream.
+UNTREATED: rows written while it was stopped."""
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """Event times ``[first, last]`` of a group, in ticks. ``until``: T of the group when it was asked: what
+    closes later belongs to the live path."""
+
+    group: Group
+    first: int
+    last: int
+    until: int
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What one slot asks for one stream.
+
+    ``slot`` of ``slots``: which groups are its own. ``parts``: those that it knows; ``rest`` (first, last):
+    its other groups as well, each up to its newest stored row. ``seen``: WAL offsets of the trigger table
+    that the answer must have seen. ``localtime``: ns. ``written``: HISTORY, UNTREATED: the stretches of the
+    WAL (partition -> [from, to)) whose rows are meant.
+    """
+
+    stream: int
+    epoch: int
+    slot: int
+    slots: int
+    why: Why
+    seen: dict[int, int]
+    localtime: int
+    parts: list[Part] = []
+    rest: tuple[int, int] | None = None
+    written: dict[int, tuple[int, int]] = {}
+
+
+class Past(msgspec.Struct, frozen=True, array_like=True):
+    """What lies before a group's live rows.
+
+    ``memory``: its windower's memory (msgpack) after all rows up to T, ``newest``: its newest row; None: as
+    it is. ``ts``, ``columns``: rows to judge behind that, in order: those that wait for T, or those written
+    while the stream was stopped. ``upto``: rows up to here are in this or an earlier message.
+    """
+
+    group: Group
+    ts: list[int]
+    columns: dict[str, list[object]]
+    upto: int
+    newest: int = 0
+    memory: bytes | None = None
+
+
+class Handover(msgspec.Struct, frozen=True):
+    """For the one slot that asked. ``done``: all has been told; the slot judges its live rows."""
+
+    stream: int
+    epoch: int
+    slot: int
+    groups: list[Past] = []
+    done: bool = False
+
+
+def key(stream: int, slot: int) -> bytes:
+    """The key of requests and handovers: those of one slot stay in order."""
+    return f"{stream}/{slot}".encode()
+
+
+_request = msgspec.msgpack.Decoder(Request)
+_handover = msgspec.msgpack.Decoder(Handover)
+
+
+def encode(message: Request | Handover) -> bytes:
+    return msgspec.msgpack.encode(message)
+
+
+def decode_request(value: bytes) -> Request:
+    return _request.decode(value)
+
+
+def decode_handover(value: bytes) -> Handover:
+    return _handover.decode(value)

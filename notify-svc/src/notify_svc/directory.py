@@ -1,0 +1,69 @@
+"""What notify-svc knows of streams: which there are, and which are paused."""
+
+from __future__ import annotations
+
+import msgspec
+
+from millrace_core.catalog import StreamEntry, record_key
+from millrace_core.wire import status
+from millrace_core.wire.status import StreamPaused
+from millrace_core.wire.topics import CATALOG, STATUS
+from millrace_wal import BEGIN, Log
+
+_STREAM = record_key("stream", "")
+_ENTRY = msgspec.json.Decoder(StreamEntry)
+Pauses = dict[tuple[int, int], StreamPaused]
+"""By stream uid and partition of ``notifications``."""
+
+
+class Directory:
+    """Follows the catalog (its streams alone) and the pauses of the ``status`` topic. Used by one thread;
+    what :attr:`pauses` and :meth:`gone` give does not change afterwards.
+
+    :raises MillraceError: if the log cannot be read.
+    """
+
+    def __init__(self, log: Log) -> None:
+        log.ensure_topics([CATALOG, STATUS])
+        self._log = log
+        self._streams: dict[bytes, int] = {}
+        self._reader = log.reader({CATALOG.name: {0: BEGIN}, STATUS.name: {0: BEGIN}})
+        self.pauses: Pauses = {}
+        ends = {name: log.end_offsets(name)[0] for name in (CATALOG.name, STATUS.name)}
+        while any(self._reader.positions()[name][0] < end for name, end in ends.items()):
+            self.step(0.1)
+
+    def step(self, timeout: float = 0) -> None:
+        """Take in what has come."""
+        for record in self._reader.poll(timeout):
+            key = record.key or b""
+            if record.topic == CATALOG.name:
+                if key.startswith(_STREAM):
+                    self._stream(key, record.value)
+            elif key.startswith(status.PAUSED.encode()):
+                self._pause(key, record.value)
+
+    def gone(self, streams: set[int]) -> set[int]:
+        """Which of these streams, known from notifications that were read before, do not exist any more.
+        Empty while the catalog has not been read so far that this is sure."""
+        end = self._log.end_offsets(CATALOG.name)[0]
+        self.step()
+        if self._reader.positions()[CATALOG.name][0] < end:
+            return set()
+        return streams - set(self._streams.values()) - {0}
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _stream(self, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            self._streams.pop(key, None)
+        else:
+            self._streams[key] = _ENTRY.decode(value).spec.uid
+
+    def _pause(self, key: bytes, value: bytes | None) -> None:
+        found = None if value is None else status.decode(value)
+        pauses = {part: paused for part, paused in self.pauses.items() if part != status.part_of(key)}
+        if isinstance(found, StreamPaused):
+            pauses[status.part_of(key)] = found
+        self.pauses = pauses

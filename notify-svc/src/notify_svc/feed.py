@@ -1,0 +1,179 @@
+"""Reads ``notifications`` for subscribers: once for all that want what comes, and again for those that
+resume."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from structlog.typing import FilteringBoundLogger
+
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.notice import position
+from millrace_core.notice.position import Positions
+from millrace_core.wire.topics import NOTIFICATIONS
+from millrace_wal import END, Log, Reader
+from notify_svc import metrics
+from notify_svc.subscribers import Reached, Subscriber, Told, told_of
+
+EARLIEST = "earliest"
+_TOPIC = NOTIFICATIONS.name
+_POLL = 0.1
+_RETRY = 1.0
+_CHUNK = 500
+"""Records read at once for a subscriber that resumes."""
+_PATIENCE = 1.0
+"""Seconds for which a subscriber that resumes may keep a reader waiting until the next one gets it."""
+_LONGEST_PAUSE = 0.1
+_SENDS = 10_000
+
+
+class Feed:
+    """Gives each notice to the subscribers that it is for. All of the topic is read: which instance pushes
+    what does not matter here. Lives in one event loop; ``catch_ups`` readers at most serve those that
+    resume."""
+
+    def __init__(self, log: Log, logger: FilteringBoundLogger, catch_ups: int = 4) -> None:
+        self._log = log
+        self._logger = logger
+        self._live: dict[str, list[Subscriber]] = {}
+        self._count = 0
+        self._reached = Reached()
+        self._stopping = threading.Event()
+        self._stopping.set()
+        self._changing = asyncio.Lock()
+        self._slots = asyncio.Semaphore(catch_ups)
+
+    @property
+    def pause(self) -> float:
+        """Seconds between two messages to a subscriber: with many of them fewer and longer messages go out,
+        at most some ten thousand a second."""
+        return min(self._count / _SENDS, _LONGEST_PAUSE)
+
+    @asynccontextmanager
+    async def subscribed(self, subscriber: Subscriber, after: str = "") -> AsyncIterator[Positions]:
+        """While this is open the subscriber gets every notice that is written, and those behind ``after``
+        before: the position of a message, or ``earliest`` for all that are kept. Gives where it begins.
+
+        :raises MillraceError: INVALID_VALUE for a position that does not exist.
+        """
+        self._count += 1
+        try:
+            async with self._changing:
+                if self._stopping.is_set():
+                    await self._start()
+            start, lost = await self._place(after) if after else (dict(self._reached.positions), False)
+            subscriber.begin(start, lost=lost)
+            catching = asyncio.create_task(self._catch_up(subscriber)) if after else None
+            if catching is None:
+                # nothing was awaited since the feed's place was read
+                self._attach(subscriber)
+            metrics.SUBSCRIBERS.inc()
+            try:
+                yield start
+            finally:
+                metrics.SUBSCRIBERS.dec()
+                if catching is not None:
+                    catching.cancel()
+                    await asyncio.gather(catching, return_exceptions=True)
+                self._detach(subscriber)
+        finally:
+            self._count -= 1
+            if not self._count:
+                self._stopping.set()
+
+    def _attach(self, subscriber: Subscriber) -> None:
+        subscriber.reached = self._reached
+        self._live.setdefault(subscriber.stream, []).append(subscriber)
+
+    def _detach(self, subscriber: Subscriber) -> None:
+        found = self._live.get(subscriber.stream, [])
+        if subscriber in found:
+            found.remove(subscriber)
+        if not found:
+            self._live.pop(subscriber.stream, None)
+
+    async def _place(self, after: str) -> tuple[Positions, bool]:
+        """Where to read from, and whether something before that is not kept any more."""
+        begins = await asyncio.to_thread(self._log.begin_offsets, _TOPIC)
+        first = {partition: (offset, 0) for partition, offset in begins.items()}
+        if after == EARLIEST:
+            return first, False
+        wanted = position.read(after)
+        ends = await asyncio.to_thread(self._log.end_offsets, _TOPIC)
+        if any(partition not in ends or at > (ends[partition], 0) for partition, at in wanted.items()):
+            raise MillraceError(ErrorCode.INVALID_VALUE, f"after={after}: there is no such position")
+        found = position.latest(first, wanted)
+        return found, any(wanted.get(partition, (0, 0)) < at for partition, at in found.items())
+
+    async def _catch_up(self, subscriber: Subscriber) -> None:
+        """Hand it what it has not had, until it has reached the others."""
+        while True:
+            await subscriber.room()
+            async with self._slots:
+                try:
+                    if await self._read_on(subscriber):
+                        return
+                except MillraceError as error:
+                    self._logger.warning("cannot read for a subscriber", error=str(error))
+                    await asyncio.sleep(_RETRY)
+
+    async def _read_on(self, subscriber: Subscriber) -> bool:
+        """Whether it has reached the others; False: it had no room for long, and others want to be read
+        for."""
+        at = position.latest(subscriber.seen, subscriber.reached.positions)
+        offsets = {partition: offset for partition, (offset, _) in at.items()}
+        reader = await asyncio.to_thread(self._log.reader, {_TOPIC: offsets})
+        try:
+            while True:
+                records = await asyncio.to_thread(reader.poll, _POLL, _CHUNK)
+                for told in told_of(records):
+                    if told.notice.stream != subscriber.stream:
+                        continue
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_PATIENCE):
+                            await subscriber.room()
+                    if subscriber.full:
+                        return False
+                    subscriber.offer(told)
+                here = {partition: (offset, 0) for partition, offset in reader.positions()[_TOPIC].items()}
+                subscriber.reached = Reached(here)
+                if all(here.get(part, (0, 0)) >= other for part, other in self._reached.positions.items()):
+                    self._attach(subscriber)
+                    return True
+        finally:
+            await asyncio.to_thread(reader.close)
+
+    async def _start(self) -> None:
+        parts = await asyncio.to_thread(self._log.begin_offsets, _TOPIC)
+        reader = await asyncio.to_thread(self._log.reader, {_TOPIC: dict.fromkeys(parts, END)})
+        here = reader.positions()[_TOPIC]
+        self._reached = Reached({partition: (offset, 0) for partition, offset in here.items()})
+        self._stopping = threading.Event()
+        arguments = (reader, self._stopping, asyncio.get_running_loop())
+        threading.Thread(target=self._read, args=arguments, name="feed", daemon=True).start()
+
+    def _read(self, reader: Reader, stopping: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            while not stopping.is_set():
+                try:
+                    records = reader.poll(_POLL)
+                except MillraceError as error:
+                    self._logger.error("cannot read for subscribers", error=str(error))
+                    stopping.wait(_RETRY)
+                    continue
+                if records and not stopping.is_set():
+                    here = {part: (offset, 0) for part, offset in reader.positions()[_TOPIC].items()}
+                    loop.call_soon_threadsafe(self._give, told_of(records), here, stopping)
+        finally:
+            reader.close()
+
+    def _give(self, found: list[Told], here: Positions, stopping: threading.Event) -> None:
+        if stopping.is_set():
+            return  # of a reader that was followed by another
+        for told in found:
+            for subscriber in self._live.get(told.notice.stream, ()):
+                subscriber.offer(told)
+        self._reached.positions = here

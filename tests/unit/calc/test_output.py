@@ -1,0 +1,25 @@
+"""An output table that was altered under its stream."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from calc_svc.results import check_output
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.schema import Column, Table
+from millrace_core.model.stream import Count, Output, StreamSpec
+from millrace_core.model.types import TIMESTAMP, DataType
+
+
+def test_results_are_refused_by_an_output_table_that_was_altered() -> None:
+    ts, n = Column("ts", TIMESTAMP), Column("n", DataType("BIGINT"))
+    output = Output("d", "o", (ts, n))
+    spec = StreamSpec(1, "d", "s", "", Count(1, 1), output=output)
+    table = Table("d", "o", "normal", 1, "ms", (ts, n, Column("more", DataType("INT"))))
+    check_output(spec, table)
+    for columns in ((ts,), (ts, Column("n", DataType("INT")))):
+        with pytest.raises(MillraceError) as caught:
+            check_output(spec, msgspec.structs.replace(table, columns=columns))
+        assert caught.value.code is ErrorCode.TYPE_MISMATCH
+        assert "n BIGINT" in caught.value.message

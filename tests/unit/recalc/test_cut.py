@@ -1,0 +1,167 @@
+"""Windows cut again from a part of the rows are those of all rows, wherever the part lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millrace_core.model.expression import Field
+from millrace_core.model.stream import Condition
+from millrace_core.recalc.answer import cut_again
+from millrace_core.recalc.cut import Cutter, Rows, closed_only, in_order
+from millrace_core.recalc.reach import Stretch
+from millrace_core.timeline import Schedule
+from millrace_core.trigger.count import CountWindower
+from millrace_core.trigger.event import EventWindower
+from millrace_core.trigger.event_arrays import EventRule
+from millrace_core.trigger.grid import Grid
+from millrace_core.trigger.interval import IntervalWindower
+from millrace_core.trigger.session import SessionWindower
+from millrace_core.trigger.sliding import SlidingWindower
+from millrace_core.trigger.state import StateWindower
+from millrace_core.trigger.state_arrays import StateRule
+from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, Windower
+from millrace_core.wire.events import Group
+from millrace_core.wire.recalc import Part
+
+Cells = list[tuple[int, Any]]
+ME = Group(0, (), None)
+
+
+def event(true_for: int) -> Windower:
+    start, end = (Condition("", ("v",), Field(name)) for name in ("a", "b"))
+    return EventWindower(start, end, EventRule(true_for, False, True, True, ("v",), ("v",)))
+
+
+WINDOWERS: dict[str, Callable[[], Windower]] = {
+    "interval": lambda: IntervalWindower(Grid(10, 10)),
+    "overlapping": lambda: IntervalWindower(Grid(10, 3, 1)),
+    "gaps": lambda: IntervalWindower(Grid(4, 10), empty=False),
+    "session": lambda: SessionWindower(5),
+    "state": lambda: StateWindower("v", StateRule(0, 0, False, True, True)),
+    "state1": lambda: StateWindower("v", StateRule(1, 3, False, True, True)),
+    "state2": lambda: StateWindower("v", StateRule(2, 0, False, True, True)),
+    "event": lambda: event(0),
+    "event3": lambda: event(3),
+    "sliding": lambda: SlidingWindower(Schedule(10, 0, "ms")),
+}
+any_windower = pytest.mark.parametrize("name", list(WINDOWERS))
+
+
+def as_rows(windower: Windower, cells: Cells) -> Rows:
+    """v 0 to 3: bit 0 meets the start condition, bit 1 the end condition; NULL is a state too."""
+    ts = np.array([ts for ts, _ in cells], dtype=np.int64)
+    values = [v for _, v in cells]
+    columns: dict[str, Any] = {}
+    for name in windower.columns:
+        if name in ("start", "end"):
+            bit = 1 if name == "start" else 2
+            columns[name] = np.array([bool((v or 0) & bit) for v in values], dtype=bool)
+        else:
+            columns[name] = np.empty(len(values), dtype=object)
+            columns[name][:] = values
+    return Rows(np.zeros(len(ts), dtype=np.int64), ts, columns)
+
+
+def whole(windower: Windower, cells: Cells, until: int) -> set[tuple[Any, ...]]:
+    """What is closed at ``until``, from all rows."""
+    cutter = Cutter(windower, 1)
+    parts = [cutter.feed(as_rows(windower, [cell for cell in cells if cell[0] <= until]))]
+    parts.append(cutter.advance(np.array([until], dtype=np.int64)))
+    return told(closed_only(in_order(parts)))
+
+
+def told(found: Any) -> set[tuple[Any, ...]]:
+    arrays = (found.kind, found.start, found.end, found.rownum, found.next)
+    return set(zip(*(a.tolist() for a in arrays), map(repr, found.detail), strict=True))
+
+
+def reader(windower: Windower, cells: Cells) -> Callable[[int, int], Stretch]:
+    def read(low: int, high: int) -> Stretch:
+        inside = [cell for cell in cells if low <= cell[0] <= high]
+        return Stretch(as_rows(windower, inside), low, high, all(low <= ts for ts, _ in cells))
+
+    return read
+
+
+tables = st.dictionaries(
+    st.integers(0, 90), st.sampled_from([None, 0, 1, 1, 1, 2, 3]), min_size=1, max_size=25
+).map(lambda table: sorted(table.items()))
+
+
+@any_windower
+@settings(max_examples=40, deadline=None)
+@given(cells=tables, first=st.integers(-5, 95), length=st.integers(0, 30), until=st.integers(0, 100))
+def test_a_range_is_cut_as_in_the_whole(
+    name: str, cells: Cells, first: int, length: int, until: int
+) -> None:
+    windower = WINDOWERS[name]()
+    truth = whole(windower, cells, until)
+    part = Part(ME, first, first + length, until)
+    last = min(part.last, until)
+    found = told(cut_again(windower, part, reader(windower, cells), changed=False).found)
+    assert found <= truth
+    end = {"interval": 1, "overlapping": 1, "gaps": 1}.get(name, 0)
+    start = (lambda one: one[2]) if name == "sliding" else (lambda one: one[1])
+    touching = {one for one in truth if start(one) <= last and one[2] - end >= first}
+    assert touching <= found
+
+
+@pytest.mark.parametrize("name", [name for name in WINDOWERS if name != "sliding"])
+@settings(max_examples=60, deadline=None)
+@given(cells=tables, changes=tables, until=st.integers(60, 100), first=st.integers(0, 90))
+def test_after_a_change_only_what_is_told_again_differs(
+    name: str, cells: Cells, changes: Cells, until: int, first: int
+) -> None:
+    """Rows in a range come, change and go; with what is told again and what is invalid all is as in order."""
+    windower = WINDOWERS[name]()
+    last = min(first + 12, until)
+    after = [c for c in cells if not first <= c[0] <= last] + [c for c in changes if first <= c[0] <= last]
+    after.sort(key=lambda cell: cell[0])
+    before = {(one[1], one[2]) for one in whole(windower, cells, until) if one[0] == CLOSE}
+    part = Part(ME, first, last, until)
+    if name == "session":
+        part = Part(ME, first - 5, last + 5, until)
+    answer = cut_again(windower, part, reader(windower, after), changed=True, told=before).found
+    windows = dict(before)
+    for kind, start, end in zip(
+        answer.kind.tolist(), answer.start.tolist(), answer.end.tolist(), strict=True
+    ):
+        if kind == INVALID:
+            assert windows.pop(start) == end
+        elif kind == CLOSE:
+            windows[start] = end
+        else:
+            assert kind == OPEN
+    truth = {one[1]: one[2] for one in whole(windower, after, until) if one[0] == CLOSE}
+    if name in ("interval", "overlapping", "gaps"):
+        # which empty ones are told depends on the first row that came, not on the earliest
+        full = {one[1] for one in whole(windower, after, until) if one[3]}
+        assert {start: windows[start] for start in full} == {start: truth[start] for start in full}
+        return
+    for window in open_windows(windower, after, until):
+        windows.pop(window.start, None)  # goes on in the live path
+    assert windows == truth
+
+
+def open_windows(windower: Windower, cells: Cells, until: int) -> Any:
+    cutter = Cutter(windower, 1)
+    cutter.feed(as_rows(windower, [cell for cell in cells if cell[0] <= until]))
+    cutter.advance(np.array([until], dtype=np.int64))
+    return windower.so_far(cutter.memory.get(0))
+
+
+def test_count_windows_are_divided_anew_in_the_range() -> None:
+    windower = CountWindower(3, 3)
+    cells: Cells = [(ts, 1) for ts in range(1, 11)]
+    answer = cut_again(windower, Part(ME, 2, 8, 10), reader(windower, cells), changed=False)
+    assert told(answer.found) == {
+        (kind, start, start + 2 * (kind == CLOSE), 3 if kind == CLOSE else 1, 0, "None")
+        for kind in (OPEN, CLOSE)
+        for start in (2, 5)
+    }
