@@ -20,6 +20,9 @@ class Size:
     one_by_one_windows: int
     children: int
     idle_seconds: int
+    notified: int
+    subscribers: int
+    subscribed_seconds: int
 
 
 FULL = Size(
@@ -34,6 +37,9 @@ FULL = Size(
     one_by_one_windows=1,
     children=100_000,
     idle_seconds=30,
+    notified=1_000_000,
+    subscribers=1000,
+    subscribed_seconds=30,
 )
 QUICK = Size(
     rows={1: 20_000, 100: 40_000},
@@ -46,4 +52,7 @@ QUICK = Size(
     one_by_one_windows=1,
     children=2_000,
     idle_seconds=5,
+    notified=20_000,
+    subscribers=20,
+    subscribed_seconds=6,
 )

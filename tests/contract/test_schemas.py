@@ -13,6 +13,7 @@ from jsonschema.exceptions import ValidationError
 from api_gateway.resource import Stream
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.notice import position
 from millrace_core.notice.message import Outgoing, compose
 from millrace_core.wire.rows import RowDecoder, encode_rows
 
@@ -76,6 +77,13 @@ def test_messages_that_are_composed_are_valid() -> None:
     with pytest.raises(ValidationError):
         event["groupId"] = 0
         check.validate(json.loads(compose("id", 1, [Outgoing("power.s1", json.dumps(event).encode())])))
+
+
+def test_messages_to_subscribers_are_valid() -> None:
+    check = validator("subscription")
+    at = position.write({0: (12, 0), 3: (7, 2)})
+    outgoing = [Outgoing("power.s1", b'{"eventType":"ON_TIME"}')]
+    check.validate(json.loads(compose("id", 1733284887203, outgoing, at)))
 
 
 def test_the_api_describes_streams_with_the_fields_of_the_schema() -> None:

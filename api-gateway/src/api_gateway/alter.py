@@ -1,7 +1,8 @@
 """ALTER TABLE and ALTER STABLE under running streams.
 
-A new definition is in force from an offset of each partition of the table's WAL topic on (``Revision.until``),
-so that every service reads a message by the same definition (docs/decisions/0015-altered-tables.md).
+A new definition is in force from an offset of each partition of the table's WAL topic on
+(``Revision.until``), so that every service reads a message by the same definition
+(docs/decisions/0015-altered-tables.md).
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ from api_gateway.privileges import check
 from api_gateway.recovery import settle
 from api_gateway.session import Session, in_database
 from api_gateway.shows import describe, show, show_create, show_tags
-from api_gateway.stream_life import drop_stream, start_stream, stop_stream
+from api_gateway.stream_life import drop_stream, recalculate_stream, start_stream, stop_stream
 from api_gateway.streams import create_stream
 from api_gateway.tables import create_children, create_table, drop_tables
-from api_gateway.virtual import create_virtual_child
 from api_gateway.users import alter_user, create_snode, create_user, drop_snode, drop_user, grant
+from api_gateway.virtual import create_virtual_child
 from millrace_core.dialect import parse, statements
 from millrace_core.dialect.stream import SYSTEM_DATABASES
 from millrace_core.errors import ErrorCode, Fault, MillraceError, SqlError
@@ -65,6 +65,7 @@ HANDLERS: dict[type, Handler] = {
     statements.CreateStream: create_stream,
     statements.StartStream: start_stream,
     statements.StopStream: stop_stream,
+    statements.RecalculateStream: recalculate_stream,
     statements.DropStream: drop_stream,
     statements.Show: show,
     statements.ShowCreate: show_create,

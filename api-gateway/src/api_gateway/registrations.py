@@ -45,7 +45,9 @@ class Registrar:
         context = self._context
         for entry in list(context.catalog.streams.values()):
             output = entry.spec.output
-            if entry.spec.uid != wanted.stream or output is None or output.db not in context.catalog.databases:
+            if entry.spec.uid != wanted.stream or output is None:
+                continue
+            if output.db not in context.catalog.databases:
                 continue
             if context.catalog.find(output.db, output.table) is None:
                 make_output(context, entry.spec, milliseconds(time.time_ns()), None)

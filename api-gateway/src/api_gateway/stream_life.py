@@ -11,8 +11,10 @@ from api_gateway.streams import live_from
 from api_gateway.virtual import origin_ends
 from millrace_core.catalog import StreamEntry, key_of
 from millrace_core.dialect.names import QualifiedName
-from millrace_core.dialect.statements import DropStream, StartStream, StopStream
-from millrace_core.errors import CatalogError, ErrorCode, MillraceError
+from millrace_core.dialect.statements import DropStream, RecalculateStream, StartStream, StopStream
+from millrace_core.dialect.times import time_value
+from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
+from millrace_core.model.stream import Period
 from millrace_core.wire import control
 
 
@@ -33,14 +35,17 @@ def find_stream(
 
 
 def start_stream(context: Context, session: Session, statement: StartStream) -> Answer:
-    """Rows written while it was stopped are not judged (SEMANTICS: START); IGNORE UNTREATED says no more than
-    that for a stream that fills no history."""
+    """Rows written while it was stopped are history (SEMANTICS: START): a stream that fills history treats
+    them, unless IGNORE UNTREATED says otherwise; another one does not."""
     with context.writer.ddl:
         entry = find_stream(context, session, statement.name, if_exists=statement.if_exists)
         if entry is None or entry.wanted == "Running":
             return affected(0)
         spec, epoch = entry.spec, entry.epoch + 1
-        record = control.StartStream(spec.uid, live_from(context, spec), epoch, origin_ends(context, spec))
+        record = control.StartStream(
+            spec.uid, live_from(context, spec), epoch, origin_ends(context, spec),
+            untreated=not statement.ignore_untreated,
+        )  # fmt: skip
         number = context.append_control([(spec.full_name, record)])
         context.writer.write([StreamEntry(spec, "Running", epoch, number)])
     context.board.wait_applied(number, context.settings.accept_seconds)
@@ -57,6 +62,36 @@ def stop_stream(context: Context, session: Session, statement: StopStream) -> An
             number = context.append_control([(entry.spec.full_name, control.StopStream(entry.spec.uid))])
             context.writer.write([msgspec.structs.replace(entry, wanted="Stopped", control=number)])
     _until_applied(context, number, f"the stream {entry.spec.full_name} is told to stop")
+    return affected(0)
+
+
+def recalculate_stream(context: Context, session: Session, statement: RecalculateStream) -> Answer:
+    """Have the windows of a range of event time calculated again; the answer does not wait for that.
+
+    :raises MillraceError: for a stream that does not recalculate, a bad time, or an end before the start.
+    """
+    entry = find_stream(context, session, statement.name)
+    assert entry is not None, "a missing one is an error"
+    spec = entry.spec
+    if isinstance(spec.trigger, Period) or spec.source is None:
+        raise CatalogError(
+            ErrorCode.NOT_ALLOWED,
+            f"RECALCULATE STREAM {spec.full_name}: PERIOD goes by the time of day, not by the times of rows",
+            statement.name.position,
+        )
+    times = session.values(spec.source.table.precision)
+    first = time_value(statement.start, times)
+    last = None if statement.end is None else time_value(statement.end, times)
+    if last is not None and last < first:
+        assert statement.end is not None
+        raise SqlError(
+            ErrorCode.INVALID_VALUE,
+            f"RECALCULATE STREAM {spec.full_name}: TO {statement.end.text} lies before FROM "
+            f"{statement.start.text}",
+            statement.end.position,
+        )
+    with context.writer.ddl:
+        context.append_control([(spec.full_name, control.RecalculateStream(spec.uid, first, last))])
     return affected(0)
 
 

@@ -80,6 +80,12 @@ class CatalogView:
                 found[name] = ("Init" if entry.control > reached else state, message)
             return found
 
+    def recalculations(self) -> list[status.Recalculation]:
+        """What the services tell of recalculations and histories of streams that exist."""
+        with self.lock:
+            found = [one for one in self.statuses.values() if isinstance(one, status.Recalculation)]
+            return [one for one in found if one.stream in self._streams]
+
     def stream(self, uid: int) -> StreamEntry | None:
         with self.lock:
             return self._streams.get(uid)

@@ -166,7 +166,10 @@ class Calculator:
 
     def _system(self, source: SourceUse) -> pa.Table:
         with self.catalog.lock:
-            rows = system_rows(source.relation, self.catalog.catalog, self.catalog.stream_statuses())
+            rows = system_rows(
+                source.relation, self.catalog.catalog, self.catalog.stream_statuses(),
+                self.catalog.recalculations(),
+            )  # fmt: skip
         return plain_arrow(rows.select(source.columns))
 
     def _system_for_all(self, source: SourceUse, moments: Sequence[Moment]) -> pa.Table:

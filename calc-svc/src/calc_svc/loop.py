@@ -74,6 +74,7 @@ class TriggerLoop:
         self._logger = structlog.get_logger("calc-svc")
         self._stop = threading.Event()
         self._intake = Intake()
+        self._done: dict[int, int] = {}
         self._holding = Holding(log, jobs.catalog)
         self._workers = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="job")
         self._thread = threading.Thread(target=self._run, name="trigger-loop", daemon=True)
@@ -114,6 +115,11 @@ class TriggerLoop:
             return
         if not marks or self._patiently(lambda: self._log.append(marks)):
             self._patiently(lambda: reader.commit(found.offsets))
+        self._done |= {partition: offset for (_, partition), offset in found.offsets.items()}
+
+    def done(self, partition: int) -> int:
+        """The first offset of a partition of ``triggers`` that this process has not calculated."""
+        return self._done.get(partition, 0)
 
     def _read_again(self) -> None:
         """Some of what a stream left in the log while it was paused."""

@@ -18,6 +18,11 @@ JOB_SECONDS = Histogram(
     "millrace_job_seconds", "Duration of a calculation job", ["kind"],
     buckets=(0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )  # fmt: skip
+RECALCULATION_SECONDS = Histogram(
+    "millrace_recalculation_seconds", "Duration of answering one stream's requests", ["kind"],
+    buckets=(0.01, 0.1, 1, 10, 100, 1000),
+)  # fmt: skip
+RECALCULATED_ROWS = Counter("millrace_recalculated_rows", "Stored rows read to cut windows again")
 CALCULATION_FAILURES = Counter("millrace_calculation_failures", "Calculations given up", ["cause"])
 STREAMS_HELD = Gauge(
     "millrace_calc_streams_held",

@@ -34,6 +34,7 @@ EVENTS_PER_BATCH = 1_000
 GROUPS_PER_MESSAGE = 500
 ROWS_PER_MESSAGE = 20_000
 NUMBER_BITS = 32
+HISTORY_SLOTS = 1_000
 
 
 @dataclass(slots=True)
@@ -85,13 +86,14 @@ class Answers:
 
     def _spec(self, request: Request) -> StreamSpec | None:
         entry = self.catalog.stream(request.stream)
-        return entry.spec if entry is not None and entry.epoch <= request.epoch else None
+        past = request.why in ("HISTORY", "UNTREATED")
+        if entry is None or (past and entry.epoch > request.epoch):
+            return None  # dropped; or started anew since, and then it asks anew
+        return entry.spec
 
     # ------------------------------------------------------------------ windows cut again
 
-    def _again(
-        self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer
-    ) -> Iterator[Output]:
+    def _again(self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer) -> Iterator[Output]:
         definition = rows.definition
         changed = requests[0].why == "CHANGE"
         groups: dict[Group, list[int]] = {}
@@ -128,9 +130,7 @@ class Answers:
 
     # ------------------------------------------------------------------ history
 
-    def _history(
-        self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer
-    ) -> Iterator[Output]:
+    def _history(self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer) -> Iterator[Output]:
         definition, work = rows.definition, writer.work
         groups, slots, owner = _numbered(requests, rows)
         first = min(request.rest[0] for request in requests if request.rest is not None)
@@ -188,9 +188,7 @@ def coalesced(parts: Sequence[Part]) -> list[Part]:
     return found
 
 
-def _numbered(
-    requests: Sequence[Request], rows: TriggerRows
-) -> tuple[list[Group], list[int], np.ndarray]:
+def _numbered(requests: Sequence[Request], rows: TriggerRows) -> tuple[list[Group], list[int], np.ndarray]:
     """The groups of these requests' slots, the slot of each, and the group of each table."""
     groups: list[Group] = []
     slots: list[int] = []
@@ -260,6 +258,6 @@ class _Writer:
         events, self._events = self._events, []
         self._sent += 1
         self.work.events += len(events)
-        yield TriggerBatch(
-            self.request.stream, self.request.epoch, -1 - partition, number, self.seen, events
-        )
+        # numbered apart from the slots, and each lane by itself: they grow in each
+        slot = -1 - partition - (HISTORY_SLOTS if self.request.why == "HISTORY" else 0)
+        yield TriggerBatch(self.request.stream, self.request.epoch, slot, number, self.seen, events)

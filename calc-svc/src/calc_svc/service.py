@@ -14,8 +14,11 @@ from calc_svc.consumer import WalConsumer
 from calc_svc.flusher import Flusher
 from calc_svc.job import StreamJobs
 from calc_svc.loop import TriggerLoop
+from calc_svc.recalc import Answers
+from calc_svc.recalc_loop import LANES, RecalcLoop
 from calc_svc.session import Engine
 from calc_svc.store import TableStore
+from calc_svc.told import Told
 from millrace_core.errors import MillraceError
 from millrace_core.wire import registrations, topics
 from millrace_core.wire.registrations import OutputWanted
@@ -62,6 +65,8 @@ class CalcService:
         jobs = StreamJobs(self.calculator, self._catalog, self.store)
         jobs.ask = self._ask
         self._loop = TriggerLoop(self._log, jobs)
+        answers = Answers(self._catalog, self.store, Told(self._catalog))
+        self._recalc = [RecalcLoop(self._log, answers, group, self._loop.done) for group in LANES]
         self._stop = threading.Event()
         self._ready = threading.Event()
         self._starter = threading.Thread(target=self._start, name="starter", daemon=True)
@@ -89,12 +94,17 @@ class CalcService:
             return
         self._flusher.start()
         self._loop.start()
+        for lane in self._recalc:
+            lane.start()
         self._ready.set()
         self._logger.info("ready", tables=len(self.store.tables()), rows=self.store.rows())
 
     def health(self) -> Health:
         started = self._ready.is_set()
-        alive = {"consumer": self._consumer.alive, "loop": self._loop.alive, "spark": self._engine.alive}
+        alive = {
+            "consumer": self._consumer.alive, "loop": self._loop.alive, "spark": self._engine.alive,
+            "recalculation": all(lane.alive for lane in self._recalc),
+        }  # fmt: skip
         detail: dict[str, object] = {"started": started, **alive, "tables": len(self.store.tables())}
         return Health(started and all(alive.values()), detail)
 
@@ -102,6 +112,8 @@ class CalcService:
         """Finish the jobs under way, stop reading, flush everything."""
         self._stop.set()
         self._starter.join(60)
+        for lane in self._recalc:
+            lane.stop()
         self._loop.stop()
         self._consumer.stop()
         self._flusher.stop()

@@ -1,6 +1,6 @@
 """Which windows a stream's groups have been told of: what a recalculation holds its own windows against.
 
-The topic ``triggers`` is the record. Only streams that notify need it, of windows whose bounds depend on rows.
+The topic ``triggers`` is the record. Only streams that notify need it, for windows bounded by rows.
 """
 
 from __future__ import annotations

@@ -174,10 +174,10 @@ class Address:
             return "silent"
         except aiohttp.WSServerHandshakeError:
             return "handshake"
+        except aiohttp.ClientSSLError:  # some of these are a ValueError too
+            return "tls"
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError):
             return "bad_address"
-        except aiohttp.ClientSSLError:
-            return "tls"
         except (aiohttp.ClientError, OSError) as error:
             return "forbidden" if isinstance(getattr(error, "os_error", error), Forbidden) else "refused"
         self._delivery.connected()

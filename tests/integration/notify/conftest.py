@@ -22,7 +22,7 @@ from aiohttp import web
 from millrace.processes import free_port
 from millrace_core.wire import notices
 from millrace_core.wire.notices import Notice, NoticeBatch
-from millrace_core.wire.topics import NOTIFICATIONS
+from millrace_core.wire.topics import CATALOG, NOTIFICATIONS, STATUS
 from millrace_wal import KafkaLog, Message
 from millrace_wal.contract import fresh, until
 
@@ -96,17 +96,22 @@ class Receiver(Server):
 
 
 class Gateway(Server):
-    """Stands in for the gateway's SQL endpoint: lets root in, as its protocol says."""
+    """Stands in for the gateway's resource API: shows root every stream of the database ``db``."""
 
     def __init__(self) -> None:
         self.asked = 0
-        super().__init__("/rest/sql", "POST")
+        super().__init__("/api/v1/streams/{name}", "GET")
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.asked += 1
-        if request.headers["Authorization"] == GOOD:
-            return web.json_response({"code": 0, "column_meta": [], "data": [], "rows": 0})
-        return web.json_response({"code": 0x0357, "desc": "Authentication failure"}, status=401)
+        if request.headers["Authorization"] != GOOD:
+            error = {"code": "AUTHENTICATION", "message": "Authentication failure"}
+            return web.json_response(error, status=401)
+        name = request.match_info["name"]
+        if not name.startswith("db."):
+            error = {"code": "UNKNOWN_STREAM", "message": f"the stream {name} does not exist"}
+            return web.json_response(error, status=404)
+        return web.json_response({"name": name})
 
 
 class Service:
@@ -168,7 +173,7 @@ def gateway() -> Iterator[Gateway]:
 @pytest.fixture(scope="module")
 def log(broker: str) -> Iterator[KafkaLog]:
     with KafkaLog(broker, "test") as log:
-        log.ensure_topics([NOTIFICATIONS])
+        log.ensure_topics([NOTIFICATIONS, CATALOG, STATUS])
         yield log
 
 
@@ -203,7 +208,9 @@ def receivers() -> Iterator[Callable[..., Receiver]]:
         receiver.stop()
 
 
-def make_batch(stream: str, numbers: range, *urls: str, group: str = "0", **more: Any) -> Message:
+def make_batch(
+    stream: str, numbers: range, *urls: str, group: str = "0", uid: int = 0, **more: Any
+) -> Message:
     """Notices with running numbers, as one message of the log."""
     found = [
         Notice(
@@ -215,7 +222,8 @@ def make_batch(stream: str, numbers: range, *urls: str, group: str = "0", **more
         )
         for n in numbers
     ]
-    return Message(NOTIFICATIONS.name, f"{stream}/{group}".encode(), notices.encode(NoticeBatch(found)))
+    value = notices.encode(NoticeBatch(found, uid))
+    return Message(NOTIFICATIONS.name, f"{stream}/{group}".encode(), value)
 
 
 @pytest.fixture(scope="session")

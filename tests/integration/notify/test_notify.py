@@ -16,10 +16,12 @@ import httpx
 import pytest
 
 from millrace.processes import free_port
-from millrace_core.wire import notices
+from millrace_core.catalog import StreamEntry, encode, key_of
+from millrace_core.model.stream import Duration, Period, StreamSpec
+from millrace_core.wire import notices, status
 from millrace_core.wire.notices import Notice, NoticeBatch
-from millrace_core.wire.topics import NOTIFICATIONS
-from millrace_wal import KafkaLog, Message
+from millrace_core.wire.topics import CATALOG, NOTIFICATIONS, STATUS
+from millrace_wal import KafkaLog, Message, replay
 from millrace_wal.contract import fresh, until
 
 pytestmark = pytest.mark.java
@@ -178,6 +180,39 @@ def test_events_of_a_pausing_stream_wait_for_their_address_even_over_a_kill(
     assert service.metric("millrace_notify_dropped_total", stream=stream) == 0
 
 
+def paused(log: KafkaLog) -> dict[int, str]:
+    """The streams that wait for an address, as the ``status`` topic says."""
+    last = {record.key: record.value for record in replay(log, STATUS.name)}
+    found = [status.decode(value) for value in last.values() if value is not None]
+    return {one.stream: one.message for one in found if isinstance(one, status.StreamPaused)}
+
+
+def test_a_stream_is_paused_until_its_address_is_back_even_over_a_kill(
+    log: KafkaLog, service: Any, batch: Batch, receivers: Callable[..., Any]
+) -> None:
+    stream, uid, port = fresh("db.s"), 4711, free_port()
+    url = f"ws://127.0.0.1:{port}/notify?key=x"
+    entry = StreamEntry(StreamSpec(uid, "db", stream, "", Period(Duration(1, "d"))), "Running", 0, 0)
+    log.append([Message(CATALOG.name, key_of(entry), encode(entry))])
+    log.append([batch(stream, range(10), url, uid=uid, pause_on_failure=True)])
+    assert until(lambda: "cannot be connected to" in paused(log).get(uid, ""))
+    service.end(signal.SIGKILL)
+    service.start()
+    time.sleep(1)
+    assert uid in paused(log)
+    back = receivers("read", port)
+    assert until(lambda: back.numbers(stream) == list(range(10)))
+    assert until(lambda: uid not in paused(log))
+    # and when it is dropped nothing waits for it any more
+    back.stop()
+    back.stop = lambda: None
+    log.append([batch(stream, range(10, 12), url, uid=uid, pause_on_failure=True)])
+    assert until(lambda: uid in paused(log))
+    log.append([Message(CATALOG.name, key_of(entry), None)])
+    assert until(lambda: uid not in paused(log), 20)
+    assert until(lambda: service.metric("millrace_notify_dropped_total", stream=stream) == 2, 20)
+
+
 def test_an_undecodable_message_is_counted_and_the_next_one_delivered(
     log: KafkaLog, service: Any, batch: Batch, receivers: Callable[..., Any]
 ) -> None:
@@ -244,9 +279,10 @@ def test_a_subscriber_may_filter(log: KafkaLog, service: Any, batch: Batch) -> N
 @pytest.mark.parametrize(
     ("auth", "query", "status", "said"),
     [
-        ("", "", 401, "wrong or missing"),
-        ("Basic bm90OnRoaXM=", "", 401, "wrong or missing"),
-        ("Digest x", "", 401, "wrong or missing"),
+        ("", "", 401, "no credentials"),
+        ("Basic bm90OnRoaXM=", "", 401, "Authentication failure"),
+        ("Digest x", "", 401, "no credentials"),
+        (GOOD, "after=0:999999999", 400, "no such position"),
         (GOOD, "event=WINDOW_BREAK", 400, "event=WINDOW_BREAK"),
     ],
 )
@@ -260,13 +296,48 @@ def test_a_wrong_subscription_is_refused(service: Any, auth: str, query: str, st
     assert said in answer.json()["message"]
 
 
+def test_an_unknown_stream_is_refused(service: Any) -> None:
+    async def run() -> int:
+        url = f"{service.url}/api/v1/streams/elsewhere.s/events"
+        async with aiohttp.ClientSession(headers={"Authorization": GOOD}) as session:
+            with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+                await session.ws_connect(url)
+            return caught.value.status
+
+    assert asyncio.run(run()) == 404
+
+
+def test_a_subscriber_goes_on_behind_a_position_over_a_kill(
+    log: KafkaLog, service: Any, batch: Batch
+) -> None:
+    stream = fresh("db.s")
+    at: list[str] = []
+
+    async def first(socket: aiohttp.ClientWebSocketResponse) -> None:
+        log.append([batch(stream, range(5))])
+        message = await socket.receive_json(timeout=15)
+        assert [e["n"] for s in message["streams"] for e in s["events"]] == [0, 1, 2, 3, 4]
+        at.append(message["position"])
+
+    async def then(socket: aiohttp.ClientWebSocketResponse) -> None:
+        log.append([batch(stream, range(300, 305))])
+        assert await receive(socket, 300) == list(range(5, 305))
+
+    asyncio.run(subscribe(service, stream, "", first))
+    service.end(signal.SIGKILL)
+    log.append([batch(stream, range(n, n + 1)) for n in range(5, 300)])
+    service.start()
+    asyncio.run(subscribe(service, stream, f"after={at[0]}", then))
+
+
 def test_the_gateway_is_asked_once_a_minute(log: KafkaLog, service: Any, gateway: Any) -> None:
     async def nothing(_socket: aiohttp.ClientWebSocketResponse) -> None:
         return
 
-    asyncio.run(subscribe(service, "db.s", "", nothing))
+    stream = fresh("db.s")
+    asyncio.run(subscribe(service, stream, "", nothing))
     before = gateway.asked
-    asyncio.run(subscribe(service, "db.s", "", nothing))
+    asyncio.run(subscribe(service, stream, "", nothing))
     assert gateway.asked == before
 
 

@@ -7,12 +7,15 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from bench import goals
+from bench import goals, notify_clients, notify_throughput
 from bench.stats import at, latencies_ms, percentile, rate
 from bench.steady import BenchError, check, since
 from bench.workload import BASE, Block, Readings, closed, counts, rows_of, steady, windows
 from hypothesis import given
 from hypothesis import strategies as st
+
+from millrace_core.notice.message import Outgoing, compose
+from millrace_core.wire import notices
 
 
 @pytest.mark.parametrize(
@@ -189,3 +192,18 @@ def test_readings_are_what_is_expected_of_them() -> None:
         ours = [row["v"] for row in rows if start <= row["ts"] < start + readings.width]
         assert (sum(ours) / len(ours), max(ours), len(ours)) == (average, highest, count)
     assert all(rows[-1]["ts"] == BASE + 4 * readings.width for rows in messages)
+
+
+@pytest.mark.parametrize(
+    ("took", "share", "value"),
+    [([[3, 1]], 0.5, 4), ([[0, 98], [7, 2]], 0.98, 1), ([[0, 98], [7, 2]], 0.99, 8)],
+)
+def test_a_percentile_of_counts(took: Any, share: float, value: float) -> None:
+    assert notify_throughput.percentile(took, share) == value
+
+
+def test_events_that_the_bench_writes_are_read_by_its_clients() -> None:
+    record = notify_throughput._record(range(3, 5), ("ws://a:1/",))
+    batch = notices.read(record.value or b"")
+    text = compose("id", 1, [Outgoing(n.stream, bytes(n.event)) for n in batch.notices])
+    assert [event.n for event in notify_clients.decode(text).streams[0].events] == [3, 4]

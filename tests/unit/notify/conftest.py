@@ -77,12 +77,13 @@ async def serving(
     port: int,
     handle: Callable[[web.Request], Awaitable[web.StreamResponse]],
     certificate: ssl.SSLContext | None = None,
+    host: str = "127.0.0.1",
 ) -> AsyncIterator[None]:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port, ssl_context=certificate).start()
+    await web.TCPSite(runner, host, port, ssl_context=certificate).start()
     try:
         yield
     finally:
@@ -115,10 +116,11 @@ def write(
     *ports: int,
     uid: int = 7,
     scheme: str = "ws",
+    host: str = "127.0.0.1",
     group: str = "0",
     **more: Any,
 ) -> None:
-    urls = tuple(f"{scheme}://127.0.0.1:{port}/" for port in ports)
+    urls = tuple(f"{scheme}://{host}:{port}/" for port in ports)
     found = [Notice("db.s", group, {"eventType": "WINDOW_CLOSE", "n": n}, urls, **more) for n in numbers]
     key = f"{uid}/{group}".encode()
     log.append([Message(NOTIFICATIONS.name, key, notices.encode(NoticeBatch([n], uid))) for n in found])

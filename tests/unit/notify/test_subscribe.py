@@ -60,9 +60,11 @@ async def subscribed(
     url: str, query: str = "", stream: str = "db.s", auth: str = GOOD
 ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
     address = f"{url}/api/v1/streams/{stream}/events?{query}"
-    async with aiohttp.ClientSession(headers={"Authorization": auth}) as session:
-        async with session.ws_connect(address) as socket:
-            yield socket
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": auth}) as session,
+        session.ws_connect(address) as socket,
+    ):
+        yield socket
 
 
 async def receive(socket: aiohttp.ClientWebSocketResponse, count: int) -> tuple[list[int], str]:
@@ -240,10 +242,13 @@ def test_a_wrong_subscription_is_refused(
     }  # fmt: skip
 
     async def run() -> None:
-        async with service(lab, log) as url, aiohttp.ClientSession(headers=headers) as session:
-            async with session.get(f"{url}/api/v1/streams/{stream}/events?{query}") as answer:
-                assert answer.status == status
-                assert said in (await answer.json())["message"]
+        async with (
+            service(lab, log) as url,
+            aiohttp.ClientSession(headers=headers) as session,
+            session.get(f"{url}/api/v1/streams/{stream}/events?{query}") as answer,
+        ):
+            assert answer.status == status
+            assert said in (await answer.json())["message"]
 
     asyncio.run(run())
 

@@ -230,8 +230,10 @@ SPARK_MACROS = (
     "substring_index(s, d, n) AS CASE WHEN n = 0 OR d = '' THEN left(s, 0) WHEN n > 0 "
     "THEN array_to_string(string_split(s, d)[:n], d) "
     "ELSE array_to_string(string_split(s, d)[-least(-n, len(string_split(s, d))):], d) END",
-    "split(s, r) AS regexp_split_to_array(s, r)", "array_position(l, x) AS coalesce(list_position(l, x), 0)",
+    "split(s, r) AS regexp_split_to_array(s, r)",
+    "array_position(l, x) AS CASE WHEN x IS NOT NULL THEN coalesce(list_position(l, x), 0) END",
     "conv(s, a, b) AS CAST(CAST('0x' || s AS BIGINT) AS VARCHAR)", "octet_length(s) AS strlen(s)",
+    "make_valid_utf8(s) AS decode(CAST(s AS BLOB))",
     "element_at(l, i) AS list_extract(l, i)", "percentile(x, p) AS quantile_cont(x, p)",
     "mode(x, same) AS list_sort(list_transform(map_entries(histogram(x)), "
     "lambda e: {'n': -CAST(e.value AS BIGINT), 'x': e.key}))[1].x",

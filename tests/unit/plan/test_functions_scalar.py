@@ -104,6 +104,8 @@ VALUES: list[tuple[str, Any]] = [
     ("position('d', 'cba')", 0),
     ("find_in_set('b', 'a,b,c')", 2),
     ("find_in_set('x', 'a,b')", 0),
+    ("find_in_set(NULL, 'a')", None),
+    ("char(92)", "\\"),
     ("find_in_set('b', 'a;b', ';')", 2),
     ("ascii('testascii')", 116),
     ("ascii('ä')", 195),

@@ -16,7 +16,7 @@ Point = tuple[int, float | None]
 MODES = ("NONE", "NULL", "VALUE", "PREV", "NEXT", "LINEAR", "NEAR")
 
 
-def filled(rows: Sequence[Point], at: int, mode: str, ignore: bool) -> tuple[float | None] | None:
+def made(rows: Sequence[Point], at: int, mode: str, ignore: bool) -> tuple[float | None] | None:
     """The value that a slice without a row gets, boxed; None if it gets none. 7 is the value of VALUE."""
     known = [row for row in rows if row[1] is not None]
     used = known if ignore or mode == "LINEAR" else rows
@@ -48,7 +48,7 @@ def oracle(
     for at in times if rows else ():
         if at in there:
             found.append((at, False, there[at]))
-        elif (box := filled(rows, at, mode, ignore)) is not None:
+        elif (box := made(rows, at, mode, ignore)) is not None:
             value = int(box[0]) if whole and box[0] is not None else box[0]
             found.append((at, True, round(value, 6) if value is not None else None))
     return found

@@ -228,6 +228,28 @@ def test_time_counts_in_the_tables_precision(kit: Any) -> None:
     ]  # fmt: skip
 
 
+def test_limit_counts_in_each_partition(kit: Any) -> None:
+    world = kit.World()
+    world.fill(seed=2)
+    sql = "SELECT tbname, ts, diff(v) FROM meters PARTITION BY tbname "
+    every = world.query(sql)
+    firsts = [[row for row in every if row[0] == name][1:3] for name in ("d1", "d2", "d3", "d4")]
+    assert world.query(sql + "LIMIT 2 OFFSET 1") == [row for part in firsts for row in part]
+    assert world.query(sql + "SLIMIT 2 SOFFSET 1") == [row for row in every if row[0] in ("d2", "d3")]
+    slices = f"RANGE({T0}, {T0 + 9}) EVERY(1a) FILL(NULL) LIMIT 2"
+    found = world.query(f"SELECT tbname, interp(v) FROM meters PARTITION BY tbname {slices}")
+    assert [row[0] for row in found] == [
+        "d1",
+        "d1",
+        "d2",
+        "d2",
+        "d3",
+        "d3",
+        "d4",
+        "d4",
+    ]
+
+
 def test_sample_is_the_same_whenever_the_rows_are(kit: Any) -> None:
     def sampled(order: int, query: str) -> list[tuple[Any, ...]]:
         world = kit.World()
@@ -262,6 +284,8 @@ STREAMS = [
     ("SELECT max(d), count(*) FROM (SELECT ts, diff(v) AS d FROM %%trows)", "tbname"),
     ("SELECT ts, diff(n) AS d FROM (SELECT _wstart AS ts, count(*) AS n FROM %%trows INTERVAL(2s))", "site"),
     ("SELECT _wstart AS ws, bottom(v, 1) AS b FROM %%trows INTERVAL(5s)", "site"),
+    ("SELECT _wstart AS ws, _wend AS we, top(v, 1) AS t FROM %%trows SESSION(ts, 2s)", "tbname"),
+    ("SELECT tbname, ts, csum(v) AS c FROM meters PARTITION BY tbname LIMIT 2", "none"),
     ("SELECT DISTINCT unique(s) AS u FROM %%trows", "site"),
     ("SELECT ts, tbname, sample(v, 3) AS x FROM %%trows", "site"),
     ("SELECT ts, tail(v, 2) AS x FROM %%trows UNION ALL SELECT ts, diff(v) AS x FROM %%trows", "tbname"),

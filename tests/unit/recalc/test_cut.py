@@ -97,9 +97,7 @@ tables = st.dictionaries(
 @any_windower
 @settings(max_examples=40, deadline=None)
 @given(cells=tables, first=st.integers(-5, 95), length=st.integers(0, 30), until=st.integers(0, 100))
-def test_a_range_is_cut_as_in_the_whole(
-    name: str, cells: Cells, first: int, length: int, until: int
-) -> None:
+def test_a_range_is_cut_as_in_the_whole(name: str, cells: Cells, first: int, length: int, until: int) -> None:
     windower = WINDOWERS[name]()
     truth = whole(windower, cells, until)
     part = Part(ME, first, first + length, until)

@@ -1,8 +1,8 @@
 """The one streaming query: Kafka -> slots -> Kafka (DESIGN, section 3).
 
 Every message goes to one slot: WAL messages by topic and key (a normal table's may have no key: its name is
-meant), regrouped rows by their key, control records and ticks to all of them. Messages are shuffled as they
-are and decoded in their slot.
+meant), regrouped rows by their key, control records, ticks and handovers to all of them. Messages are
+shuffled as they are and decoded in their slot.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP
+from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.shim import INPUT, OUTPUT_SCHEMA, STATE_SCHEMA, judge_slot
 
-PATTERN = rf"^(wal\..*|{CONTROL.name}|{CLOCK.name}|{REGROUP.name})$"
+PATTERN = rf"^(wal\..*|{CONTROL.name}|{CLOCK.name}|{REGROUP.name}|{HANDOVER.name})$"
 
 SOURCE: dict[str, str] = {
     "subscribePattern": PATTERN,
@@ -46,7 +46,7 @@ def slot_of(slots: int) -> Column:
     name = F.url_decode(F.replace(F.split_part("topic", F.lit("."), F.lit(3)), F.lit("-"), F.lit("%")))
     key = F.coalesce(F.col("key"), F.encode(name, "UTF-8"))
     place = F.pmod(F.crc32(F.concat(F.encode(F.concat("topic", F.lit("/")), "UTF-8"), key)), F.lit(slots))
-    return F.when(~F.col("topic").isin(CONTROL.name, CLOCK.name), place.cast("int"))
+    return F.when(~F.col("topic").isin(CONTROL.name, CLOCK.name, HANDOVER.name), place.cast("int"))
 
 
 def in_slots(messages: DataFrame, slots: int) -> DataFrame:

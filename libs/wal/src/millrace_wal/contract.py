@@ -286,6 +286,7 @@ class LogContract:
             log.append([Message(name, b"%d" % i, b"x") for i in range(40)])
             for number, member in enumerate(members):
                 parts[number] = {r.partition for r in member.poll(0.3)}
+                assert {(name, part) for part in parts[number]} <= member.assigned()
             return bool(parts[0]) and bool(parts[1]) and not (parts[0] & parts[1])
 
         assert until(shared, 40)

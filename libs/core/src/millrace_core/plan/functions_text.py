@@ -98,7 +98,10 @@ def _hex(node: exp.Expr) -> exp.Expr:
 
 
 def _char(it: Call) -> exp.Expr:
-    """The bytes of the numbers, each without leading zero bytes; NULLs are skipped."""
+    """The bytes of the numbers, each without leading zero bytes; NULLs are skipped.
+
+    Bytes that are no text must not stop a job: they become U+FFFD.
+    """
     parts: list[exp.Expr] = []
     for arg in it.args:
         hexed = _hex(convert(arg, Typed(BIGINT)))
@@ -106,7 +109,7 @@ def _char(it: Call) -> exp.Expr:
         whole = when((even, hexed.copy()), default=chain([text("0"), hexed.copy()]))
         parts.append(exp.Coalesce(this=whole, expressions=[text("")]))
     joined_ = chain(parts) if len(parts) > 1 else parts[0]
-    return exp.Decode(this=call("UNHEX", joined_), charset=text("UTF-8"))
+    return call("MAKE_VALID_UTF8", as_text(call("UNHEX", joined_)))
 
 
 def _substring_index(it: Call) -> exp.Expr:

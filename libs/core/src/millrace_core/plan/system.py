@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
 from millrace_core.catalog import Catalog
-from millrace_core.model.schema import Column, Table, stable_hash
+from millrace_core.model.schema import TICKS_PER_SECOND, Column, Table, stable_hash
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.wire.rows import polars_type
+from millrace_core.wire.status import Recalculation
 
 _NAME = DataType("VARCHAR", 192)
 _INT = DataType("INT")
@@ -45,6 +46,11 @@ SYSTEM_TABLES: dict[str, dict[str, DataType]] = {
         "stream_name": _NAME, "stream_id": _NAME, "task_id": _NAME, "type": _NAME, "status": _NAME,
         "message": _TEXT,
     },
+    "ins_stream_recalculates": {
+        "stream_name": _NAME, "stream_id": _NAME, "recalc_id": _NAME, "start": TIMESTAMP, "end": TIMESTAMP,
+        "progress": _NAME, "status": _NAME, "reason": _NAME, "fraction": DataType("DOUBLE"),
+        "rows_read": BIGINT, "events_sent": BIGINT, "message": _TEXT,
+    },
     "ins_users": {"name": _NAME, "super": _INT, "enable": _INT, "create_time": TIMESTAMP},
     "ins_dnodes": {"id": _INT, "endpoint": _NAME, "status": _NAME, "create_time": TIMESTAMP},
     "ins_snodes": {"id": _INT, "endpoint": _NAME, "create_time": TIMESTAMP},
@@ -59,13 +65,17 @@ Statuses = Mapping[tuple[str, str], tuple[str, str]]
 """(database, stream) -> (status, message)."""
 
 
-def system_rows(name: str, catalog: Catalog, statuses: Statuses) -> pl.DataFrame:
+def system_rows(
+    name: str, catalog: Catalog, statuses: Statuses, recalculations: Sequence[Recalculation] = ()
+) -> pl.DataFrame:
     """All rows of a table of information_schema, with its columns in order.
 
     ``statuses`` of streams are what the services tell; a stream without one is ``Init``.
     """
     columns = SYSTEM_TABLES[name]
     rows = _ROWS[name](catalog, statuses) if name in _ROWS else []
+    if name == "ins_stream_recalculates":
+        rows = _recalculates(catalog, recalculations)
     return pl.DataFrame(
         rows, schema={column: polars_type(type_) for column, type_ in columns.items()}, orient="row"
     )
@@ -179,6 +189,31 @@ def _stream_tasks(catalog: Catalog, statuses: Statuses) -> list[Row]:
             shared = {key: row[key] for key in ("stream_name", "stream_id", "status", "message")}
             rows.append({**shared, "task_id": task, "type": kind})
     return rows
+
+
+def _recalculates(catalog: Catalog, recalculations: Sequence[Recalculation]) -> list[Row]:
+    """``progress`` is TDengine's column; those behind it say more."""
+    entries = {entry.spec.uid: entry for entry in catalog.streams.values()}
+    rows: list[Row] = []
+    for one in recalculations:
+        if (entry := entries.get(one.stream)) is None:
+            continue
+        source = entry.spec.source
+        ticks = TICKS_PER_SECOND[source.table.precision if source else "ms"]
+        first, last = (max(min(at * 1000 // ticks, FAR), -FAR) for at in (one.first, one.last))
+        rows.append({
+            "stream_name": entry.spec.name, "stream_id": f"{one.stream:x}",
+            "recalc_id": f"{stable_hash('recalculation', one.stream, one.partition, one.offset):x}",
+            "start": None if first == -FAR else first, "end": None if last == FAR else last,
+            "progress": f"{one.fraction * 100:.1f}%", "status": one.state, "reason": one.why,
+            "fraction": one.fraction, "rows_read": one.rows, "events_sent": one.events,
+            "message": one.message,
+        })  # fmt: skip
+    return rows
+
+
+FAR = 253_402_300_799_000
+"""The end of the year 9999 in ms: a range that reaches further has no end there."""
 
 
 def _users(catalog: Catalog, statuses: Statuses) -> list[Row]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from millrace_core.recalc.cut import Cutter, closed_only, in_order
-from millrace_core.recalc.reach import CountReach, Read, reach_of, settle
+from millrace_core.recalc.cut import Cutter, in_order, with_openings
+from millrace_core.recalc.reach import CountReach, Reach, Read, reach_of, settle
 from millrace_core.trigger.columns import Ints
-from millrace_core.trigger.windower import CLOSE, INVALID, RECALC, Occurrences, Windower
+from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, RECALC, Occurrences, Windower
 from millrace_core.wire.events import ROWNUM_FROM_STORE
 from millrace_core.wire.recalc import Part
 
@@ -48,14 +48,20 @@ def cut_again(
         parts.append(cutter.advance(np.array([min(part.until, stretch.high + 1)], dtype=np.int64)))
     cut = in_order(parts)
     starts = set(cut.start.tolist()) | {window.start for window in windower.so_far(cutter.memory.get(0))}
-    cut = closed_only(cut)
-    found = cut.take(reach.touches(cut.start, cut.end, first, last))
+    found = with_openings(cut, _touching(reach, cut, first, last))
     found.cause = np.full(len(found), RECALC, dtype=np.int64)
     if changed and not reach.fixed:
         low = int(found.start.min(initial=first))
         high = int(found.end.max(initial=last))
         found = Occurrences.join((_gone(told, starts, low, high, part.until), found))
     return Answer(found, len(stretch.rows))
+
+
+def _touching(reach: Reach, cut: Occurrences, first: int, last: int) -> set[tuple[int, int]]:
+    """The closed windows (and instants) of ``cut`` that are told again, as (group, start)."""
+    closed = cut.take(cut.kind != OPEN)
+    touching = closed.take(reach.touches(closed.start, closed.end, first, last))
+    return set(zip(touching.group.tolist(), touching.start.tolist(), strict=True))
 
 
 def _gone(told: Collection[Window], starts: set[int], low: int, high: int, until: int) -> Occurrences:

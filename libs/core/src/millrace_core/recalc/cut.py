@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from millrace_core.trigger.columns import Array, Columns, Ints
 from millrace_core.trigger.watermark import NEVER, Bools, Judged, Moves
-from millrace_core.trigger.windower import CLOSE, OPEN, Occurrences, Windower
+from millrace_core.trigger.windower import OPEN, Occurrences, Windower
 
 
 @dataclass(slots=True)
@@ -78,10 +78,14 @@ def in_order(parts: Sequence[Occurrences]) -> Occurrences:
     return Occurrences.join(parts)
 
 
+def with_openings(found: Occurrences, closed: Collection[tuple[int, int]]) -> Occurrences:
+    """The openings and closings of these windows (group, start)."""
+    places = zip(found.group.tolist(), found.start.tolist(), strict=True)
+    return found.take(np.array([place in closed for place in places], dtype=bool))
+
+
 def closed_only(found: Occurrences) -> Occurrences:
     """Without the openings of windows that are still open: those belong to the live path."""
-    closings = found.kind == CLOSE
-    ends = set(zip(found.group[closings].tolist(), found.start[closings].tolist(), strict=True))
-    places = zip(found.kind.tolist(), found.group.tolist(), found.start.tolist(), strict=True)
-    kept = [kind != OPEN or (group, start) in ends for kind, group, start in places]
-    return found.take(np.array(kept, dtype=bool))
+    closings = found.kind != OPEN
+    ends = zip(found.group[closings].tolist(), found.start[closings].tolist(), strict=True)
+    return with_openings(found, set(ends))

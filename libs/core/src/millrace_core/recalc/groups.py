@@ -24,11 +24,8 @@ def groups_of(
         if definition.single is not None and name != definition.single:
             continue
         key = tuple(name if column == "tbname" else tags.get(column) for column in partition)
-        if not partition:
-            id_ = 0
-        else:
-            id_ = table_uid if "tbname" in partition else stable_hash(uid, *key)
-        group = Group(id_, key, name if definition.home else None)
+        id_ = table_uid if "tbname" in partition else stable_hash(uid, *key)
+        group = Group(id_ if partition else 0, key, name if definition.home else None)
         if slot_of_group(definition, group, slots) == slot:
             found.setdefault(group, []).append(number)
     return found

@@ -184,7 +184,8 @@ class EventReach(Reach):
         return first, last
 
     def _closing(self, stretch: Stretch) -> Ints:
-        return stretch.rows.ts[stretch.rows.columns["end"].astype(bool)]
+        closing: Ints = stretch.rows.ts[stretch.rows.columns["end"].astype(bool)]
+        return closing
 
     def begins(self, stretch: Stretch, first: int) -> bool:
         return bool((self._closing(stretch) < first).any())

@@ -62,8 +62,8 @@ class EventMemory(msgspec.Struct, array_like=True):
 
 
 TOLD, UNKNOWN = 1, 2
-"""Of :attr:`EventMemory.told`. UNKNOWN: deleted rows may have been the window's; nothing more is told of it, and
-what closes is cut again from the stored rows."""
+"""Of :attr:`EventMemory.told`. UNKNOWN: deleted rows may have been the window's; nothing more is told of it,
+and what closes is cut again from the stored rows."""
 
 
 class EventWindower(Windower):

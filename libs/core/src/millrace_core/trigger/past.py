@@ -1,8 +1,8 @@
 """What a stream does about rows older than its live ones: it holds these until calc-svc has told the past.
 
 A stream that fills history, or treats what was written while it was stopped, judges no live row before that:
-its groups must begin with the memories that the older rows leave (wire.recalc.Past). Live rows are held in the
-slot meanwhile, in order of arrival, as few as come in that time.
+its groups must begin with the memories that the older rows leave (wire.recalc.Past). Live rows are held in
+the slot meanwhile, in order of arrival, as few as come in that time.
 """
 
 from __future__ import annotations

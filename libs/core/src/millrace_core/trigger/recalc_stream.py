@@ -1,7 +1,7 @@
 """A stream that can recalculate: what it asks calc-svc for, and what it is handed of the past.
 
 It asks (topic ``recalc``) for closed windows that late rows, updates and deletes touched, for what
-RECALCULATE STREAM names, and for history. While it waits for history its live rows are held (``trigger.past``).
+RECALCULATE STREAM names, and for history. While it waits for history, live rows are held (``trigger.past``).
 """
 
 from __future__ import annotations

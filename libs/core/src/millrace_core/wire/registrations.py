@@ -19,6 +19,9 @@ class OutputWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 Registration = Child | OutputWanted
+_DECODERS: tuple[msgspec.json.Decoder[Child] | msgspec.json.Decoder[OutputWanted], ...] = (
+    msgspec.json.Decoder(Child), msgspec.json.Decoder(OutputWanted),
+)  # fmt: skip
 
 
 def encode(registration: Registration) -> tuple[str, bytes, bytes]:
@@ -33,9 +36,9 @@ def encode(registration: Registration) -> tuple[str, bytes, bytes]:
 
 def decode(value: bytes | None) -> Registration | None:
     """The inverse; None for what a newer calc-svc may write."""
-    for kind in (Child, OutputWanted):
+    for decoder in _DECODERS:
         try:
-            return msgspec.json.decode(value or b"", type=kind)
+            return decoder.decode(value or b"")
         except msgspec.DecodeError:
             continue
     return None

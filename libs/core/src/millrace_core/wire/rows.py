@@ -70,7 +70,7 @@ class Delete(msgspec.Struct, frozen=True, tag="delete", tag_field="op"):
 
 
 Operation = Register | Drop | Delete | Retag | Altered
-_operation = msgspec.json.Decoder(Operation)
+_operation: msgspec.json.Decoder[Operation] = msgspec.json.Decoder(Operation)
 
 
 class _Tags(msgspec.Struct):
@@ -84,12 +84,7 @@ _tags = msgspec.json.Decoder(_Tags)
 
 def version_needed(value: bytes | None) -> int:
     """The version of its table that a WAL value asks for; 0 for all values but :class:`Altered`."""
-    if value is None or value[:1] != OPERATION_MARK or b'"altered"' not in value:
-        return 0
-    try:
-        operation = _operation.decode(value[1:])
-    except MALFORMED:
-        return 0
+    operation = operation_in(value)
     return operation.version if isinstance(operation, Altered) else 0
 
 

@@ -58,7 +58,28 @@ class Counters(msgspec.Struct, frozen=True, tag="counters", tag_field="about"):
     totals: dict[str, int]
 
 
-AnyStatus = Applied | StreamFailure | StreamPaused | TriggersHeld | Counters
+class Recalculation(msgspec.Struct, frozen=True, tag="recalculation", tag_field="about"):
+    """How far a recalculation by hand, or a history, has come.
+
+    Key: ``recalculation/<stream>/<partition>/<offset>``, where its (last) request stands. ``first``,
+    ``last``: event times in ticks. ``state``: Running, Finished or Failed (``message`` says why).
+    ``fraction``: 0 to 1.
+    """
+
+    stream: int
+    partition: int
+    offset: int
+    why: str
+    first: int
+    last: int
+    state: str
+    fraction: float
+    rows: int
+    events: int
+    message: str = ""
+
+
+AnyStatus = Applied | StreamFailure | StreamPaused | TriggersHeld | Counters | Recalculation
 
 PAUSED, HELD = "paused/", "held/"
 """How the keys of these records begin."""
@@ -77,6 +98,8 @@ def key(status: AnyStatus) -> bytes:
             return f"{PAUSED}{uid}/{partition}".encode()
         case TriggersHeld(stream=uid, partition=partition):
             return f"{HELD}{uid}/{partition}".encode()
+        case Recalculation(stream=uid, partition=partition, offset=offset):
+            return f"recalculation/{uid}/{partition}/{offset}".encode()
         case Counters(service=service, stream=uid, slot=slot):
             return f"counters/{service}/{uid}/{slot}".encode()
 

@@ -1,0 +1,104 @@
+"""trigger-svc's slots and calc-svc's store and answers together, without Kafka and Spark."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calc_svc.catalog import CatalogView
+from calc_svc.recalc import Answers, Work
+from calc_svc.store import TableStore
+from calc_svc.told import Told
+from millrace_core.catalog import StreamEntry, encode, key_of
+from millrace_core.model.schema import Child, Database, Table
+from millrace_core.model.stream import StreamSpec
+from millrace_core.store.place import place_of
+from millrace_core.wire import recalc
+from millrace_core.wire.events import TriggerBatch, TriggerEvent
+from millrace_core.wire.topics import HANDOVER, wal_topic
+
+KIT = runpy.run_path(str(Path(__file__).parent.parent / "trigger" / "conftest.py"))["Kit"]
+
+
+class Deployment:
+    """A table ``d.meters`` (or another), its children, one stream."""
+
+    def __init__(self, folder: Path, spec: StreamSpec, children: tuple[str, ...] = ("c1",)) -> None:
+        assert spec.source is not None
+        table: Table = spec.source.table
+        self.spec, self.table, self.topic = spec, table, wal_topic(table.db, table.name)
+        self.cluster: Any = KIT.Cluster(slots=2)
+        self.catalog = CatalogView()
+        records: list[Any] = [Database("d"), table, StreamEntry(spec, "Running", 0, 0)]
+        records += [Child("d", table.name, name, (1, 2)) for name in children if table.kind == "super"]
+        for offset, record in enumerate(records):
+            self.catalog.apply(offset, key_of(record), encode(record))
+        self.store = TableStore(self.catalog, folder, 1_000_000)
+        self.stored = self.store.open(table)
+        self.told = Told(self.catalog)
+        self.answers = Answers(self.catalog, self.store, self.told, slice_rows=7)
+        self.events: list[TriggerEvent] = []
+        self.requests: list[recalc.Request] = []
+        self._heard = 0
+        self._answered = 0
+
+    def define(self) -> None:
+        self.cluster.define(self.spec)
+
+    def write(self, child: str, rows: list[Any]) -> None:
+        self.cluster.write(child, rows, self.table)
+
+    def run(self) -> None:
+        """A micro-batch; the store has read as far."""
+        for topic, partition, offset, _, key, value in self.cluster.waiting:
+            if topic == self.topic:
+                self.stored.take([key], [value], np.array([place_of(partition, offset)], dtype=np.int64))
+                self.stored.advance({partition: offset + 1})
+        self.cluster.run()
+        self._hear(self.cluster.triggers[self._heard :])
+        self._heard = len(self.cluster.triggers)
+        self.requests += self.cluster.asked
+        self.cluster.asked.clear()
+
+    def _hear(self, batches: list[TriggerBatch]) -> None:
+        for batch in batches:
+            self.told.hear(batch)
+            self.events += batch.events
+
+    def answer(self) -> None:
+        """Every request that waits, and what comes of it."""
+        while self.requests:
+            one, *self.requests = self.requests
+            self._answered += 1
+            for output in self.answers.answer([one], (0, self._answered), Work()):
+                if isinstance(output, TriggerBatch):
+                    self._hear([output])
+                else:
+                    self.cluster.send(HANDOVER.name, b"", recalc.encode(output))
+            self.run()
+
+    def windows(self, child: str = "c1") -> dict[int, tuple[int, int]]:
+        """Start -> (end, rows) of what was told of as closed and is not invalid."""
+        found: dict[int, tuple[int, int]] = {}
+        for event in self.events:
+            if event.group.table not in (child, None):
+                continue
+            if event.kind == "INVALID":
+                found.pop(event.start, None)
+            elif event.kind in ("CLOSE", "ON_TIME"):
+                found[event.start] = (event.end, event.rownum)
+        return found
+
+
+@pytest.fixture(scope="session")
+def kit() -> Any:
+    return KIT
+
+
+@pytest.fixture(scope="session")
+def deployment() -> type[Deployment]:
+    return Deployment

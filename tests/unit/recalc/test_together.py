@@ -1,0 +1,304 @@
+"""Live triggers and recalculation together: whatever the order of arrival, the windows are those of the rows
+in order; rows older than the stream are as if it had always been there."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millrace_core.model.stream import Duration
+from millrace_core.recalc.cut import Cutter, Rows, closed_only, in_order
+from millrace_core.trigger.definition import compiled, essence
+from millrace_core.trigger.windower import CLOSE, ON_TIME
+from millrace_core.wire import control
+from millrace_core.wire.rows import Delete
+
+ALL = -(1 << 62)
+
+
+def over(operator: str, limit: int) -> dict[str, Any]:
+    arguments = [{"node": "field", "name": "v"}, {"node": "constant", "value": limit}]
+    expression = {"node": "call", "name": operator, "arguments": arguments}
+    return {"sql": "", "columns": ["v"], "expression": expression}
+
+
+TRIGGERS: dict[str, dict[str, Any]] = {
+    "interval": {"Interval": {"interval": 10, "sliding": 10}},
+    "session": {"Session": {"gap": 5}},
+    "state": {"State": {"column": "v"}},
+    "state1": {"State": {"column": "v", "extend": 1}},
+    "state2": {"State": {"column": "v", "extend": 2}},
+    "event": {"Event": {"start": over("ge", 3), "end": over("lt", 2)}},
+    "event2": {"Event": {"start": over("ge", 2), "end": over("lt", 2), "true_for": 3}},
+    "count": {"Count": {"count": 3, "sliding": 3}},
+    "sliding": {"Sliding": {"sliding": 10}},
+}
+CUT_AGAIN = [name for name in TRIGGERS if name not in ("count", "sliding")]
+both = ("WINDOW_OPEN", "WINDOW_CLOSE")
+
+
+def make(kit: Any, name: str, watermark: int = 0, **options: Any) -> Any:
+    spec = kit.stream(trigger=TRIGGERS[name], kinds=both, notify=both, watermark=watermark)
+    return msgspec.structs.replace(spec, options=msgspec.structs.replace(spec.options, **options))
+
+
+def truth(spec: Any, table: dict[int, Any], until: int) -> dict[int, tuple[int, int]]:
+    """Start -> (end, rows) of the windows of these rows, in order, that are closed at ``until``."""
+    windower = compiled(essence(spec)).windower
+    cells = sorted((ts, v) for ts, v in table.items() if ts <= until)
+    values = [v for _, v in cells]
+    columns: dict[str, Any] = {}
+    for signal in windower.signals:
+        if signal.name == "start":
+            columns["start"] = [
+                v is not None and v >= (3 if spec.trigger.true_for is None else 2) for v in values
+            ]
+        elif signal.name == "end":
+            columns["end"] = [v is not None and v < 2 for v in values]
+        else:
+            columns[signal.name] = values
+    arrays = {n: np.array(c, dtype=bool if n in ("start", "end") else object) for n, c in columns.items()}
+    ts = np.array([ts for ts, _ in cells], dtype=np.int64)
+    cutter = Cutter(windower, 1)
+    parts = [cutter.feed(Rows(np.zeros(len(ts), dtype=np.int64), ts, arrays))]
+    parts.append(cutter.advance(np.array([until], dtype=np.int64)))
+    found = closed_only(in_order(parts))
+    told = zip(*(a.tolist() for a in (found.kind, found.start, found.end, found.rownum)), strict=True)
+    return {start: (end, rows) for kind, start, end, rows in told if kind in (CLOSE, ON_TIME)}
+
+
+def same(told: dict[int, tuple[int, int]], true: dict[int, tuple[int, int]]) -> None:
+    assert {start: end for start, (end, _) in told.items()} == {s: end for s, (end, _) in true.items()}
+    for start, (_, rows) in told.items():
+        assert rows in (-1, true[start][1]), start
+
+
+steps = st.lists(
+    st.tuples(
+        st.integers(-25, 12), st.sampled_from([None, 1, 1, 2, 2, 3, 3, "delete"]), st.integers(0, 12),
+        st.booleans(), st.booleans(),
+    ),
+    min_size=4, max_size=25,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CUT_AGAIN)
+@settings(max_examples=12, deadline=None)
+@given(steps=steps, watermark=st.sampled_from([0, 0, 6]))
+def test_any_order_of_rows_updates_and_deletes_ends_in_the_windows_of_the_rows_in_order(
+    kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int
+) -> None:
+    spec = make(kit, name, watermark, delete_recalc=True)
+    with tempfile.TemporaryDirectory() as folder:
+        together = deployment(Path(folder), spec)
+        together.define()
+        table: dict[int, Any] = {}
+        newest = 0
+        for forward, value, length, cut, answered in [(1, 1, 0, True, True), *steps]:
+            ts = max(0, newest + forward)
+            if value == "delete":
+                together.cluster.operate("c1", Delete(ts, ts + length), together.table)
+                table = {t: v for t, v in table.items() if not ts <= t <= ts + length}
+            else:
+                together.write("c1", [{"ts": ts, "v": value}])
+                table[ts] = value
+                newest = max(newest, ts)
+            if cut:
+                together.run()
+            if cut and answered:
+                together.answer()
+        # far behind everything: what is open closes
+        for ts, value in (
+            (newest + 40, 1),
+            (newest + 41, 9),
+            (newest + 42, 8),
+            (newest + 43, 1),
+            (newest + 90, 7),
+        ):
+            together.write("c1", [{"ts": ts, "v": value}])
+            table[ts] = value
+        together.run()
+        together.answer()
+        told, true = together.windows(), truth(spec, table, newest + 90 - watermark)
+        if name == "interval":
+            # which empty ones are told depends on the row that came first; a told one stays
+            true = {start: found for start, found in true.items() if found[1]}
+            told = {start: found for start, found in told.items() if start in true}
+        same(told, true)
+
+
+rows_of_time = st.dictionaries(st.integers(0, 80), st.sampled_from([None, 1, 1, 2, 3]), max_size=20)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("name", list(TRIGGERS))
+@settings(max_examples=6, deadline=None)
+@given(
+    old=rows_of_time, live=rows_of_time, early=st.integers(0, 20), begin=st.sampled_from([ALL, 20]),
+    watermark=st.sampled_from([0, 6]),
+)  # fmt: skip
+def test_history_joins_the_live_rows(
+    kit: Any, deployment: Any, name: str, first: bool, old: dict[int, Any], live: dict[int, Any], early: int,
+    begin: int, watermark: int,
+) -> None:  # fmt: skip
+    """``early``: live rows that come before the history has been read."""
+    spec = make(kit, name, watermark, **{"fill_history_first" if first else "fill_history": begin})
+    later = {ts + 100: v for ts, v in live.items()} | {200: 1, 201: 2, 240: 9, 300: 1}
+    with tempfile.TemporaryDirectory() as folder:
+        together = deployment(Path(folder), spec)
+        for ts, value in old.items():  # in any order
+            together.write("c1", [{"ts": ts, "v": value}])
+        together.run()
+        together.define()
+        for place, ts in enumerate(sorted(later)):
+            together.write("c1", [{"ts": ts, "v": later[ts]}])
+            together.run()
+            if place == early:
+                assert not together.events or not old
+                together.answer()
+        together.answer()
+        table = {ts: v for ts, v in old.items() if ts >= begin} | later
+        same(together.windows(), truth(spec, table, 300 - watermark))
+
+
+@pytest.mark.parametrize("name", list(TRIGGERS))
+@settings(max_examples=5, deadline=None)
+@given(before=rows_of_time, missed=rows_of_time, live=rows_of_time, untreated=st.booleans())
+def test_a_stop_is_a_pause(
+    kit: Any, deployment: Any, name: str, before: dict[int, Any], missed: dict[int, Any],
+    live: dict[int, Any], untreated: bool,
+) -> None:  # fmt: skip
+    spec = make(kit, name, fill_history=ALL)
+    parts = [{ts + shift: v for ts, v in part.items()}
+             for shift, part in ((0, before), (100, missed), (200, live | {90: 9, 95: 1}))]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        together = deployment(Path(folder), spec)
+        together.define()
+        for number, part in enumerate(parts):
+            if number == 1:
+                together.cluster.control(control.StopStream(spec.uid))
+                together.run()
+            if number == 2:
+                live_from = {0: together.cluster.ends.get(together.topic, 0)}
+                start = control.StartStream(spec.uid, live_from, 1, untreated=untreated)
+                together.cluster.control(start)
+                together.run()
+            for ts in sorted(part):
+                together.write("c1", [{"ts": ts, "v": part[ts]}])
+            together.run()
+            together.answer()
+        table = parts[0] | (parts[1] if untreated else {}) | parts[2]
+        same(together.windows(), truth(spec, table, 295))
+
+
+def test_what_came_before_is_history(kit: Any, deployment: Any, tmp_path: Path) -> None:
+    spec = make(kit, "count", fill_history_first=ALL)
+    together = deployment(tmp_path, spec)
+    together.write("c1", [1, 2, 3, 4])
+    together.run()
+    together.define()
+    together.run()
+    together.answer()
+    together.write("c1", [5, 6])
+    together.run()
+    told = [(event.kind, event.start, event.cause) for event in together.events]
+    assert told == [
+        ("OPEN", 1, "HISTORY"), ("CLOSE", 1, "HISTORY"), ("OPEN", 4, "HISTORY"), ("CLOSE", 4, "LIVE"),
+    ]  # fmt: skip
+
+
+def test_by_hand_count_windows_need_both_ends_behind_the_progress(
+    kit: Any, deployment: Any, tmp_path: Path
+) -> None:
+    spec = make(kit, "count")
+    together = deployment(tmp_path, spec)
+    together.define()
+    together.write("c1", list(range(1, 11)))
+    together.run()
+    before = len(together.events)
+    for last in (None, 11):
+        together.cluster.control(control.RecalculateStream(spec.uid, 0, last))
+        together.run()
+        together.answer()
+    assert len(together.events) == before
+    together.cluster.control(control.RecalculateStream(spec.uid, 0, 6))
+    together.run()
+    together.answer()
+    again = [(event.kind, event.start, event.end, event.cause) for event in together.events[before:]]
+    assert again == [
+        ("OPEN", 1, 1, "RECALC"), ("CLOSE", 1, 3, "RECALC"),
+        ("OPEN", 4, 4, "RECALC"), ("CLOSE", 4, 6, "RECALC"),
+    ]  # fmt: skip
+
+
+def test_by_hand_reads_what_is_older_than_the_stream(kit: Any, deployment: Any, tmp_path: Path) -> None:
+    spec = msgspec.structs.replace(make(kit, "session"), notify=None)
+    together = deployment(tmp_path, spec, ("c1", "c2"))
+    together.write("c1", [1, 3, 20])
+    together.write("c2", [2, 30])
+    together.run()
+    together.define()
+    together.write("c1", [40, 50])
+    together.run()
+    together.cluster.control(control.RecalculateStream(spec.uid, 0, None))
+    together.run()
+    together.answer()
+    closed = {(e.group.table, e.start, e.end, e.cause) for e in together.events if e.kind == "CLOSE"}
+    assert closed == {
+        ("c1", 40, 40, "LIVE"), ("c1", 1, 3, "RECALC"), ("c1", 20, 20, "RECALC"), ("c1", 40, 40, "RECALC"),
+        ("c2", 2, 2, "RECALC"),
+    }  # fmt: skip
+
+
+def test_a_child_that_is_dropped_takes_its_rows_out_of_the_common_group(
+    kit: Any, deployment: Any, tmp_path: Path
+) -> None:
+    from millrace_core.wire.rows import Drop
+
+    spec = make(kit, "session", delete_recalc=True)
+    spec = msgspec.structs.replace(spec, partition=())
+    together = deployment(tmp_path, spec, ("c1", "c2"))
+    together.define()
+    together.write("c2", [1, 4])
+    together.run()
+    together.write("c1", [8, 30])
+    together.run()
+    assert together.windows() == {1: (8, 3)}
+    together.cluster.operate("c2", Drop(), together.table)
+    together.run()
+    together.answer()
+    assert together.windows() == {8: (8, 1)}
+
+
+def test_a_late_row_that_joins_two_sessions_makes_the_second_invalid(
+    kit: Any, deployment: Any, tmp_path: Path
+) -> None:
+    together = deployment(tmp_path, make(kit, "session"))
+    together.define()
+    together.write("c1", [1, 3, 10, 12, 30])
+    together.run()
+    before = len(together.events)
+    together.write("c1", [7])
+    together.run()
+    together.answer()
+    told = [(event.kind, event.start, event.end) for event in together.events[before:]]
+    assert told == [("INVALID", 10, 12), ("OPEN", 1, 1), ("CLOSE", 1, 12)]
+
+
+def test_expired_rows_ask_for_nothing(kit: Any, deployment: Any, tmp_path: Path) -> None:
+    spec = make(kit, "state", expired_time=Duration(30, "a"), delete_recalc=True)
+    together = deployment(tmp_path, spec)
+    together.define()
+    together.write("c1", [[0, 1], [5, 2], [60, 3]])
+    together.run()
+    together.write("c1", [[3, 9]])
+    together.cluster.operate("c1", Delete(0, 20), together.table)
+    together.run()
+    assert not together.requests
