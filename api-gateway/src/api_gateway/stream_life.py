@@ -42,9 +42,10 @@ def start_stream(context: Context, session: Session, statement: StartStream) -> 
         if entry is None or entry.wanted == "Running":
             return affected(0)
         spec, epoch = entry.spec, entry.epoch + 1
+        fills = spec.options.fill_history is not None or spec.options.fill_history_first is not None
         record = control.StartStream(
             spec.uid, live_from(context, spec), epoch, origin_ends(context, spec),
-            untreated=not statement.ignore_untreated,
+            untreated=fills and not statement.ignore_untreated,
         )  # fmt: skip
         number = context.append_control([(spec.full_name, record)])
         context.writer.write([StreamEntry(spec, "Running", epoch, number)])

@@ -1,7 +1,7 @@
 """Requests answered: windows cut again from the table store, history, what was written during a stop.
 
 What a request asks for is computed on arrays in this process, slice by slice, with the windowers of the live
-path: reading the rows dominates, and no job of Spark's reads them faster than the store does (decision 0013).
+path: reading the rows dominates, and no job of Spark's reads them faster than the store does (decision 0017).
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ SELECT
   CAST(NOT `_src0`.`b` AS BOOLEAN) AS `nb`,
   CAST(ABS(`_src0`.`v`) AS INT) AS `abs(v)`,
   CAST(UPPER(`_src0`.`s`) AS STRING) AS `upper(s)`,
-  CAST(CONCAT(`_src0`.`s`, '-', SUBSTRING(CAST(`_src0`.`v` AS STRING), 1, 8)) AS STRING) AS `concat(s, '-', cast(v as varchar(8)))`
+  CAST((
+    `_src0`.`s` || '-' || SUBSTRING(CAST(`_src0`.`v` AS STRING), 1, 8)
+  ) AS STRING) AS `concat(s, '-', cast(v as varchar(8)))`
 FROM `_src0`
 ORDER BY
   `_tid`,
@@ -35,7 +37,9 @@ SELECT
   CAST(NOT `_src0`.`b` AS BOOLEAN) AS `nb`,
   CAST(ABS(`_src0`.`v`) AS INT) AS `abs(v)`,
   CAST(UPPER(`_src0`.`s`) AS STRING) AS `upper(s)`,
-  CAST(CONCAT(`_src0`.`s`, '-', SUBSTRING(CAST(`_src0`.`v` AS STRING), 1, 8)) AS STRING) AS `concat(s, '-', cast(v as varchar(8)))`
+  CAST((
+    `_src0`.`s` || '-' || SUBSTRING(CAST(`_src0`.`v` AS STRING), 1, 8)
+  ) AS STRING) AS `concat(s, '-', cast(v as varchar(8)))`
 FROM `_src0`
 ORDER BY
   `_src0`.`ts`

@@ -47,6 +47,7 @@ METERS = Table(
 CHILDREN = [Child("d", "meters", name, (site,)) for name, site in (("m1", 1), ("m2", 1), ("m3", 2))]
 ALL = Group(0, (), None)
 SECOND = Duration(1, "s")
+EVERY_SECOND = Period(SECOND)
 Written = dict[int, tuple[int, int]]
 
 
@@ -70,7 +71,7 @@ class Desk:
         self.stored.advance({partition: offset + 1})
 
     def spec(
-        self, query: str, trigger: AnyTrigger = Period(SECOND), partition: Sequence[str] = (), **more: Any
+        self, query: str, trigger: AnyTrigger = EVERY_SECOND, partition: Sequence[str] = (), **more: Any
     ) -> StreamSpec:
         return StreamSpec(9, "d", "s", query, trigger, Source(METERS), tuple(partition), query=query, **more)
 

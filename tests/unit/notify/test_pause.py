@@ -131,9 +131,12 @@ def test_a_slow_address_does_not_hold_up_others(lab: Any, log: MemoryLog) -> Non
             lab.serving(quick.port, quick.handle),
             lab.pushing(log, chosen) as pusher,
         ):
-            for start in range(0, 500, 50):
-                lab.write(log, range(start, start + 50), slow.port)
-                lab.write(log, range(start, start + 50), quick.port, uid=8, group="1")
+            lab.write(log, range(1), quick.port, uid=8, group="1")
+            lab.write(log, range(200), slow.port)
+            await lab.until(lambda: pusher.waiting == 200 and quick.numbers == [0])
+            await asyncio.sleep(0.2)  # the poll that is under way ends
+            lab.write(log, range(200, 500), slow.port)
+            lab.write(log, range(1, 500), quick.port, uid=8, group="1")
             await lab.until(lambda: quick.numbers == list(range(500)))
             slow.let_go.set()
             await lab.until(lambda: pusher.waiting == 0)
@@ -153,10 +156,14 @@ def test_a_slow_address_pauses_a_stream_that_must_lose_nothing(lab: Any, log: Me
         async with (
             lab.serving(slow.port, slow.handle),
             lab.serving(quick.port, quick.handle),
-            lab.pushing(log, chosen),
+            lab.pushing(log, chosen) as pusher,
         ):
-            lab.write(log, range(300), slow.port, pause_on_failure=True)
-            lab.write(log, range(300), quick.port, uid=8, group="1")
+            lab.write(log, range(1), quick.port, uid=8, group="1")
+            lab.write(log, range(200), slow.port, pause_on_failure=True)
+            await lab.until(lambda: pusher.waiting == 200 and quick.numbers == [0])
+            await asyncio.sleep(0.2)  # the poll that is under way ends
+            lab.write(log, range(200, 300), slow.port, pause_on_failure=True)
+            lab.write(log, range(1, 300), quick.port, uid=8, group="1")
             await lab.until(lambda: quick.numbers == list(range(300)))
             await lab.until(lambda: lab.paused(log))
             assert lab.paused(log)[7].endswith("takes its events too slowly; its notifications wait")

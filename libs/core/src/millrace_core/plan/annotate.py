@@ -78,6 +78,15 @@ def _typed_places(clause: exp.Expr, typer: Typer) -> None:
             clause.set("expressions", [typer.visit(node) for node in clause.expressions])
         case exp.Alias():
             clause.set("this", typer.visit(clause.this))
+        case nodes.WindowClause():
+            _typed_window(clause, typer)
+        case _:
+            clause.replace(typer.visit(clause))
+
+
+def _typed_window(clause: exp.Expr, typer: Typer) -> None:
+    """Type what a window clause reads of its rows; INTERVAL is made of durations alone."""
+    match clause:
         case nodes.EventWindow():
             for key in ("start", "end"):
                 clause.set(key, typer.row_condition(clause.args[key], "EVENT_WINDOW"))
@@ -86,10 +95,6 @@ def _typed_places(clause: exp.Expr, typer: Typer) -> None:
         case nodes.CountWindow():
             values = [typer.row_value(node, "a window clause") for node in clause.expressions]
             clause.set("expressions", values)
-        case nodes.WindowClause():
-            pass  # made of durations alone
-        case _:
-            clause.replace(typer.visit(clause))
 
 
 class Typer:
