@@ -122,7 +122,9 @@ SHOWS: dict[str, tuple[tuple[AnswerColumn, ...], bool, Callable[[Context, str], 
         _snodes,
     ),
     "dnodes": (
-        (AnswerColumn("id", INT), text_column("endpoint", 134), text_column("status", 10)), False, _dnodes,
+        (AnswerColumn("id", INT), text_column("endpoint", 134), text_column("status", 10)),
+        False,
+        _dnodes,
     ),
     "users": ((text_column("name", 24), AnswerColumn("super", INT)), False, _users),
 }

@@ -117,9 +117,7 @@ def create_children(context: Context, session: Session, statement: CreateChildre
     return affected(0)
 
 
-def conceive(
-    catalog: Catalog, session: Session, definition: ChildDef, *, virtual: bool = False
-) -> Birth:
+def conceive(catalog: Catalog, session: Session, definition: ChildDef, *, virtual: bool = False) -> Birth:
     """The child that a definition means, tags checked; whether the name is free is not looked at.
 
     :raises SqlError: for an unknown super table or tag, a value that does not fit, or a super table that is
@@ -149,7 +147,12 @@ def conceive(
     tags = _tag_values(table, session, definition)
     return Birth(
         Child(
-            db.name, table.name, definition.name.name, tags, incarnation, milliseconds(session.now),
+            db.name,
+            table.name,
+            definition.name.name,
+            tags,
+            incarnation,
+            milliseconds(session.now),
             version=table.version,
         ),
         table,

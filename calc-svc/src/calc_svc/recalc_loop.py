@@ -47,7 +47,7 @@ class Batch:
 
 def batches(records: Sequence[Record], why: frozenset[Why]) -> Iterator[Batch]:
     """What these records ask for, in order; what can be answered together is."""
-    found: dict[tuple[int, int, Why, int], Batch] = {}
+    found: dict[tuple[int, int, Why], Batch] = {}
     for record in records:
         try:
             request = recalc.decode_request(record.value or b"")
@@ -57,8 +57,7 @@ def batches(records: Sequence[Record], why: frozenset[Why]) -> Iterator[Batch]:
             continue
         if request.why not in why:
             continue
-        # answers that are handed to slots must not be mixed up with those of another partition
-        source = (request.stream, request.epoch, request.why, record.partition)
+        source = (request.stream, request.epoch, request.why)
         known = found.get(source)
         requests = known.requests if known else []
         found[source] = Batch([*requests, request], (record.partition, record.offset))

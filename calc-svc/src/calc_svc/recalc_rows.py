@@ -114,7 +114,7 @@ class TriggerRows:
 
 
 def slices(rows: TriggerRows, first: int, last: int, target: int) -> Iterator[tuple[int, int]]:
-    """Ranges of time, in order, of at most about ``target`` rows each, and all in ``[first, last]`` together."""
+    """Ranges of time, in order, of about ``target`` rows at most; together all of ``[first, last]``."""
     oldest, newest = rows.bounds()
     low, end = max(first, oldest), min(last, newest)
     width = max(end - low, 1)

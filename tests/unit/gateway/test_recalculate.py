@@ -52,7 +52,11 @@ def test_what_cannot_be_recalculated_is_refused(one: Any, sql: str, code: ErrorC
 
 def test_start_treats_what_was_written_meanwhile_unless_told_otherwise(one: Any) -> None:
     one(INTERVAL)
-    one(INTERVAL.replace(" s ", " h ").replace("out1", "out3").replace("INTO", "STREAM_OPTIONS(FILL_HISTORY) INTO"))
+    one(
+        INTERVAL.replace(" s ", " h ")
+        .replace("out1", "out3")
+        .replace("INTO", "STREAM_OPTIONS(FILL_HISTORY) INTO")
+    )
     for name, words, untreated in (("h", "", True), ("h", "IGNORE UNTREATED ", False), ("s", "", False)):
         one(f"STOP STREAM {name}")
         one(f"START STREAM {words}{name}")

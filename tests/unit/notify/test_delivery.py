@@ -148,6 +148,32 @@ def test_connecting_twice_is_refused() -> None:
         opened().connected()
 
 
+def test_a_slow_address_has_room_for_the_oldest_and_for_what_must_be_kept() -> None:
+    delivery = Delivery(Policy(stuck_events=2))
+    assert delivery.offer([event(n, keep=n == 4) for n in range(6)]) == []
+    assert tickets(delivery.slow_down()) == [2, 3, 5]
+    assert delivery.stuck
+    assert tickets(delivery.offer([event(6), event(7, keep=True)])) == [6]
+    delivery.connected()
+    message = delivery.take("id", 0)
+    assert message is not None
+    assert tickets(delivery.acknowledged(message.number)) == [0, 1, 4, 7]
+    assert not delivery.stuck
+    assert delivery.offer([event(n) for n in range(8, 20)]) == []
+
+
+def test_what_need_not_be_kept_any_more_is_dropped_under_way_too() -> None:
+    delivery = opened(event(1, keep=True))
+    delivery.take("a", 0)
+    delivery.offer([event(2, keep=True), event(3, keep=True)])
+    delivery.release(lambda ticket: ticket != 2)
+    dropped: list[object] = []
+    for now in range(4):
+        dropped += tickets(delivery.lost(now))
+    assert dropped == [1, 3]
+    assert tickets(list(delivery.undelivered())) == [2]
+
+
 class Address(RuleBasedStateMachine):
     """Random life of an address."""
 

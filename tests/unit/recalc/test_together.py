@@ -18,7 +18,7 @@ from millrace_core.recalc.cut import Cutter, Rows, closed_only, in_order
 from millrace_core.trigger.definition import compiled, essence
 from millrace_core.trigger.windower import CLOSE, ON_TIME
 from millrace_core.wire import control
-from millrace_core.wire.rows import Delete
+from millrace_core.wire.rows import Delete, Drop
 
 ALL = -(1 << 62)
 
@@ -260,8 +260,6 @@ def test_by_hand_reads_what_is_older_than_the_stream(kit: Any, deployment: Any, 
 def test_a_child_that_is_dropped_takes_its_rows_out_of_the_common_group(
     kit: Any, deployment: Any, tmp_path: Path
 ) -> None:
-    from millrace_core.wire.rows import Drop
-
     spec = make(kit, "session", delete_recalc=True)
     spec = msgspec.structs.replace(spec, partition=())
     together = deployment(tmp_path, spec, ("c1", "c2"))

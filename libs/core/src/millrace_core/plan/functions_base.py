@@ -82,9 +82,11 @@ KINDS: dict[str, tuple[str, Callable[[Typed], bool]]] = {
 def check_kind(kind: str, name: str, i: int, node: exp.Expr) -> None:
     """:raises SqlError: TYPE_MISMATCH for an argument of another kind."""
     words, test = KINDS[kind]
-    wrong = kind == "duration" and not isinstance(node, (DurationLiteral, exp.Null))
+    duration = isinstance(node, DurationLiteral)
+    wrong = duration != (kind == "duration") and not isinstance(node, exp.Null)
     if wrong or not (typed(node).null or test(typed(node))):
         given = node.sql() if wrong and isinstance(node, exp.Literal) else typed(node).type.name
+        given = "a duration" if duration else given
         raise fail(ErrorCode.TYPE_MISMATCH, f"{name} takes {words}, not {given} (argument {i + 1})", node)
 
 

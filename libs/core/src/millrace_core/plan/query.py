@@ -208,9 +208,7 @@ def plan_query(sql: str, database: str | None, catalog: Catalog, timezone: str, 
     return _plan_tree(parse_query(sql), database, catalog, timezone, now_ns)
 
 
-def _plan_tree(
-    tree: exp.Expr, database: str | None, catalog: Catalog, timezone: str, now_ns: int
-) -> Plan:
+def _plan_tree(tree: exp.Expr, database: str | None, catalog: Catalog, timezone: str, now_ns: int) -> Plan:
     precision = catalog.databases[database].precision if database in catalog.databases else "ms"
     tables = list(tree.find_all(exp.Table))
     for table in tables:

@@ -120,9 +120,7 @@ class Intake:
         reader = self._tags[version]
         return carry(reader.read(tags), reader.table.tags, self._family.table.tags)
 
-    def _append(
-        self, decoded: Decoded, of_rows: np.ndarray, places: Ints, barriers: list[_Barrier]
-    ) -> None:
+    def _append(self, decoded: Decoded, of_rows: np.ndarray, places: Ints, barriers: list[_Barrier]) -> None:
         begin = 0
         for barrier in barriers:
             end = int(np.searchsorted(decoded.message, barrier.message))
@@ -131,9 +129,7 @@ class Intake:
             begin = end
         self._append_part(decoded, of_rows, places, begin, len(of_rows))
 
-    def _append_part(
-        self, decoded: Decoded, of_rows: np.ndarray, places: Ints, begin: int, end: int
-    ) -> None:
+    def _append_part(self, decoded: Decoded, of_rows: np.ndarray, places: Ints, begin: int, end: int) -> None:
         if begin == end:
             return
         part = slice(begin, end)

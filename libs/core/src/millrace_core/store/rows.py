@@ -243,9 +243,7 @@ class TableRows:
         """The table was altered: all rows get its columns; a new one is NULL in them."""
         self.seal()
         old, self.table = self.table, table
-        self.runs = [
-            replace(run, data=recast(run.data, old.columns, table.columns)) for run in self.runs
-        ]
+        self.runs = [replace(run, data=recast(run.data, old.columns, table.columns)) for run in self.runs]
 
     def _grow(self, run: Run) -> None:
         size = int(run.child.max()) + 1 if len(run) else 0

@@ -191,9 +191,7 @@ class Slot:
             if stream.definition.topic == topic and not stream.life.gone:
                 stream.meet(name, family)
 
-    def _define(
-        self, spec: StreamSpec, live_from: Offsets, epoch: int, at: int, out: list[Output]
-    ) -> None:
+    def _define(self, spec: StreamSpec, live_from: Offsets, epoch: int, at: int, out: list[Output]) -> None:
         definition = essence(spec)
         try:
             meaning = compiled(definition)
@@ -298,9 +296,7 @@ class Slot:
         if end > begin:
             self._judge(topic, streams, wanted, messages, out)
 
-    def _open(
-        self, live: list[Stream], table: Table, messages: Messages
-    ) -> tuple[Messages, dict[int, Any]]:
+    def _open(self, live: list[Stream], table: Table, messages: Messages) -> tuple[Messages, dict[int, Any]]:
         """The rows that the slots of a virtual table's sources sent, and which trigger which stream."""
         merge = any(stream.definition.signals for stream in live)
         messages, meant = self.inbox.open(table, messages, merge)

@@ -163,10 +163,13 @@ class StateWindower(Windower):
         memory.closed_start = NEVER
         if before or (memory.state is None and memory.closed is None and memory.redo == ALWAYS):
             return
-        # which window is open now, only the stored rows know
+        self._lose(memory, first, last)
+
+    def _lose(self, memory: StateMemory, first: int, last: int) -> None:
+        """Rows in ``[first, last]`` changed: which window is open now, only the stored rows know."""
         since = min(first, memory.start) if memory.state is not None and memory.start != NEVER else first
         memory.redo = min(memory.redo, since)
-        memory.floor = max(memory.floor, memory.last, last)
+        memory.floor, memory.closed_start = max(memory.floor, memory.last, last), NEVER
         memory.state, memory.closed, memory.start, memory.kept = None, None, NEVER, []
         memory.rows, memory.after, memory.told = UNSURE, UNSURE, 1
 
@@ -174,9 +177,12 @@ class StateWindower(Windower):
         """Whether a window is open of which nothing is known."""
         return memory.state is None and memory.redo != ALWAYS
 
-
     def on_late(self, memory: StateMemory, row: Row, before: int) -> Iterator[Occurrence]:
         ts, state = row.ts, row.cells[STATE]
+        if self._unknown(memory) or (memory.state is not None and memory.start == NEVER):
+            yield redo(ts, ts)
+            self._lose(memory, ts, ts)
+            return
         if ts <= memory.floor:
             if memory.state is not None and memory.start <= memory.floor:
                 self._forgotten(memory, ts, state)
@@ -185,6 +191,10 @@ class StateWindower(Windower):
             if ts < memory.floor or self.rule.shared or state == memory.closed:
                 if state not in (None, memory.closed) or ts <= memory.closed_start:
                     memory.closed_start = NEVER
+                return
+            if memory.closed_start in (NEVER, ts) or self.rule.extend == 2:
+                # perhaps its only row: the window before it may go on in the open one
+                self._lose(memory, ts, ts)
                 return
             # the closed window's last row has another state now: it is a row like those after it
             memory.closed, memory.closed_start, memory.floor = None, NEVER, ts - 1

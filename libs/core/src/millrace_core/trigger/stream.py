@@ -157,9 +157,7 @@ class Stream:
             id_ = stable_hash(spec.uid, *key)
         return self.places.add(name, id_, key, name if self.definition.home else None)
 
-    def _key(
-        self, tbname: str, values: tuple[Any, ...], order: tuple[Column, ...]
-    ) -> tuple[Any, ...] | None:
+    def _key(self, tbname: str, values: tuple[Any, ...], order: tuple[Column, ...]) -> tuple[Any, ...] | None:
         """The key of the group of a table with these tags; None where a tag of the grouping was dropped."""
         places = {tag.identity: place for place, tag in enumerate(order)}
         key: list[Any] = []

@@ -190,6 +190,7 @@ def _happenings(judged: Judged) -> Iterator[tuple[int, int, tuple[Any, Any]]]:
 
 def as_arrays(found: list[tuple[int, int, Occurrence]], skipped: int) -> Occurrences:
     """Of (group, step, occurrence)."""
+
     def array(values: Iterable[int]) -> Ints:
         return np.array(list(values), dtype=np.int64)
 
