@@ -9,10 +9,11 @@ from api_gateway import metrics
 from api_gateway.context import Context, milliseconds
 from api_gateway.follower import POLL_SECONDS
 from api_gateway.streams import make_output
+from api_gateway.tables import drop_children
 from millrace_core.catalog import Catalog
 from millrace_core.model.schema import Child
 from millrace_core.wire import registrations
-from millrace_core.wire.registrations import OutputWanted
+from millrace_core.wire.registrations import OutputGone, OutputWanted
 from millrace_core.wire.topics import REGISTRATIONS
 from millrace_wal import GroupReader, Log, Record
 
@@ -37,6 +38,8 @@ class Registrar:
             for wanted in map(registrations.decode, (record.value for record in records)):
                 if isinstance(wanted, OutputWanted):
                     self._make_output(wanted)
+                elif isinstance(wanted, OutputGone):
+                    self._drop_output(wanted)
         metrics.CHILDREN.labels("producer").inc(len(fresh))
         self._reader.commit({(r.topic, r.partition): r.offset + 1 for r in records})
 
@@ -51,6 +54,12 @@ class Registrar:
                 continue
             if context.catalog.find(output.db, output.table) is None:
                 make_output(context, entry.spec, milliseconds(time.time_ns()), None)
+
+    def _drop_output(self, wanted: OutputGone) -> None:
+        """A group's output table, unless it went by itself or its name is another's now."""
+        found = self._context.catalog.find(wanted.db, wanted.gone)
+        if found is not None and found[1] is not None and found[0].name == wanted.table:
+            drop_children(self._context, [(found[0], found[1])])
 
     def close(self) -> None:
         self._reader.close()

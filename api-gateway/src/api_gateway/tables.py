@@ -220,14 +220,15 @@ def drop_tables(context: Context, session: Session, statement: DropTables) -> An
                 tables[table.uid] = table
             else:
                 children[child.uid] = (table, child)
-        _drop_children(context, [pair for pair in children.values() if pair[0].uid not in tables])
+        drop_children(context, [pair for pair in children.values() if pair[0].uid not in tables])
         removed = remove_tables(context, list(tables.values()), ()) if tables else None
     if removed is not None:
         removed.wait()
     return affected(0)
 
 
-def _drop_children(context: Context, dropped: Sequence[tuple[Table, Child]]) -> None:
+def drop_children(context: Context, dropped: Sequence[tuple[Table, Child]]) -> None:
+    """End child tables: in their topic, in order with their rows, and in the catalog."""
     if not dropped:
         return
     end = wire.encode_operation(wire.Drop())

@@ -21,9 +21,9 @@ from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan
 from millrace_core.store.family import Family
-from millrace_core.wire.events import TriggerBatch, TriggerEvent
+from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.notices import Notice
-from millrace_core.wire.registrations import OutputWanted
+from millrace_core.wire.registrations import OutputGone, OutputWanted
 from millrace_core.wire.status import StreamFailure
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
@@ -41,6 +41,8 @@ class Product:
     messages: list[Message] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     status: StreamFailure | None = None
+    outputs_gone: list[OutputGone] = field(default_factory=list)
+    """What to tell the gateway once the messages are written."""
 
 
 @dataclass(slots=True)
@@ -68,7 +70,8 @@ class StreamJobs:
     def run(self, uid: int, batches: Sequence[TriggerBatch]) -> Product:
         """Calculate the batches' events; errors end in the product's status, never here."""
         product = Product(uid)
-        events = [event for batch in batches for event in batch.events]
+        events = [event for batch in batches for event in batch.events if event.kind != "GONE"]
+        gone = [event.group for batch in batches for event in batch.events if event.kind == "GONE"]
         spec = self._spec(uid)
         if spec is None:
             metrics.EVENTS_DROPPED.labels("no such stream").inc(len(events))
@@ -84,8 +87,19 @@ class StreamJobs:
         for begin in range(0, len(events), EVENTS_PER_JOB):
             part = events[begin : begin + EVENTS_PER_JOB]
             failure = self._persist(spec, part, seen, product) or failure
+        self._take_leave(spec, gone, product)
         product.status = self._status(spec, failure)
         return product
+
+    def _take_leave(self, spec: StreamSpec, gone: Sequence[Group], product: Product) -> None:
+        """DELETE_OUTPUT_TABLE: the output tables of groups whose table was dropped."""
+        if not gone or spec.output is None:
+            return
+        with self.calculator.engine.lane("triggers", SEEN_SECONDS) as lane:
+            self.names.resolve(spec, gone, lane)
+        out = spec.output
+        names = {self.names.of(spec, group).name for group in gone}
+        product.outputs_gone = [OutputGone(out.db, out.table, name) for name in sorted(names)]
 
     def _status(self, spec: StreamSpec, failure: MillraceError | None) -> StreamFailure | None:
         if failure is not None:

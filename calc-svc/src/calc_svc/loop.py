@@ -15,7 +15,7 @@ from calc_svc.holding import Holding
 from calc_svc.job import Product, StreamJobs
 from millrace_core.errors import MillraceError
 from millrace_core.wire import events as wire
-from millrace_core.wire import notices, status, topics
+from millrace_core.wire import notices, registrations, status, topics
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.notices import Notice, NoticeBatch
 from millrace_wal import GroupReader, Log, Message, Record
@@ -165,6 +165,9 @@ class TriggerLoop:
             Message(topics.STATUS.name, status.key(product.status), status.encode(product.status))
             for product in products
             if product.status is not None
+        ]
+        told += [
+            Message(*registrations.encode(gone)) for product in products for gone in product.outputs_gone
         ]
         written = not rows or self._patiently(partial(self._append_results, rows))
         return written and (not told or self._patiently(partial(self._log.append, told)))

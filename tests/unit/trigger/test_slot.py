@@ -320,3 +320,16 @@ def test_a_newer_state_is_refused() -> None:
     blob = Slot(0, 1).snapshot()
     with pytest.raises(ValueError, match="version 200"):
         Slot.restore(bytes([200]) + blob[1:])
+
+
+def test_the_output_of_a_dropped_table_goes_after_its_last_event_if_that_was_asked_for(kit: Any) -> None:
+    cluster, kept, gone = kit.Cluster(), kit.stream(1), kit.stream(2)
+    options = msgspec.structs.replace(gone.options, delete_output_table=True)
+    cluster.define(kept)
+    cluster.define(msgspec.structs.replace(gone, options=options))
+    cluster.write("c1", [1, 11])
+    cluster.operate("c1", Drop())
+    cluster.run()
+    told = {uid: [e.kind for b in cluster.triggers if b.stream == uid for e in b.events] for uid in (1, 2)}
+    assert told == {1: ["CLOSE"], 2: ["CLOSE", "GONE"]}
+    assert [event.group.table for batch in cluster.triggers for event in batch.events] == ["c1"] * 3

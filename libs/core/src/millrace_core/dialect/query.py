@@ -191,7 +191,7 @@ class Millrace(Dialect):
         def _parse_function_args(self, alias: bool = False) -> list[exp.Expr]:
             return self._parse_csv(self._parse_disjunction)
 
-        def _parse_join(self, *args: Any, **named: Any) -> exp.Expr | None:
+        def _parse_join(self, *args: Any, **named: Any) -> exp.Join | None:
             if self._next and self._next.text.upper() in OTHER_JOINS and self._curr.text.upper() in SIDES:
                 kind = self._next.text.upper()
                 self.raise_error(f"{kind} JOIN is not possible; inner, LEFT, RIGHT and FULL JOIN are")

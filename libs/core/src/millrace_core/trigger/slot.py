@@ -123,6 +123,7 @@ class Slot:
             self._on_ticks(topics[CLOCK.name], out)
         for stream in self.streams.values():
             out.extend(stream.take_outgoing())
+            out.extend(stream.farewells(dict(self.seen.get(stream.definition.topic, {}))))
             stream.sweep()
             totals = stream.news()
             if totals is not None:

@@ -20,7 +20,7 @@ from millrace_core.trigger.watermark import Arrivals, ClockMemory
 from millrace_core.trigger.windower import Occurrences
 from millrace_core.wire import events, regroup
 from millrace_core.wire.control import Offsets, Tick
-from millrace_core.wire.events import Group, TriggerBatch
+from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.topics import REGROUP, TRIGGERS
 
 EVENTS_PER_BATCH = 2_000  # keeps a trigger message below a few hundred kB
@@ -282,6 +282,16 @@ class Stream:
         found = delay.fire(self.delays, self.memory, tick.now)
         seen = seen if self.definition.home else self.life.seen
         yield from self._tell(found, np.array([tick.now // NS_PER_MS]), seen)
+
+    def farewells(self, seen: Offsets) -> Iterator[Output]:
+        """DELETE_OUTPUT_TABLE: groups whose table was dropped in this batch, after all their events."""
+        if not (self.groups.ended and self.definition.spec.options.delete_output_table):
+            return
+        ended = [self.groups.get(place) for place in self.groups.ended]
+        gone = [TriggerEvent("", "GONE", "LIVE", group, 0, 0, 0, 0) for group in ended]
+        self.life.number += 1
+        batch = TriggerBatch(self.uid, self.life.epoch, self.slot, self.life.number, seen, gone)
+        yield TRIGGERS.name, f"{self.uid}/{self.slot}".encode(), events.encode(batch)
 
     # ------------------------------------------------------------------ counters, state
 

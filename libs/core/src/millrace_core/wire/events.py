@@ -8,7 +8,8 @@ import msgspec
 
 from millrace_core.model.schema import stable_hash
 
-Kind = Literal["OPEN", "CLOSE", "ON_TIME", "INVALID"]
+Kind = Literal["OPEN", "CLOSE", "ON_TIME", "INVALID", "GONE"]
+"""GONE: the group's table was dropped, and its output table is to go too (DELETE_OUTPUT_TABLE)."""
 Cause = Literal["LIVE", "DELAY", "RECALC", "HISTORY"]
 ROWNUM_FROM_STORE = -1
 

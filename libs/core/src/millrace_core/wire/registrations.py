@@ -1,10 +1,12 @@
 """What calc-svc asks of the gateway, the catalog's only writer, in the topic ``registrations``.
 
-A child table that a producer made (``model.schema.Child``), or the output table of a stream that was dropped
-and is needed for a result.
+A child table that a producer made (``model.schema.Child``), the output table of a stream that was dropped and
+is needed for a result, or an output child table that is to go.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 
@@ -18,10 +20,18 @@ class OutputWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stream: int
 
 
-Registration = Child | OutputWanted
-_DECODERS: tuple[msgspec.json.Decoder[Child] | msgspec.json.Decoder[OutputWanted], ...] = (
-    msgspec.json.Decoder(Child), msgspec.json.Decoder(OutputWanted),
-)  # fmt: skip
+class OutputGone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """DELETE_OUTPUT_TABLE: a group's table was dropped; its output child table ``gone`` is to go too."""
+
+    db: str
+    table: str
+    gone: str
+
+
+Registration = Child | OutputWanted | OutputGone
+_DECODERS: tuple[msgspec.json.Decoder[Any], ...] = tuple(
+    msgspec.json.Decoder(kind) for kind in (Child, OutputWanted, OutputGone)
+)
 
 
 def encode(registration: Registration) -> tuple[str, bytes, bytes]:
@@ -31,6 +41,8 @@ def encode(registration: Registration) -> tuple[str, bytes, bytes]:
             key = f"{db}.{name}"
         case OutputWanted(stream=uid):
             key = f"output/{uid}"
+        case OutputGone(db=db, gone=name):
+            key = f"{db}.{name}"  # behind the child's own registration
     return REGISTRATIONS.name, key.encode(), msgspec.json.encode(registration)
 
 
@@ -38,7 +50,8 @@ def decode(value: bytes | None) -> Registration | None:
     """The inverse; None for what a newer calc-svc may write."""
     for decoder in _DECODERS:
         try:
-            return decoder.decode(value or b"")
+            found: Registration = decoder.decode(value or b"")
+            return found
         except msgspec.DecodeError:
             continue
     return None
