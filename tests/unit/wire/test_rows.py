@@ -114,7 +114,13 @@ def test_a_bad_message_is_named_and_the_others_count(value: bytes, why: str) -> 
     assert why in bad.error.message
 
 
-@given(st.lists(st.sampled_from([value for value, _ in BAD] + [b'{"ts":5}', b'[{"ts":6}]']), max_size=8))
+LINES = [b"", b" ", b' {"ts":1}', b'{"ts":2}\n', b'{"ts":3}\n{"ts":4}', b'{\n"ts":7}', b'\n{"ts":8}']
+"""What a decoder that reads all messages in one go, line by line, could take for others."""
+
+
+@given(
+    st.lists(st.sampled_from([value for value, _ in BAD] + LINES + [b'{"ts":5}', b'[{"ts":6}]']), max_size=8)
+)
 def test_batches_are_invisible(values: list[bytes]) -> None:
     decoder = RowDecoder(TABLE)
     whole = decoder.decode(values)

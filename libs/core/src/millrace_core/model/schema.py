@@ -12,6 +12,8 @@ from millrace_core.model.types import DataType
 Precision = Literal["ms", "us", "ns"]
 TableKind = Literal["super", "normal"]
 TICKS_PER_SECOND: dict[Precision, int] = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+SEPARATOR = "\x1f"
+"""Between the parts of what is hashed."""
 MAX_NAME = 192  # bytes of a table name
 
 
@@ -126,7 +128,11 @@ class Child(msgspec.Struct, frozen=True):
 
 def stable_hash(*parts: object) -> int:
     """A positive 63-bit hash of the parts, the same in every process and release."""
-    text = "\x1f".join(str(part) for part in parts)
+    return text_hash(SEPARATOR.join(map(str, parts)))
+
+
+def text_hash(text: str) -> int:
+    """The hash of parts that are already joined (by 0x1f)."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 

@@ -38,15 +38,23 @@ def placed(
     Operations take effect between the messages that they lie between. ``tags``: filled with those of each
     message's table (None: not known).
     """
-    live = [(stream, takes[stream.uid].tolist(), list[int]()) for stream in streams if stream.uid in takes]
+    taking = [stream for stream in streams if stream.uid in takes]
+    live = [(stream, takes[stream.uid].tolist(), list[int | None]()) for stream in taking]
 
     def place_until(end: int) -> None:
         for stream, mine, places in live:
             index = stream.places.index
             begin = len(places)
-            for name, take in zip(names[begin:end], mine[begin:end], strict=True):
-                found = index.get(name) if take else -1
-                places.append(stream.place(name, family) if found is None else found)
+            part = names[begin:end] if begin or end < len(names) else names
+            found = list(map(index.get, part))
+            if None in found or not all(mine[begin:end]):
+                for i, (name, take) in enumerate(zip(part, mine[begin:end], strict=True)):
+                    if not take:
+                        found[i] = -1
+                    elif found[i] is None:
+                        known = index.get(name)  # a message before this one may have made it
+                        found[i] = stream.place(name, family) if known is None else known
+            places.extend(found)
         if tags is not None:
             tags.extend(family.tags.get(name) for name in names[len(tags) : end])
 

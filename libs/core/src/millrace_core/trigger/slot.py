@@ -8,7 +8,7 @@ partition, offset), then regrouped rows.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -311,7 +311,7 @@ class Slot:
         live = [stream for stream in streams if stream.uid in wanted]
         read_as = {words: read(table, messages, signals, words) for words, signals in signals_of(live, table)}
         rows = next(iter(read_as.values()))
-        names = [key if key is not None else table.name.encode() for key in messages.key]
+        names = keyed(messages.key, table)
         family = self._family(topic)
         held = np.bincount(rows.message, minlength=len(messages))
         takes = {uid: mask & (held > 0) for uid, mask in wanted.items()}
@@ -359,3 +359,11 @@ class Slot:
 def hosted(definition: bytes) -> type[Stream]:
     """What keeps a stream of this definition in a slot."""
     return RecalcStream if compiled(definition).schedule is None else PeriodStream
+
+
+def keyed(keys: list[bytes | None], table: Table) -> list[bytes]:
+    """The tables' names of messages; a normal table's may have no key."""
+    if None not in keys:
+        return cast(list[bytes], keys)
+    name = table.name.encode()
+    return [name if key is None else key for key in keys]

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from millrace_core.model.schema import stable_hash
+from millrace_core.model.schema import SEPARATOR, text_hash
 
 Kind = Literal["OPEN", "CLOSE", "ON_TIME", "INVALID", "GONE"]
 """GONE: the group's table was dropped, and its output table is to go too (DELETE_OUTPUT_TABLE)."""
@@ -66,7 +66,8 @@ class TriggerBatch(msgspec.Struct, frozen=True):
 
 def trigger_id(stream: int, group: int, start: int) -> str:
     """The id of a window (or instant) of a group: the same after any replay, restart or recalculation."""
-    return f"{stable_hash('trigger', stream, group, start):016x}"
+    # ``stable_hash("trigger", stream, group, start)``: there is one for every window
+    return f"{text_hash(f'trigger{SEPARATOR}{stream}{SEPARATOR}{group}{SEPARATOR}{start}'):016x}"
 
 
 _encoder = msgspec.json.Encoder()
