@@ -30,8 +30,8 @@ def _consumer_config(common: dict[str, Any]) -> dict[str, Any]:
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
         "allow.auto.create.topics": False,
-        # a partition that is added waits for the running fetch to end
-        "fetch.wait.max.ms": 10,
+        # a partition that is added waits for the running fetch to end; what is there is given at once
+        "fetch.wait.max.ms": 100,
         # how long fetching rests after the local queue was full (the default of 1 s starves a fast reader)
         "fetch.queue.backoff.ms": 5,
         "topic.metadata.refresh.interval.ms": 5000,
