@@ -82,10 +82,10 @@ class IntervalReach(Reach):
     def span(self, first: int, last: int) -> tuple[int, int]:
         grid = self.grid
         low = min(first, grid.start(grid.unclosed(first)))
-        return low, max(last, grid.start(grid.last(last)) + grid.interval - 1)
+        return low, max(last, grid.end(grid.last(last)) - 1)
 
     def begins(self, stretch: Stretch, first: int) -> bool:
-        opening = self.grid.start(self.grid.unclosed(first)) + self.grid.interval
+        opening = self.grid.end(self.grid.unclosed(first))
         return not self.empty or bool((stretch.rows.ts < opening).any())
 
     def ends(self, stretch: Stretch, last: int) -> bool:

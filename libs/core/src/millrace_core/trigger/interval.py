@@ -109,15 +109,14 @@ class IntervalWindower(Windower):
 
     def on_delete(self, memory: IntervalMemory, first: int, last: int) -> Iterator[Occurrence]:
         for open_ in memory.open:
-            start = self.grid.start(open_.window)
-            if start <= last and first < start + self.grid.interval:
+            if self.grid.start(open_.window) <= last and first < self.grid.end(open_.window):
                 open_.unsure = LOST
         yield from super().on_delete(memory, first, last)
 
     def so_far(self, memory: IntervalMemory) -> Iterator[SoFar]:
         for open_ in memory.open:
-            start = self.grid.start(open_.window)
-            yield SoFar(start, start + self.grid.interval, -1 if open_.unsure else open_.rows)
+            start, end = self.grid.start(open_.window), self.grid.end(open_.window)
+            yield SoFar(start, end, -1 if open_.unsure else open_.rows)
 
     def skipped(self, memory: IntervalMemory, before: int, now: int) -> int:
         """Empty windows that this move of T leaves out."""
@@ -138,12 +137,12 @@ class IntervalWindower(Windower):
 
     def _occur(self, kind: int, window: int, rownum: int, cause: int = LIVE) -> Occurrence:
         start = self.grid.start(window)
-        return Occurrence(kind, start, start + self.grid.interval, rownum, cause)
+        return Occurrence(kind, start, self.grid.end(window), rownum, cause)
 
     def _redo(self, window: int) -> Occurrence:
         """Whether rows are left in it, the stored rows know."""
         start = self.grid.start(window)
-        return Occurrence(REDO, start, start + self.grid.interval - 1, -1, RECALC)
+        return Occurrence(REDO, start, self.grid.end(window) - 1, -1, RECALC)
 
     # ------------------------------------------------------------------ the same over arrays
 
@@ -244,7 +243,7 @@ class IntervalWindower(Windower):
         self, kind: int, group: Ints, window: Ints, step: Ints, rownum: int | Ints, cause: int = LIVE
     ) -> Occurrences:
         start = self.grid.start(window)
-        return Occurrences.of(group, step, kind, start, start + self.grid.interval, rownum, cause)
+        return Occurrences.of(group, step, kind, start, self.grid.end(window), rownum, cause)
 
 
 def _runs(judged: Judged, window: Ints, inside: Bools) -> _Windows:

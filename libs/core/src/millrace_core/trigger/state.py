@@ -307,7 +307,7 @@ class StateWindower(Windower):
 
     def _remember(self, memory: StateMemory, runs: list[_Run], rows: list[tuple[int, Any]]) -> None:
         memory.rows = UNSURE
-        if not runs or runs[-1].last != memory.last:
+        if not runs or memory.state is None or runs[-1].last != memory.last:
             memory.after = UNSURE
         if not runs:
             memory.state, memory.told, memory.kept = None, 0, []
