@@ -110,14 +110,20 @@ class Cluster:
             return None
         return slot_of(topic, key if key is not None else topic.split(".")[2].encode(), self.slots)
 
-    def _judge(self, number: int, records: list[tuple[Any, ...]]) -> None:
+    def on_batch(self, number: int, records: list[tuple[Any, ...]]) -> list[tuple[str, bytes, bytes]]:
+        """What a slot sends; its state goes through its bytes."""
         blob = self.blobs.get(number)
         if not Slot.heeds(blob, Messages.of(records)):
             self.unheeded += 1
-            return
+            return []
         slot = Slot.restore(blob) if blob is not None else Slot(number, self.slots)
+        sent = slot.on_batch(Messages.of(records))
+        self.blobs[number] = slot.snapshot()
+        return sent
+
+    def _judge(self, number: int, records: list[tuple[Any, ...]]) -> None:
         # what comes from several partitions comes in no order
-        for topic, key, value in slot.on_batch(Messages.of(records[::-1])):
+        for topic, key, value in self.on_batch(number, records[::-1]):
             if topic == TRIGGERS.name:
                 self.triggers.append(events.decode(value))
             elif topic == STATUS.name:
@@ -128,7 +134,6 @@ class Cluster:
                 assert topic == REGROUP.name or topic.startswith(WAL_PREFIX)
                 self.regrouped += topic == REGROUP.name
                 self.send(topic, key, value)
-        self.blobs[number] = slot.snapshot()
 
     # ------------------------------------------------------------------ what came out
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 
 from millrace_core.wire import control
 from millrace_core.wire.rows import Register
 from millrace_core.wire.topics import wal_topic
+from trigger_svc.shim import INPUT, judge_slot
 
 FOLDER = Path(__file__).parents[2] / "transcripts"
 CASES: dict[str, dict[str, Any]] = {
@@ -22,10 +24,10 @@ CASES: dict[str, dict[str, Any]] = {
 TOPIC = wal_topic("d", "meters")
 
 
-def begin(kit: Any, case: dict[str, Any]) -> tuple[Any, Any]:
+def begin(kit: Any, case: dict[str, Any], cluster_type: Any = None) -> tuple[Any, Any]:
     options = {k: tuple(v) if isinstance(v, list) else v for k, v in case["stream"].items()}
     spec = kit.stream(**options)
-    cluster = kit.Cluster()
+    cluster = (cluster_type or kit.Cluster)()
     cluster.define(spec)
     for name, (site, room) in case.get("children", {}).items():
         cluster.operate(name, Register({"site": site, "room": room}))
@@ -92,6 +94,44 @@ def test_in_few_batches(kit: Any, name: str, parts: int) -> None:
         if parts == 2 and number == len(case["steps"]) // 2:
             cluster.run()
     cluster.run()
+    check_whole(cluster, case)
+
+
+class State:
+    """What Spark keeps for a slot, as the shim sees it."""
+
+    def __init__(self, blob: bytes | None) -> None:
+        self.get = (blob,)
+
+    @property
+    def exists(self) -> bool:
+        return self.get[0] is not None
+
+    def update(self, value: tuple[bytes]) -> None:
+        self.get = value
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.get("batches", True)])
+def test_through_the_shim(kit: Any, name: str) -> None:
+    """The function that runs in Spark's workers, on the frames that Spark gives it."""
+
+    class ThroughShim(kit.Cluster):  # type: ignore[name-defined, misc]
+        def on_batch(self, number: int, records: list[tuple[Any, ...]]) -> list[tuple[str, bytes, bytes]]:
+            frame = pd.DataFrame([(number, *record) for record in records], columns=list(INPUT))
+            state = State(self.blobs.get(number))
+            halves = iter([frame[: len(frame) // 2], frame[len(frame) // 2 :]])  # Arrow batches
+            found = [row for sent in judge((number,), halves, state) for row in sent.itertuples(index=False)]
+            if state.exists:
+                self.blobs[number] = state.get[0]
+            return [tuple(row) for row in found]
+
+    case = CASES[name]
+    judge = judge_slot(3)
+    cluster, spec = begin(kit, case, ThroughShim)
+    epochs = iter(range(1, 9))
+    for step in case["steps"]:
+        act(kit, cluster, spec, step, False, epochs)
+        cluster.run()
     check_whole(cluster, case)
 
 
