@@ -22,7 +22,7 @@ from millrace_core.recalc.history import History, rows_of
 from millrace_core.store.place import spans_of
 from millrace_core.trigger.definition import Definition, compiled, essence
 from millrace_core.trigger.watermark import RANGE
-from millrace_core.trigger.windower import Occurrences
+from millrace_core.trigger.windower import CLOSE, INVALID, Occurrences
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.recalc import Handover, Part, Past, Request
 from millrace_core.wire.topics import wal_topic
@@ -107,11 +107,15 @@ class Answers:
                 others = [group for group in mine if group.id not in told]
                 parts += self._rest(rows, mine, others, request.rest)
         parts = coalesced(parts)
+        told_of: dict[int, dict[int, int]] = {}
         for done, part in enumerate(parts):
             if part.group in groups:
                 read = rows.reader(groups[part.group])
-                told_of = self.told.of(definition.spec.uid, part.group.id)
-                answer = cut_again(definition.windower, part, read, changed=changed, told=told_of)
+                if part.group.id not in told_of:
+                    told_of[part.group.id] = dict(self.told.of(definition.spec.uid, part.group.id))
+                mine = told_of[part.group.id]
+                answer = cut_again(definition.windower, part, read, changed=changed, told=mine.items())
+                _retell(mine, answer.found)
                 writer.work.rows += answer.rows
                 yield from writer.batches(answer.found, [part.group])
             writer.work.fraction = (done + 1) / len(parts)
@@ -171,6 +175,15 @@ class Answers:
                 pasts.append(Past(groups[place], ts, columns, high))
             yield from _chunks(request, pasts)
         yield Handover(request.stream, request.epoch, request.slot, done=True)
+
+
+def _retell(told: dict[int, int], found: Occurrences) -> None:
+    """Windows that were told of (start -> end), after these as well: parts of one request may touch."""
+    for kind, start, end in zip(*(a.tolist() for a in (found.kind, found.start, found.end)), strict=True):
+        if kind == INVALID:
+            told.pop(start, None)
+        elif kind == CLOSE:
+            told[start] = end
 
 
 def coalesced(parts: Sequence[Part]) -> list[Part]:

@@ -53,7 +53,9 @@ def cut_again(
     if changed and not reach.fixed:
         low = int(found.start.min(initial=first))
         high = int(found.end.max(initial=last))
-        found = Occurrences.join((_gone(told, starts, low, high, part.until), found))
+        # what began before the rows that were read is another change's matter
+        known = [window for window in told if window[0] >= stretch.low]
+        found = Occurrences.join((_gone(known, starts, low, high, part.until), found))
     return Answer(found, len(stretch.rows))
 
 
