@@ -113,9 +113,9 @@ class Answers:
                 read = rows.reader(groups[part.group])
                 if part.group.id not in told_of:
                     told_of[part.group.id] = dict(self.told.of(definition.spec.uid, part.group.id))
-                mine = told_of[part.group.id]
-                answer = cut_again(definition.windower, part, read, changed=changed, told=mine.items())
-                _retell(mine, answer.found)
+                known = told_of[part.group.id]
+                answer = cut_again(definition.windower, part, read, changed=changed, told=known.items())
+                _retell(known, answer.found)
                 writer.work.rows += answer.rows
                 yield from writer.batches(answer.found, [part.group])
             writer.work.fraction = (done + 1) / len(parts)
