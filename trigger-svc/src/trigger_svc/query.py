@@ -30,6 +30,11 @@ SOURCE: dict[str, str] = {
     "kafka.max.poll.records": "20000",
     "kafka.metadata.max.age.ms": "5000",
     "kafka.receive.buffer.bytes": str(1024 * 1024),
+    # a topic that is deleted while its offsets are asked for must not hold up all others for a minute
+    "kafka.default.api.timeout.ms": "5000",
+    "kafka.request.timeout.ms": "5000",
+    "fetchOffset.numRetries": "20",
+    "fetchOffset.retryIntervalMs": "50",
 }
 SINK: dict[str, str] = {
     "kafka.acks": "all",
