@@ -29,6 +29,9 @@ from millrace_core.wire.topics import CONTROL, STATUS, TOPICS, TRIGGERS, wal_top
 from millrace_wal import BEGIN, KafkaLog, Message
 
 pytestmark = pytest.mark.java
+FORGOTTEN = 3.0
+"""Seconds until Spark's idle consumers of a topic are gone (``trigger_svc.session``): one that knows a dropped
+topic does not find its successor."""
 uids = itertools.count(int(time.time() * 1000))
 
 
@@ -227,6 +230,7 @@ def test_a_table_dropped_and_made_again(client: Client, service: Service) -> Non
         client.events(spec, before - 1)
         client.log.delete_topics([topic])
         client.control(control.DropTable(table.uid, topic))
+        time.sleep(FORGOTTEN)
         again = client.table("twice")
         successor = client.define(again)
         for i in range(after + 1):
@@ -235,6 +239,7 @@ def test_a_table_dropped_and_made_again(client: Client, service: Service) -> Non
         assert windows(found) == {(("c",), 10 * i, 2) for i in range(after)}
         client.log.delete_topics([topic])
         client.control(control.DropTable(again.uid, topic))
+        time.sleep(FORGOTTEN)
         assert len(client.events(spec, before, within=1)) == before - 1, "the old stream takes no new rows"
 
 
