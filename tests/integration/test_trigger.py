@@ -219,7 +219,7 @@ def test_a_stop_holds_when_it_is_answered(client: Client, service: Service) -> N
 
 
 @pytest.mark.skip(
-    reason="known fault: a Kafka consumer that Spark keeps can hang for two minutes on a topic made anew at once"
+    reason="known fault: a Kafka consumer that Spark keeps can hang for minutes on a topic made anew at once"
 )
 def test_a_table_dropped_and_made_again(client: Client, service: Service) -> None:
     """The successor's first rows are judged, the predecessor's never again, whatever their offsets are."""
