@@ -29,8 +29,6 @@ from millrace_core.wire.topics import CONTROL, STATUS, TOPICS, TRIGGERS, wal_top
 from millrace_wal import BEGIN, KafkaLog, Message
 
 pytestmark = pytest.mark.java
-FORGOTTEN = 3.0
-"""Seconds until Spark's idle consumers of a topic are gone (see ``trigger_svc.session``)."""
 uids = itertools.count(int(time.time() * 1000))
 
 
@@ -218,9 +216,6 @@ def test_a_stop_holds_when_it_is_answered(client: Client, service: Service) -> N
     assert windows(client.events(spec, 3)) == {(("c",), 0, 1), (("c",), 10, 1), (("c",), 20, 0)}
 
 
-@pytest.mark.skip(
-    reason="known fault: a Kafka consumer that Spark keeps can hang for minutes on a topic made anew at once"
-)
 def test_a_table_dropped_and_made_again(client: Client, service: Service) -> None:
     """The successor's first rows are judged, the predecessor's never again, whatever their offsets are."""
     topic = wal_topic("d", "twice")
@@ -230,18 +225,16 @@ def test_a_table_dropped_and_made_again(client: Client, service: Service) -> Non
         for i in range(before):
             client.write(table, "c", 10 * i)
         client.events(spec, before - 1)
-        client.log.delete_topics([topic])
         client.control(control.DropTable(table.uid, topic))
-        time.sleep(FORGOTTEN)
+        client.log.empty_topics([topic])
         again = client.table("twice")
         successor = client.define(again)
         for i in range(after + 1):
             client.write(again, "c", 1 + 10 * i, 2 + 10 * i)
         found = client.events(successor, after)
         assert windows(found) == {(("c",), 10 * i, 2) for i in range(after)}
-        client.log.delete_topics([topic])
         client.control(control.DropTable(again.uid, topic))
-        time.sleep(FORGOTTEN)
+        client.log.empty_topics([topic])
         assert len(client.events(spec, before, within=1)) == before - 1, "the old stream takes no new rows"
 
 

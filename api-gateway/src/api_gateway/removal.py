@@ -20,7 +20,7 @@ class Removed:
     control: int
 
     def wait(self) -> None:
-        """Give trigger-svc some time to let go, then delete the topics that may go; the others go later."""
+        """Give trigger-svc some time to let go, then empty their topics; the others are emptied later."""
         if self.control < 0:
             return
         if not self.context.board.wait_applied(self.control, self.context.settings.accept_seconds):

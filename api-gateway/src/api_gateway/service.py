@@ -42,7 +42,8 @@ class Gateway:
     ) -> None:  # fmt: skip
         board = StatusBoard()
         self.context = Context(
-            log, CatalogWriter(log), board, WalTopics(log, board, settings.accept_seconds),
+            log, CatalogWriter(log), board,
+            WalTopics(log, board, settings.accept_seconds, settings.rest_seconds),
             CalcClient(settings.calc_url, settings.query_seconds, calc), settings, logger,
         )  # fmt: skip
         self.executor = Executor(self.context)
@@ -61,6 +62,7 @@ class Gateway:
         statuses = StatusReader(log, context.board)
         statuses.catch_up(log)
         settle(context)
+        context.topics.adopt(list(context.catalog.tables))
         there = set(log.topics())
         for db, name in list(context.catalog.tables):
             if (topic := wal_topic(db, name)) in there:

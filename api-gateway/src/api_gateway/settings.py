@@ -29,5 +29,11 @@ class GatewaySettings(ServiceSettings):
         ge=0,
         description="How long STOP and DROP STREAM wait for trigger-svc before they answer with TIMEOUT.",
     )
+    rest_seconds: float = Field(
+        180,
+        ge=0,
+        description="How long the empty WAL topic of a dropped table stays before it is deleted. At least as "
+        "long as consumers keep what they know of a topic: one made anew sooner confuses them.",
+    )
     query_seconds: float = Field(120, gt=0, description="How long a query may take, in seconds.")
     threads: int = Field(64, ge=4, le=1024, description="Requests that are worked on at the same time.")

@@ -1,31 +1,45 @@
-"""The life of WAL topics: made empty with their table, deleted once nobody reads them for the old one."""
+"""The life of WAL topics: empty with their table, emptied once nobody reads them for a dropped one, deleted
+only after a rest.
+
+A topic that is deleted and made anew within minutes is not safe to read: consumers that Spark keeps take the
+old and the new one for the same (decision 0019). So a table that is made again finds the topic of its
+predecessor, emptied, and its offsets go on.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from api_gateway.status_board import StatusBoard
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, Position
-from millrace_core.wire.topics import CONTROL, wal_topic
+from millrace_core.wire.topics import CONTROL, WAL_PREFIX, wal_topic
 from millrace_wal import Log
 
 MAX_TOPIC = 249  # characters of a topic's name (Kafka)
 
 
 class WalTopics:
-    """A dropped table's topic may go only when trigger-svc has let go of the table: a topic made anew too
-    early would be read as the old table's. Until then it is pending."""
+    """A dropped table's topic is *pending* until trigger-svc has let go of the table (rows of a new table
+    would be read as the old one's), then *resting*: empty, and deleted ``rest`` seconds later, unless a table
+    of the name is made before."""
 
-    def __init__(self, log: Log, board: StatusBoard, seconds: float) -> None:
+    def __init__(
+        self, log: Log, board: StatusBoard, seconds: float, rest: float,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         self._log = log
         self._board = board
         self._seconds = seconds
+        self._rest = rest
+        self._now = now
         self._lock = threading.Lock()
         self._pending: dict[str, int] = {}
+        self._resting: dict[str, float] = {}
 
     def make(self, db: str, table: str, partitions: int, where: Position | None) -> None:
-        """An empty topic for a new table; whatever a dropped table left under the name goes first.
+        """An empty topic for a new table; nothing of what a dropped table left under the name is in it.
 
         :raises MillraceError: INVALID_VALUE for a name that is too long once escaped; TIMEOUT if trigger-svc
             has not let go of the dropped table.
@@ -38,21 +52,30 @@ class WalTopics:
                 f"{MAX_TOPIC} go (every byte outside a-z, 0-9 and _ takes three)",
                 where,
             )
-        if topic in self._log.topics(topic):
+        there = topic in self._log.topics(topic)
+        if there:
             self._await_release(topic)
         # under the lock, or a sweep that is under way could take the new topic for the old one
         with self._lock:
-            self._log.delete_topics([topic])
+            if there and topic in self._log.topics(topic):
+                self._reuse(topic, partitions)
             self._pending.pop(topic, None)
+            self._resting.pop(topic, None)
             self._log.ensure_topics([(topic, partitions)])
+
+    def _reuse(self, topic: str, partitions: int) -> None:
+        if len(self._log.end_offsets(topic)) == partitions:
+            self._log.empty_topics([topic])
+        else:  # a super table after a normal one, or the other way round
+            self._log.delete_topics([topic])
 
     def _await_release(self, topic: str) -> None:
         """Wait until nobody reads the rows that a drop, a crash or an outage left in the topic."""
         control = self._pending.get(topic)
         if control is None:
-            # left by a drop or a creation that a crash cut short: all that was said of it is in the log
+            # resting; or left by a drop or a creation that a crash cut short: all said of it is in the log
             control = self._log.end_offsets(CONTROL.name)[0] - 1
-        if any(self._log.end_offsets(topic).values()) and not self._board.wait_applied(
+        if self._log.begin_offsets(topic) != self._log.end_offsets(topic) and not self._board.wait_applied(
             control, self._seconds
         ):
             raise MillraceError(
@@ -60,18 +83,34 @@ class WalTopics:
                 f"topic {topic} is still a dropped table's: trigger-svc has not let go of it yet; try again",
             )
 
+    def adopt(self, tables: Sequence[tuple[str, str]]) -> None:
+        """At start: topics that are no table's were left by drops before, or made by a producer too early;
+        they rest as they are, so that what is in them can still become dead letters."""
+        owned = {wal_topic(*table) for table in tables}
+        left = [topic for topic in self._log.topics(WAL_PREFIX) if topic not in owned]
+        with self._lock:
+            until = self._now() + self._rest
+            self._resting.update({topic: until for topic in left if topic not in self._pending})
+
     def retire(self, topics: Sequence[str], control: int) -> None:
-        """These topics may go once the control record is in force."""
+        """These topics are nobody's once the control record is in force."""
         with self._lock:
             self._pending.update(dict.fromkeys(topics, control))
 
     def sweep(self) -> None:
-        """Delete the topics that may go now."""
-        if not self._pending:
+        """Empty the topics that were let go of, and delete those that have rested."""
+        if not self._pending and not self._resting:
             return
         with self._lock:
-            ready = [topic for topic, control in self._pending.items() if control <= self._board.applied]
-            if ready:
-                self._log.delete_topics(ready)
-                for topic in ready:
+            now = self._now()
+            there = set(self._log.topics(WAL_PREFIX))
+            for topic, control in list(self._pending.items()):
+                if control <= self._board.applied:
+                    if topic in there:
+                        self._log.empty_topics([topic])
+                        self._resting[topic] = now + self._rest
                     del self._pending[topic]
+            rested = [topic for topic, until in self._resting.items() if until <= now]
+            self._log.delete_topics(rested)
+            for topic in rested:
+                del self._resting[topic]

@@ -149,9 +149,7 @@ class WalConsumer:
             self._pending.pop(name, None)
             topic = topics.wal_topic(*name)
             ended.add(topic)
-            # whatever is left in the topic belongs to the table that is gone
-            self._seen_at[topic] = float("inf")
-            self._require().remove(topic)
+            self._leave(topic)
             stored = self._store.close(topic)
             self._held.pop(topic, None)
             if stored is not None:
@@ -162,6 +160,14 @@ class WalConsumer:
             self._pending[name] = table
             self._open_pending()
         return ended
+
+    def _leave(self, topic: str) -> None:
+        """What is left in the topic belongs to the table that is gone; what comes later, to none."""
+        self._seen_at[topic] = float("inf")
+        self._require().remove(topic)
+        if topic in self._log.topics(topic):
+            self._orphans.add(topic)
+            self._require().add(topic, self._log.end_offsets(topic))
 
     def _altered(self, name: tuple[str, str], table: Table) -> None:
         if name in self._pending:

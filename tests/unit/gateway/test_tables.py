@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from api_gateway.wal_topics import WalTopics
 from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.model.schema import child_uid
 from millrace_core.wire import control, rows
@@ -104,13 +105,53 @@ def test_a_dropped_table_made_again_is_another_table_and_empty(rig: Any) -> None
     rig(METERS)
     rig("INSERT INTO m1 USING meters TAGS (1, 'a') VALUES (now, 1)")
     old = rig.gateway.context.catalog.tables["d", "meters"]
+    ends = rig.log.end_offsets("wal.d.meters")
     rig("DROP STABLE meters")
-    assert rig.log.topics("wal.") == []
+    assert rig.values("wal.d.meters") == []
     assert rig.controls() == [control.DropTable(old.uid, "wal.d.meters")]
     assert rig.gateway.context.catalog.children == {}
+    rig.log.append([Message("wal.d.meters", b"m1", b'{"ts":1}')])  # by a producer that has not heard of it
     rig(METERS)
     assert rig.gateway.context.catalog.tables["d", "meters"].uid != old.uid
-    assert not any(rig.log.end_offsets("wal.d.meters").values())
+    assert rig.values("wal.d.meters") == []
+    assert sum(rig.log.end_offsets("wal.d.meters").values()) == sum(ends.values()) + 1, "offsets go on"
+
+
+def test_a_dropped_tables_topic_goes_after_a_rest(rig: Any) -> None:
+    clock = [0.0]
+    context = rig.gateway.context
+    topics = WalTopics(rig.log, context.board, 5, 180, lambda: clock[0])
+    for name in ("early", "late"):
+        topics.make("d", name, 1, None)
+    topics.retire(["wal.d.early"], -1)
+    topics.sweep()
+    clock[0] = 100
+    topics.retire(["wal.d.late"], -1)
+    topics.sweep()
+    assert rig.log.topics("wal.") == ["wal.d.early", "wal.d.late"]
+    clock[0] = 180
+    topics.sweep()
+    assert rig.log.topics("wal.") == ["wal.d.late"]
+    topics.make("d", "late", 1, None)
+    clock[0] = 1_000
+    topics.sweep()
+    assert rig.log.topics("wal.") == ["wal.d.late"], "it is a table's again"
+
+
+def test_topics_that_no_table_has_are_deleted_after_a_restart(rig: Any) -> None:
+    rig(METERS)
+    rig("CREATE TABLE one (ts TIMESTAMP, v INT)")
+    rig("DROP TABLE one")
+    rig.restart(rest_seconds=0)
+    rig.gateway.context.topics.sweep()
+    assert rig.log.topics("wal.") == ["wal.d.meters"]
+
+
+def test_a_super_table_after_a_normal_one_of_the_name(rig: Any) -> None:
+    rig("CREATE TABLE meters (ts TIMESTAMP, v INT)")
+    rig("DROP TABLE meters")
+    rig(METERS)
+    assert len(rig.log.end_offsets("wal.d.meters")) == 4
 
 
 def test_a_dropped_tables_name_waits_for_trigger_svc(rig: Any) -> None:
@@ -119,19 +160,19 @@ def test_a_dropped_tables_name_waits_for_trigger_svc(rig: Any) -> None:
     rig("INSERT INTO one VALUES (now, 1)")
     with rig.trigger.busy:
         rig("DROP TABLE one")
-        assert rig.log.topics("wal.") == ["wal.d.one"]
+        assert len(rig.values("wal.d.one")) == 1
         error = rig.refused("CREATE TABLE one (ts TIMESTAMP, v INT)")
         assert error.code is ErrorCode.TIMEOUT
     rig.restart()
     rig("CREATE TABLE one (ts TIMESTAMP, v INT)")
-    assert rig.log.end_offsets("wal.d.one") == {0: 0}
+    assert rig.values("wal.d.one") == []
 
 
 def test_a_topic_left_by_a_crash_is_not_the_new_tables(rig: Any) -> None:
     rig.log.ensure_topics([("wal.d.one", 1)])
     rig.log.append([Message("wal.d.one", b"one", b'{"ts":1}')])
     rig("CREATE TABLE one (ts TIMESTAMP, v INT)")
-    assert rig.log.end_offsets("wal.d.one") == {0: 0}
+    assert rig.values("wal.d.one") == []
 
 
 def test_a_database_goes_with_all_that_is_in_it(rig: Any) -> None:
@@ -145,7 +186,7 @@ def test_a_database_goes_with_all_that_is_in_it(rig: Any) -> None:
     assert list(catalog.databases) == ["e"]
     assert list(catalog.tables) == [("e", "kept")]
     assert not catalog.children and not catalog.tombstones
-    assert rig.log.topics("wal.") == ["wal.e.kept"]
+    assert not rig.values("wal.d.meters")
     assert rig("DROP DATABASE IF EXISTS d", None).rows == [[0]]
 
 
@@ -169,7 +210,7 @@ def test_a_drop_that_a_crash_cut_short_is_finished_at_the_next_start(rig: Any) -
     assert rig.gateway.context.catalog.tables == {}
     assert rig.gateway.context.catalog.children == {}
     rig(METERS)
-    assert not any(rig.log.end_offsets("wal.d.meters").values())
+    assert not rig.values("wal.d.meters")
 
 
 class _Lossy(MemoryLog):

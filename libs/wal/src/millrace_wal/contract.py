@@ -151,6 +151,22 @@ class LogContract:
         assert log.append(_numbers(name, 7, 8)) == [(0, 0)]
         assert values(list(replay(log, name))) == [b"7"]
 
+    def test_an_emptied_topic_keeps_its_offsets(self, log: Log) -> None:
+        name, other = topic(log), topic(log, 2)
+        log.append(_numbers(name, 0, 3))
+        reader = log.reader({name: {0: 0}})
+        assert values(read(reader, 3)) == [b"0", b"1", b"2"]
+        log.empty_topics([name, other])
+        assert log.begin_offsets(name) == log.end_offsets(name) == {0: 3}
+        assert log.begin_offsets(other) == {0: 0, 1: 0}
+        assert list(replay(log, name)) == []
+        behind = log.reader({name: {0: 1}})
+        assert log.append(_numbers(name, 3, 5)) == [(0, 3), (0, 4)]
+        assert values(read(reader, 2)) == values(read(behind, 2)) == [b"3", b"4"]
+        assert values(list(replay(log, name))) == [b"3", b"4"]
+        reader.close()
+        behind.close()
+
     def test_offsets_tell_begin_and_end(self, log: Log) -> None:
         name = topic(log, 2)
         assert log.begin_offsets(name) == log.end_offsets(name) == {0: 0, 1: 0}

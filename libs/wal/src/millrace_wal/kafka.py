@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
@@ -136,7 +136,8 @@ class KafkaLog(Closing):
         there = set(self.topics())
         missing = [_new_topic(topic) for topic in wanted if topic.name not in there]
         if missing:
-            self._settle(self._admin.create_topics(missing), "create", {KafkaError.TOPIC_ALREADY_EXISTS})
+            futures = self._admin.create_topics(missing)
+            self._settle(futures.items(), "create", {KafkaError.TOPIC_ALREADY_EXISTS})
         self._await({topic.name: True for topic in wanted}, "create")
         for topic in missing:
             self.end_offsets(topic.topic)  # answers once the leaders know that they lead
@@ -145,11 +146,22 @@ class KafkaLog(Closing):
         there = set(self.topics())
         known = [name for name in names if name in there]
         if known:
-            self._settle(self._admin.delete_topics(known), "delete", MISSING)
+            self._settle(self._admin.delete_topics(known).items(), "delete", MISSING)
         self._await(dict.fromkeys(names, False), "delete")
 
-    def _settle(self, futures: Mapping[str, Any], verb: str, fine: set[int] | frozenset[int]) -> None:
-        for name, future in futures.items():
+    def empty_topics(self, names: Sequence[str]) -> None:
+        ends = [
+            TopicPartition(name, partition, end)
+            for name in names
+            for partition, end in self.end_offsets(name).items()
+            if end
+        ]
+        if ends:
+            futures = self._admin.delete_records(ends)
+            self._settle([(where.topic, future) for where, future in futures.items()], "empty", frozenset())
+
+    def _settle(self, futures: Iterable[tuple[str, Any]], verb: str, fine: set[int] | frozenset[int]) -> None:
+        for name, future in futures:
             try:
                 future.result(_CREATE)
             except KafkaException as error:

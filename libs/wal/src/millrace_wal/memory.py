@@ -44,6 +44,7 @@ class MemoryLog(Closing):
     def __init__(self, clock: Callable[[], int] = _now) -> None:
         self._clock = clock
         self._topics: dict[str, list[list[Record]]] = {}
+        self._begins: dict[str, dict[int, int]] = {}
         self._groups: dict[str, _Group] = {}
         self._keyless = itertools.count()
         self.changed = threading.Condition(threading.RLock())
@@ -89,8 +90,13 @@ class MemoryLog(Closing):
         with self.changed:
             for name in names:
                 self._topics.pop(name, None)
+                self._begins.pop(name, None)
                 for group in self._groups.values():
                     group.committed = {w: o for w, o in group.committed.items() if w[0] != name}
+
+    def empty_topics(self, names: Sequence[str]) -> None:
+        with self.changed:
+            self._begins |= {name: self.end_offsets(name) for name in names}
 
     def topics(self, prefix: str = "") -> list[str]:
         with self.changed:
@@ -98,7 +104,8 @@ class MemoryLog(Closing):
 
     def begin_offsets(self, topic: str) -> dict[int, int]:
         with self.changed:
-            return dict.fromkeys(range(len(self._partitions(topic, "ask for offsets"))), 0)
+            zeros = dict.fromkeys(range(len(self._partitions(topic, "ask for offsets"))), 0)
+            return zeros | self._begins.get(topic, {})
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         with self.changed:
@@ -126,7 +133,8 @@ class MemoryLog(Closing):
             if partition >= len(parts):
                 continue
             # a topic that was deleted and made again is shorter: begin anew
-            start = position if position <= len(parts[partition]) else 0
+            begin = self._begins.get(topic, {}).get(partition, 0)
+            start = max(position, begin) if position <= len(parts[partition]) else begin
             taken = parts[partition][start : start + limit - len(found)]
             found += taken
             positions[topic, partition] = start + len(taken)

@@ -111,6 +111,9 @@ class Log(Protocol):
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics with their records and wait until they are gone; a missing one is no error."""
 
+    def empty_topics(self, names: Sequence[str]) -> None:
+        """Forget the records that these topics hold; offsets go on from where they are."""
+
     def topics(self, prefix: str = "") -> list[str]:
         """The topics whose name begins so, sorted."""
 
