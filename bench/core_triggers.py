@@ -88,6 +88,19 @@ class Rows:
             ts[0] -= (RUN // 2 + 1) * STEP + PAUSE - 1
         return Rows(ts.tolist(), (number % RUN).tolist(), (number // RUN % 7).tolist())
 
+    def message(self) -> bytes:
+        """The rows as one WAL message."""
+        cells = zip(self.ts, self.v, self.s, strict=True)
+        return ("[" + ",".join(f'{{"ts":{ts},"v":{v},"s":{s}}}' for ts, v, s in cells) + "]").encode()
+
+
+def slot_of_stream(spec: StreamSpec) -> Slot:
+    """The only slot of a deployment, with this stream live."""
+    slot = Slot(0, 1)
+    define = control.encode(control.DefineStream(spec, {}, 0))
+    slot.on_batch(Messages.of([(CONTROL.name, 0, 0, 0, None, define)]))
+    return slot
+
 
 def main() -> None:
     """Measure and print."""
@@ -115,14 +128,10 @@ def _rate(runs: Iterator[Callable[[], object]]) -> float:
 
 
 def _through_slot(spec: StreamSpec, batches: list[Rows]) -> Iterator[Callable[[], object]]:
-    slot = Slot(0, 1)
-    define = control.encode(control.DefineStream(spec, {}, 0))
-    slot.on_batch(Messages.of([(CONTROL.name, 0, 0, 0, None, define)]))
+    slot = slot_of_stream(spec)
     topic = wal_topic(TABLE.db, TABLE.name)
     for batch, rows in enumerate(batches):
-        cells = zip(rows.ts, rows.v, rows.s, strict=True)
-        text = ",".join(f'{{"ts":{ts},"v":{v},"s":{s}}}' for ts, v, s in cells)
-        value = f"[{text}]".encode()
+        value = rows.message()
         messages = Messages.of(
             [
                 (topic, 0, batch * GROUPS + group, batch, f"c{group}".encode(), value)

@@ -13,7 +13,7 @@ import time
 
 import httpx
 
-from bench.core_triggers import GROUPS, PER_MESSAGE, TABLE, TRIGGERS, Rows
+from bench.core_triggers import GROUPS, PER_MESSAGE, TABLE, TRIGGERS, Rows, slot_of_stream
 from bench.events import read_all
 from bench.feed import Feed
 from bench.stage import DB, BenchError, Stage, hold, let_go, say, stage, wait
@@ -21,10 +21,9 @@ from bench.stats import rate
 from bench.trigger_throughput import CALCULATION
 from millrace_core.model.stream import AnyTrigger, Notify, Source, StreamSpec
 from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.slot import Slot
-from millrace_core.wire import control, events
-from millrace_core.wire.topics import CONTROL, wal_topic
+from millrace_core.wire import events
 from millrace_core.wire.topics import TRIGGERS as TRIGGER_TOPIC
+from millrace_core.wire.topics import wal_topic
 
 BATCHES = 10
 SECONDS = 120.0
@@ -34,7 +33,7 @@ _EVENT = re.compile(r"EVENT_WINDOW\((.*), (.*)\)")
 
 def main() -> None:
     """Measure and print."""
-    values = [_value(Rows.of(batch, late=False)) for batch in range(BATCHES)]
+    values = [Rows.of(batch, late=False).message() for batch in range(BATCHES)]
     with stage("trigger-types") as one:
         one.sql(f"CREATE STABLE {DB}.meters (ts TIMESTAMP, v INT, s INT) TAGS (k INT)")
         one.tables(GROUPS, "meters")
@@ -51,18 +50,11 @@ def main() -> None:
     print("\n".join(lines))
 
 
-def _value(rows: Rows) -> bytes:
-    cells = zip(rows.ts, rows.v, rows.s, strict=True)
-    return ("[" + ",".join(f'{{"ts":{ts},"v":{v},"s":{s}}}' for ts, v, s in cells) + "]").encode()
-
-
 def _core(trigger: AnyTrigger, values: list[bytes]) -> tuple[float, int]:
     """Rows a second of processor time, and the events told."""
     told_of = Notify((URL,), ("WINDOW_CLOSE",))
     spec = StreamSpec(1, "d", "s", "", trigger, Source(TABLE), ("tbname",), notify=told_of)
-    slot, told, seconds = Slot(0, 1), 0, 0.0
-    define = control.encode(control.DefineStream(spec, {}, 0))
-    slot.on_batch(Messages.of([(CONTROL.name, 0, 0, 0, None, define)]))
+    slot, told, seconds = slot_of_stream(spec), 0, 0.0
     topic = wal_topic(TABLE.db, TABLE.name)
     for batch, value in enumerate(values):
         offset = batch * GROUPS

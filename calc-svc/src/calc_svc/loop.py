@@ -13,6 +13,7 @@ import structlog
 from calc_svc import metrics
 from calc_svc.holding import Holding
 from calc_svc.job import Product, StreamJobs
+from calc_svc.patience import patiently
 from millrace_core.errors import MillraceError
 from millrace_core.wire import events as wire
 from millrace_core.wire import notices, registrations, status, topics
@@ -187,18 +188,12 @@ class TriggerLoop:
                 self._log.append(kept)
 
     def _patiently(self, action: Callable[[], object]) -> bool:
-        """Do it, however long the broker is away. A result that the log refuses for good is dropped."""
-        while not self._stop.is_set():
-            try:
-                action()
-                return True
-            except MillraceError as error:
-                self._logger.warning("writing results", error=str(error))
-                if not error.code.value.retry:
-                    metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
-                    return True
-                self._stop.wait(1.0)
-        return False
+        """A result that the log refuses for good is dropped."""
+        return patiently(action, self._stop, self._logger, "writing results", _count_refused)
+
+
+def _count_refused(error: MillraceError) -> None:
+    metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
 
 
 def notice_messages(stream: int, told: Sequence[Notice]) -> list[Message]:

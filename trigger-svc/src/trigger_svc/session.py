@@ -38,9 +38,6 @@ CONF: dict[str, str] = {
     # records fetched ahead of a topic that was dropped must not be taken for those of its successor
     "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
-    # a consumer that knows a topic that was dropped does not find the one of that name that came after it
-    "spark.kafka.consumer.cache.timeout": "1s",
-    "spark.kafka.consumer.cache.evictorThreadRunInterval": "1s",
 }
 
 

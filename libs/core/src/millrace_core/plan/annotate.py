@@ -127,16 +127,15 @@ class Typer:
         return found
 
     def row_condition(self, node: exp.Expr, clause: str) -> exp.Expr:
-        self.aggregate = clause  # no aggregate inside
-        try:
-            return self.condition(node)
-        finally:
-            self.aggregate = None
+        return self._of_a_row(self.condition, node, clause)
 
     def row_value(self, node: exp.Expr, clause: str) -> exp.Expr:
+        return self._of_a_row(self.visit, node, clause)
+
+    def _of_a_row(self, read: Callable[[exp.Expr], exp.Expr], node: exp.Expr, clause: str) -> exp.Expr:
         self.aggregate = clause  # no aggregate inside
         try:
-            return self.visit(node)
+            return read(node)
         finally:
             self.aggregate = None
 

@@ -13,7 +13,8 @@ from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import TICKS_PER_SECOND
-from millrace_core.plan.fill_range import constant, range_of
+from millrace_core.plan.constants import constant
+from millrace_core.plan.fill_range import range_of
 from millrace_core.plan.functions import convert
 from millrace_core.plan.lower import Lowering
 from millrace_core.plan.scope import Context, Scope, column

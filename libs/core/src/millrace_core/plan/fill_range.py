@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from sqlglot import exp
 
@@ -94,26 +94,3 @@ def _inclusive(comparison: Comparison, value: exp.Expr, scale: int) -> exp.Expr:
     if comparison[0] == ">":
         value = exp.Paren(this=exp.Add(this=wrap(value), expression=number(scale - 1)))
     return floor_div(value, scale)
-
-
-_OPERATORS: dict[type[exp.Expr], Callable[[int, int], int]] = {
-    exp.Add: lambda a, b: a + b, exp.Sub: lambda a, b: a - b, exp.Mul: lambda a, b: a * b,
-    exp.Mod: lambda a, b: a % b, exp.IntDiv: lambda a, b: a // b,
-}  # fmt: skip
-
-
-def constant(node: exp.Expr) -> int | None:
-    """The value of an expression of whole constants; near enough for negative ones."""
-    match node:
-        case exp.Paren() | exp.Cast():
-            return constant(node.this)
-        case exp.Literal() if not node.is_string and node.name.isdigit():
-            return int(node.name)
-        case exp.Neg():
-            found = constant(node.this)
-            return None if found is None else -found
-    operator = _OPERATORS.get(type(node))
-    if operator is None:
-        return None
-    left, right = constant(node.this), constant(node.expression)
-    return None if left is None or right is None else operator(left, right)

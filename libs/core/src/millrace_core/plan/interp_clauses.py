@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -11,6 +10,7 @@ from millrace_core.dialect.query_nodes import DurationLiteral
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Precision
 from millrace_core.plan.annotate import Typer
+from millrace_core.plan.constants import constant
 from millrace_core.plan.functions import convert, duration_ticks
 from millrace_core.plan.lower import Lowering
 from millrace_core.plan.scope import Context, Relation, Scope
@@ -83,37 +83,12 @@ def _time(node: exp.Expr, precision: Precision, scope: Scope, ctx: Context) -> e
     found = Lowering(scope, ctx).visit(typer.timestamp(typer.visit(node), wanted))
     if not (typed(found).timestamp or typed(found).integer):
         raise fail(ErrorCode.TYPE_MISMATCH, f"RANGE takes times, not {typed(found).type.name}", node)
-    value = _constant(found)
+    value = constant(found)
     return cast(found if value is None else number(value), BIGINT)
 
 
-_FOLDS: dict[type[exp.Expr], Callable[[int, int], int]] = {
-    exp.Add: lambda a, b: a + b, exp.Sub: lambda a, b: a - b, exp.Mul: lambda a, b: a * b,
-    exp.IntDiv: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
-    exp.Mod: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
-}  # fmt: skip
-
-
-def _constant(node: exp.Expr) -> int | None:
-    """The value of an expression of whole numbers, where it can be told now."""
-    if isinstance(node, (exp.Paren, exp.Cast)):
-        return _constant(node.this)
-    if isinstance(node, exp.Literal):
-        return int(node.name) if node.name.isdigit() and not node.is_string else None
-    if isinstance(node, exp.Neg):
-        inner = _constant(node.this)
-        return None if inner is None else -inner
-    fold = _FOLDS.get(type(node))
-    if fold is None:
-        return None
-    left, right = _constant(node.this), _constant(node.expression)
-    if left is None or right is None or (right == 0 and isinstance(node, (exp.IntDiv, exp.Mod))):
-        return None
-    return fold(left, right)
-
-
 def _check_count(first: exp.Expr, last: exp.Expr, step: int, at: exp.Expr) -> None:
-    low, high = _constant(first), _constant(last)
+    low, high = constant(first), constant(last)
     if low is None or high is None:
         return
     if high < low:

@@ -172,6 +172,18 @@ def take(table: Table, index: Array) -> Table:
     return {column: array[index] for column, array in table.items()}
 
 
+def first_not_less(group: Ints, value: Ints, groups: Ints, values: Ints) -> Ints:
+    """For each (group, value): the first place in the ascending (groups, values) that is not less."""
+    both = np.concatenate((group, groups)), np.concatenate((value, values))
+    is_target = np.repeat((0, 1), (len(group), len(groups)))
+    order = np.lexsort((is_target, both[1], both[0]))
+    targets_before = np.cumsum(is_target[order])
+    queries = is_target[order] == 0
+    found = np.empty(len(group), dtype=np.int64)
+    found[order[queries]] = targets_before[queries]
+    return found
+
+
 def _pack(array: Array) -> list[Any]:
     if array.dtype == object:
         return ["O", array.tolist()]

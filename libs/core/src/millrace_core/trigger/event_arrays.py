@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, objects
-from millrace_core.trigger.kept import Detail, keep, occurrences, starts_of, sums
+from millrace_core.trigger.kept import Detail, first_reaching, keep, occurrences, starts_of, sums
 from millrace_core.trigger.watermark import NEVER, Bools, Judged
 from millrace_core.trigger.windower import CLOSE, OPEN, Occurrences
 
@@ -141,18 +141,8 @@ def _open(rule: EventRule, judged: Judged, windows: _Windows) -> Ints:
     """The row that takes each window to ``true_for``, -1 if none does (or it was told of before)."""
     if not rule.true_for:
         return windows.open_row
-    opened = np.full(len(windows.group), -1)
-    if not len(opened):
-        return opened
-    rows = np.arange(len(judged.group))
-    window = np.searchsorted(windows.begin, rows, side="right") - 1
-    rows, window = rows[window >= 0], window[window >= 0]
-    long = (rows < windows.end[window]) & ~windows.told[window]
-    long &= judged.ts[rows] - windows.start[window] >= rule.true_for
-    rows, window = rows[long], window[long]
-    first = starts_of(window)
-    opened[window[first]] = rows[first]
-    return opened
+    rows, places = np.arange(len(judged.group)), (windows.begin, windows.end)
+    return first_reaching(rule.true_for, judged.ts, rows, places, windows.start, windows.told)
 
 
 def _told_open(rule: EventRule, judged: Judged, windows: _Windows, opened: Ints) -> Occurrences:

@@ -111,6 +111,25 @@ def _part(judged: Judged, mask: Bools) -> Judged:
     )  # fmt: skip
 
 
+def first_reaching(
+    true_for: int, ts: Ints, rows: Ints, places: tuple[Ints, Ints], start: Ints, told: Bools
+) -> Ints:
+    """The first of ``rows`` that takes each window to ``true_for``; -1 if none does, or it was told before.
+
+    ``places``: the rows with which each window begins and ends (exclusive); ``start``: its time.
+    """
+    begin, end = places
+    found = np.full(len(begin), -1)
+    window = np.searchsorted(begin, rows, side="right") - 1
+    rows, window = rows[window >= 0], window[window >= 0]
+    long = (rows < end[window]) & ~told[window]
+    long &= ts[rows] - start[window] >= true_for
+    rows, window = rows[long], window[long]
+    first = starts_of(window)
+    found[window[first]] = rows[first]
+    return found
+
+
 def starts_of(values: Ints) -> Ints:
     """Where each run of equal values begins."""
     return np.flatnonzero(np.append(True, values[1:] != values[:-1])) if len(values) else values

@@ -18,7 +18,7 @@ import numpy as np
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Sliding
 from millrace_core.timeline import Schedule, ticks, zone
-from millrace_core.trigger.columns import OWNER, Columns, Ints, Table, take
+from millrace_core.trigger.columns import OWNER, Columns, Ints, Table, first_not_less, take
 from millrace_core.trigger.watermark import NEVER, Bools, Judged
 from millrace_core.trigger.windower import ON_TIME, Occurrence, Occurrences, Row, Windower
 
@@ -180,7 +180,7 @@ class SlidingWindower(Windower):
     def _full(self, group: Ints, step: Ints, since: Ints, reached: Ints, shares: Table) -> _Fired:
         """Instants with rows in ``(since, reached]`` of each move."""
         owner, instant = shares[OWNER], shares["instant"]
-        move = _first_not_less(owner, instant, group, reached)
+        move = first_not_less(owner, instant, group, reached)
         known = np.flatnonzero(move < len(group))
         at = move[known]
         inside = (group[at] == owner[known]) & (since[at] < instant[known])
@@ -219,21 +219,9 @@ def _merged(shares: Table, judged: Judged, instant: Ints, counts: Bools) -> Tabl
     }
 
 
-def _first_not_less(group: Ints, value: Ints, groups: Ints, values: Ints) -> Ints:
-    """For each (group, value): the first place in the ascending (groups, values) that is not less."""
-    both = np.concatenate((group, groups)), np.concatenate((value, values))
-    is_target = np.repeat((0, 1), (len(group), len(groups)))
-    order = np.lexsort((is_target, both[1], both[0]))
-    targets_before = np.cumsum(is_target[order])
-    queries = is_target[order] == 0
-    found = np.empty(len(group), dtype=np.int64)
-    found[order[queries]] = targets_before[queries]
-    return found
-
-
 def _rows_of(fired: _Fired, shares: Table) -> Ints:
     """How many rows each instant owns; -1 where that is unsure."""
-    place = _first_not_less(fired.group, fired.instant, shares[OWNER], shares["instant"])
+    place = first_not_less(fired.group, fired.instant, shares[OWNER], shares["instant"])
     if not len(shares[OWNER]):
         return np.zeros(len(fired.group), dtype=np.int64)
     at = np.minimum(place, len(shares[OWNER]) - 1)

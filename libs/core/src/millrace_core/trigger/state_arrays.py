@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, objects
-from millrace_core.trigger.kept import Detail, keep, occurrences, starts_of, sums
+from millrace_core.trigger.kept import Detail, first_reaching, keep, occurrences, starts_of, sums
 from millrace_core.trigger.watermark import Bools, Judged
 from millrace_core.trigger.windower import CLOSE, OPEN, Occurrences
 
@@ -124,16 +124,8 @@ def _open(rule: StateRule, judged: Judged, runs: _Runs, valued: Ints) -> Ints:
     """The row that takes each run to ``true_for``, -1 if none does (or it was told of before)."""
     if not rule.true_for:
         return runs.open_row
-    opened = np.full(len(runs.group), -1)
     rows = np.arange(len(judged.group)) if rule.extend == 1 else valued
-    run = np.searchsorted(runs.begin, rows, side="right") - 1
-    rows, run = rows[run >= 0], run[run >= 0]
-    long = (rows < runs.end[run]) & ~runs.told[run]
-    long &= judged.ts[rows] - runs.start[run] >= rule.true_for
-    rows, run = rows[long], run[long]
-    first = starts_of(run)
-    opened[run[first]] = rows[first]
-    return opened
+    return first_reaching(rule.true_for, judged.ts, rows, (runs.begin, runs.end), runs.start, runs.told)
 
 
 def _bounds(rule: StateRule, judged: Judged, runs: _Runs) -> tuple[Ints, Ints, Ints, Ints]:
