@@ -45,7 +45,7 @@ lint: venv
 	@echo "== import-linter"; $(VENV)/bin/lint-imports
 
 check: lint ## the fast part of the tests: style, types, imports, unit and contract tests (no Java)
-	@echo "== tests";        $(PY) -m pytest -q -m "not java and not stack" tests
+	@echo "== tests";        $(PY) -m pytest -q -n auto -m "not java and not stack" tests
 
 test: java lint jars ## all tests: check, integration, the whole stack, conformance cases
 	@$(PY) -m pytest --durations=10 tests
