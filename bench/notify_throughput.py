@@ -12,6 +12,7 @@ import base64
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -124,9 +125,13 @@ def _client(*arguments: str) -> Iterator[tuple[dict[str, Any], Any]]:
 
             def said(seconds: float) -> dict[str, Any]:
                 assert process.stdout is not None
+                late = threading.Timer(seconds, process.kill)
+                late.start()
                 line = process.stdout.readline()
+                late.cancel()
                 if not line:
-                    raise BenchError(f"{' '.join(arguments[:1])} ended with {process.wait(seconds)}")
+                    code = process.wait(10)
+                    raise BenchError(f"{arguments[0]} ended with {code}, or was late ({seconds:g} s)")
                 return dict(json.loads(line))
 
             yield said(SECONDS), said

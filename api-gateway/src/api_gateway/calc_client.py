@@ -15,6 +15,7 @@ from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.model.types import DataType
+from millrace_core.recalc.judged import Judged
 
 Offsets = dict[str, dict[int, int]]
 PRECISIONS: dict[str, Precision] = {precision: precision for precision in TICKS_PER_SECOND}
@@ -39,7 +40,8 @@ class CalcClient:
         :raises MillraceError: what calc-svc says is wrong; UNAVAILABLE or TIMEOUT if it does not answer.
         """
         body = {
-            "sql": sql, "db": session.database, "timezone": session.timezone, "catalog": catalog, "wal": wal,
+            "sql": sql, "db": session.database, "timezone": session.timezone, "user": session.user,
+            "catalog": catalog, "wal": wal,
         }  # fmt: skip
         return read_arrow(self._post("/query", body))
 
@@ -53,6 +55,20 @@ class CalcClient:
             return msgspec.json.decode(found, type=_Described).columns
         except msgspec.DecodeError as error:
             raise MillraceError(ErrorCode.INTERNAL, f"calc-svc described no columns: {error}") from error
+
+    def verify(
+        self, stream: int, span: tuple[int, int], judged: Judged, limit: int, seconds: float, timezone: str,
+        catalog: int, wal: Offsets,
+    ) -> Answer:  # fmt: skip
+        """VERIFY STREAM: the output rows of the range ``span`` (ticks, ends included) that differ.
+
+        :raises MillraceError: what calc-svc says is wrong; UNAVAILABLE or TIMEOUT if it does not answer.
+        """
+        body = {
+            "stream": stream, "first": span[0], "last": span[1], "judged": judged, "limit": limit,
+            "seconds": seconds, "timezone": timezone, "catalog": catalog, "wal": wal,
+        }  # fmt: skip
+        return read_arrow(self._post("/verify", body))
 
     def close(self) -> None:
         self._http.close()

@@ -63,15 +63,17 @@ def drop_database(context: Context, _session: Session, statement: DropDatabase) 
         removed = remove_tables(context, tables, streams, [*graves, record_key("database", name)])
         # a database that is made anew under the name is not the one that was granted
         context.writer.write([_without(one, name) for one in list(context.catalog.grants.values())
-                              if name in (*one.read, *one.write)])  # fmt: skip
+                              if _without(one, name) != one])  # fmt: skip
     removed.wait()
     return affected(0)
 
 
 def _without(granted: Grant, db: str) -> Grant:
     return Grant(
-        granted.user, tuple(d for d in granted.read if d != db), tuple(d for d in granted.write if d != db)
-    )
+        granted.user, tuple(d for d in granted.read if d != db), tuple(d for d in granted.write if d != db),
+        tuple(table for table in granted.read_tables if table.db != db),
+        tuple(table for table in granted.write_tables if table.db != db),
+    )  # fmt: skip
 
 
 def _needs(entry: StreamEntry, db: str, catalog: Catalog) -> bool:

@@ -13,6 +13,7 @@ from api_gateway.answer import INT, Answer, AnswerColumn, text_column
 from api_gateway.context import Context
 from api_gateway.data import delete, insert
 from api_gateway.databases import create_database, drop_database, use_database
+from api_gateway.diagnose import diagnose_stream
 from api_gateway.privileges import check
 from api_gateway.recovery import settle
 from api_gateway.session import Session, in_database
@@ -21,6 +22,7 @@ from api_gateway.stream_life import drop_stream, recalculate_stream, start_strea
 from api_gateway.streams import create_stream
 from api_gateway.tables import create_children, create_table, drop_tables
 from api_gateway.users import alter_user, create_snode, create_user, drop_snode, drop_user, grant
+from api_gateway.verify import verify_stream
 from api_gateway.virtual import create_virtual_child
 from millrace_core.dialect import parse, statements
 from millrace_core.dialect.stream import SYSTEM_DATABASES
@@ -66,6 +68,8 @@ HANDLERS: dict[type, Handler] = {
     statements.StartStream: start_stream,
     statements.StopStream: stop_stream,
     statements.RecalculateStream: recalculate_stream,
+    statements.DiagnoseStream: diagnose_stream,
+    statements.VerifyStream: verify_stream,
     statements.DropStream: drop_stream,
     statements.Show: show,
     statements.ShowCreate: show_create,
@@ -80,7 +84,7 @@ HANDLERS: dict[type, Handler] = {
 }
 READERS = frozenset({
     statements.Show, statements.ShowCreate, statements.ShowTags, statements.Describe, statements.UseDatabase,
-    statements.Query,
+    statements.Query, statements.DiagnoseStream, statements.VerifyStream,
 })  # fmt: skip
 """Statements that change nothing."""
 

@@ -52,8 +52,12 @@ def settle(context: Context) -> None:
     with context.writer.ddl:
         intent = Intent()
         for record in replay(context.log, CONTROL.name):
-            if record.value is not None:
+            if record.value is None:
+                continue
+            try:
                 intent.take(record.offset, control.decode_control(record.value))
+            except ValueError as error:  # the slots pass it over too
+                context.logger.error("undecodable control record", offset=record.offset, cause=str(error))
         _settle_tables(context, intent)
         _settle_altered(context, intent)
         for entry in list(context.catalog.streams.values()):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from api_gateway.answer import INT, Answer, AnswerColumn, text_column
 from api_gateway.context import Context
+from api_gateway.privileges import is_superuser, sees
 from api_gateway.session import Session, in_database
 from api_gateway.stream_life import find_stream
 from api_gateway.tables import find_table
@@ -33,6 +34,7 @@ def show(context: Context, session: Session, statement: Show) -> Answer:
     columns, of_database, rows = found
     db = _database(context.catalog, session, statement) if of_database else ""
     shown = sorted(rows(context, db), key=lambda row: str(row[0]))
+    shown = [row for row in shown if _seen(context.catalog, session.user, statement.what, db, row)]
     if statement.like is not None:
         pattern = _like(statement.like)
         shown = [row for row in shown if pattern.fullmatch(str(row[0]))]
@@ -51,6 +53,15 @@ def _database(catalog: Catalog, session: Session, statement: Show) -> str:
         error = in_database(db)
         raise CatalogError(error.code, error.message, statement.position)
     return db
+
+
+def _seen(catalog: Catalog, user: str, what: str, db: str, row: list[object]) -> bool:
+    """Whether the user may see this row."""
+    if what == "privileges":
+        return row[0] == user or is_superuser(catalog, user)
+    if what == "streams":
+        return sees(catalog, user, db)
+    return what not in OF_TABLES or sees(catalog, user, db, str(row[0]))
 
 
 def _like(pattern: str) -> re.Pattern[str]:
@@ -97,6 +108,10 @@ def _users(context: Context, _db: str) -> Rows:
     return [[user.name, int(user.superuser)] for user in list(context.catalog.users.values())]
 
 
+def _privileges(context: Context, _db: str) -> Rows:
+    return [list(row) for row in context.catalog.privileges()]
+
+
 def _snodes(context: Context, _db: str) -> Rows:
     return [[snode.id, "local", snode.created] for snode in list(context.catalog.snodes.values())]
 
@@ -127,8 +142,18 @@ SHOWS: dict[str, tuple[tuple[AnswerColumn, ...], bool, Callable[[Context, str], 
         _dnodes,
     ),
     "users": ((text_column("name", 24), AnswerColumn("super", INT)), False, _users),
-}
+    "privileges": (
+        (
+            text_column("user_name", 24), text_column("privilege", 10), text_column("db_name", 64),
+            text_column("table_name", 192),
+        ),
+        False,
+        _privileges,
+    ),
+}  # fmt: skip
 """What can be shown: its columns, whether it is a database's, its rows."""
+OF_TABLES = frozenset({"stables", "tables", "vtables"})
+"""What lists tables: a user who may read or write single ones only sees these, and none of the streams."""
 
 
 # -- DESCRIBE ------------------------------------------------------------------------------------------------

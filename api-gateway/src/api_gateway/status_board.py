@@ -7,6 +7,7 @@ import time
 
 import msgspec
 
+from api_gateway.diagnosis_board import PREFIX, Diagnoses
 from api_gateway.follower import POLL_SECONDS
 from millrace_core.catalog import StreamEntry
 from millrace_core.wire import status
@@ -15,16 +16,21 @@ from millrace_wal import BEGIN, Log, Record
 
 
 class StatusBoard:
-    """``applied``: the last control record in force; ``failures``: stream uid -> why it failed."""
+    """``applied``: the last control record in force; ``failures``: (stream uid, slot of trigger-svc that has
+    set it aside, or None for its calculation) -> why it failed."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self.applied = -1
-        self.failures: dict[int, str] = {}
+        self.failures: dict[tuple[int, int | None], str] = {}
         self._pauses: dict[tuple[int, int], str] = {}
+        self.diagnoses = Diagnoses()
 
     def take(self, record: Record) -> None:
         """Take in one record of the topic; one of an unknown kind (a newer writer) is passed over."""
+        if (record.key or b"").startswith(PREFIX):
+            self.diagnoses.take(record.value)
+            return
         if record.value is None:
             if (record.key or b"").startswith(status.PAUSED.encode()):
                 self._pauses.pop(status.part_of(record.key or b""), None)
@@ -38,9 +44,9 @@ class StatusBoard:
                 self.applied = max(self.applied, found.control)
                 self._changed.notify_all()
             elif isinstance(found, status.StreamFailure) and found.message:
-                self.failures[found.stream] = found.message
+                self.failures[found.stream, found.slot] = found.message
             elif isinstance(found, status.StreamFailure):
-                self.failures.pop(found.stream, None)
+                self.failures.pop((found.stream, found.slot), None)
             elif isinstance(found, status.StreamPaused):
                 self._pauses[found.stream, found.partition] = found.message
 
@@ -49,10 +55,16 @@ class StatusBoard:
         with self._changed:
             return self._changed.wait_for(lambda: self.applied >= control, seconds)
 
+    def set_aside(self, entry: StreamEntry) -> bool:
+        """Whether a slot of trigger-svc judges nothing of the stream until it is started again."""
+        failures = dict(self.failures)
+        return any(uid == entry.spec.uid and slot is not None for uid, slot in failures)
+
     def of(self, entry: StreamEntry) -> tuple[str, str]:
         """(status, message) of a stream: Failed, Init until trigger-svc knows, then Running, Stopped or,
         while an address that must lose nothing cannot be reached, Paused."""
-        if message := self.failures.get(entry.spec.uid):
+        failures = dict(self.failures)
+        if message := next((why for (uid, _), why in failures.items() if uid == entry.spec.uid), ""):
             return "Failed", message
         if entry.control < 0 or self.applied < entry.control:
             return "Init", ""

@@ -39,18 +39,23 @@ def start_stream(context: Context, session: Session, statement: StartStream) -> 
     them, unless IGNORE UNTREATED says otherwise; another one does not."""
     with context.writer.ddl:
         entry = find_stream(context, session, statement.name, if_exists=statement.if_exists)
-        if entry is None or entry.wanted == "Running":
+        if entry is None or (entry.wanted == "Running" and not context.board.set_aside(entry)):
             return affected(0)
-        spec, epoch = entry.spec, entry.epoch + 1
-        fills = spec.options.fill_history is not None or spec.options.fill_history_first is not None
-        record = control.StartStream(
-            spec.uid, live_from(context, spec), epoch, origin_ends(context, spec),
-            untreated=fills and not statement.ignore_untreated,
-        )  # fmt: skip
-        number = context.append_control([(spec.full_name, record)])
-        context.writer.write([StreamEntry(spec, "Running", epoch, number)])
+        number = _begin_anew(context, entry, untreated=not statement.ignore_untreated)
     context.board.wait_applied(number, context.settings.accept_seconds)
     return affected(0)
+
+
+def _begin_anew(context: Context, entry: StreamEntry, untreated: bool) -> int:
+    """Start a stream that is stopped, or that trigger-svc has set aside: the number of the control record."""
+    spec, epoch = entry.spec, entry.epoch + 1
+    fills = spec.options.fill_history is not None or spec.options.fill_history_first is not None
+    record = control.StartStream(
+        spec.uid, live_from(context, spec), epoch, origin_ends(context, spec), untreated=fills and untreated
+    )
+    number = context.append_control([(spec.full_name, record)])
+    context.writer.write([StreamEntry(spec, "Running", epoch, number)])
+    return number
 
 
 def stop_stream(context: Context, session: Session, statement: StopStream) -> Answer:
@@ -60,7 +65,8 @@ def stop_stream(context: Context, session: Session, statement: StopStream) -> An
             return affected(0)
         number = entry.control
         if entry.wanted != "Stopped":
-            number = context.append_control([(entry.spec.full_name, control.StopStream(entry.spec.uid))])
+            record = control.StopStream(entry.spec.uid, origin_ends(context, entry.spec))
+            number = context.append_control([(entry.spec.full_name, record)])
             context.writer.write([msgspec.structs.replace(entry, wanted="Stopped", control=number)])
     _until_applied(context, number, f"the stream {entry.spec.full_name} is told to stop")
     return affected(0)
@@ -92,6 +98,8 @@ def recalculate_stream(context: Context, session: Session, statement: Recalculat
             statement.end.position,
         )
     with context.writer.ddl:
+        if entry.wanted == "Running" and context.board.set_aside(entry):
+            _begin_anew(context, entry, untreated=True)
         context.append_control([(spec.full_name, control.RecalculateStream(spec.uid, first, last))])
     return affected(0)
 

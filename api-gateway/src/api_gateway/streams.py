@@ -10,7 +10,7 @@ from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, fresh_uid, milliseconds
 from api_gateway.session import Session
 from api_gateway.tables import add_table
-from api_gateway.virtual import origin_records
+from api_gateway.virtual import origin_ends, origin_records
 from millrace_core.catalog import Catalog, StreamEntry, key_of
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import CreateStream
@@ -176,8 +176,9 @@ def make_output(context: Context, spec: StreamSpec, created: int, name: Qualifie
 def send_definition(context: Context, entry: StreamEntry) -> int:
     """Tell trigger-svc of a stream that is live from now on; the number of the last control record."""
     spec = entry.spec
-    definition = control.DefineStream(spec, live_from(context, spec), entry.epoch)
-    defining: list[control.AnyControl] = [*origin_records(context, spec), definition]
+    ends = origin_ends(context, spec)
+    definition = control.DefineStream(spec, live_from(context, spec), entry.epoch, ends)
+    defining: list[control.AnyControl] = [*origin_records(context, spec, ends), definition]
     records = [(spec.full_name, record) for record in defining]
     return context.append_control([*records, *children_records(context, spec)])
 

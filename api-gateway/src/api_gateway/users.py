@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, milliseconds
 from api_gateway.login import new_user
 from api_gateway.privileges import EVERY
-from api_gateway.session import Session, in_database
-from millrace_core.catalog import Grant, Snode, key_of
+from api_gateway.session import Session
+from millrace_core.catalog import Catalog, Grant, GrantedTable, Snode, key_of
 from millrace_core.dialect import statements
 from millrace_core.dialect.names import Name
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
@@ -58,23 +60,58 @@ def drop_user(context: Context, _session: Session, statement: statements.DropUse
 
 
 def grant(context: Context, _session: Session, statement: statements.Grant) -> Answer:
-    """GRANT and REVOKE of reading and writing databases; REVOKE of what was not granted changes nothing."""
+    """GRANT and REVOKE of reading and writing databases or single tables.
+
+    REVOKE of what was not granted changes nothing; that of a database takes the privileges of its tables
+    along, while one of a table leaves a database's alone.
+    """
     where = statement.user.position
-    if statement.table is not None:
-        raise SqlError(
-            ErrorCode.UNSUPPORTED, "privileges are those of whole databases: write db.* or *.*", where
-        )
     with context.writer.ddl:
         user = _find(context, statement.user)
         if user == ROOT:
             raise CatalogError(ErrorCode.NOT_ALLOWED, f"{ROOT} may do everything, always", where)
         if statement.db is not None and statement.db not in context.catalog.databases:
-            raise in_database(statement.db, statement.user)
+            raise CatalogError(
+                ErrorCode.UNKNOWN_DATABASE, f"the database {statement.db} does not exist", statement.on
+            )
         known = context.catalog.grants.get(user, Grant(user))
         kinds = ("read", "write") if "all" in statement.privileges else statement.privileges
-        changed = {kind: _changed(getattr(known, kind), statement) for kind in kinds}
+        changed: dict[str, tuple[Any, ...]] = {}
+        for kind in kinds:
+            tables = f"{kind}_tables"
+            changed[tables] = _changed_tables(context.catalog, getattr(known, tables), statement)
+            if statement.table is None:
+                changed[kind] = _changed(getattr(known, kind), statement)
         context.writer.write([msgspec.structs.replace(known, **changed)])
     return affected(0)
+
+
+def _changed_tables(
+    catalog: Catalog, tables: tuple[GrantedTable, ...], statement: statements.Grant
+) -> tuple[GrantedTable, ...]:
+    """The privileges of single tables after the statement; those of tables that are gone are left out.
+
+    :raises CatalogError: UNKNOWN_TABLE for one that is granted or revoked and not there.
+    """
+    there = tuple(table for table in tables if table.uid == own_uid(catalog, table.db, table.name))
+    if statement.table is None:
+        gone = statement.revoke
+        return tuple(table for table in there if not (gone and statement.db in (None, table.db)))
+    assert statement.db is not None, "the parser asks for it"
+    uid = own_uid(catalog, statement.db, statement.table)
+    if uid is None:
+        raise CatalogError(
+            ErrorCode.UNKNOWN_TABLE,
+            f"the table {statement.db}.{statement.table} does not exist",
+            statement.on,
+        )
+    others = tuple(table for table in there if table.uid != uid)
+    return others if statement.revoke else (*others, GrantedTable(statement.db, statement.table, uid))
+
+
+def own_uid(catalog: Catalog, db: str, name: str) -> int | None:
+    """The uid of the table of that name; None if there is none."""
+    return next(iter(catalog.uids(db, name)), None)
 
 
 def _changed(databases: tuple[str, ...], statement: statements.Grant) -> tuple[str, ...]:

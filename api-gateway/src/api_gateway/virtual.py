@@ -41,13 +41,15 @@ def origin_ends(context: Context, spec: StreamSpec) -> dict[str, control.Offsets
     return {topic: context.log.end_offsets(topic) for topic in sorted(topics) if context.log.topics(topic)}
 
 
-def origin_records(context: Context, spec: StreamSpec) -> list[control.KnowOrigins]:
+def origin_records(
+    context: Context, spec: StreamSpec, ends: dict[str, control.Offsets]
+) -> list[control.KnowOrigins]:
     """What the slots of the source tables must know, slot by slot; before the definition, so that rows that
-    they send on find the stream there. Children made later are not among it (seed 000)."""
+    they send on find the stream there. Children made later are not among it (seed 000). ``ends``: of
+    :func:`origin_ends`."""
     if spec.source is None or not spec.source.table.virtual:
         return []
     table, slots = spec.source.table, context.settings.slots
-    ends = origin_ends(context, spec)
     by_slot: dict[int, list[tuple[Link, Table]]] = {}
     for name, origins in members_of(table, spec.source.child, context.catalog):
         for link, source in _links(context, table, name, origins):

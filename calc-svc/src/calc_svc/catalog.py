@@ -6,7 +6,7 @@ import threading
 
 from millrace_core.catalog import Catalog, StreamEntry, encode, key_of
 from millrace_core.model.schema import Child, Table
-from millrace_core.wire import status
+from millrace_core.wire import diagnosis, status
 from millrace_core.wire.status import AnyStatus
 from millrace_core.wire.topics import wal_topic
 
@@ -36,20 +36,30 @@ class CatalogView:
                 self._streams = {entry.spec.uid: entry for entry in self.catalog.streams.values()}
 
     def apply_status(self, key: bytes, value: bytes | None) -> None:
+        if key.startswith(diagnosis.PREFIX.encode()):
+            return  # answers that the gateway waits for
+        try:
+            found = None if value is None else status.decode(value)
+        except ValueError:
+            return  # of a newer writer
         with self.lock:
-            if value is None:
+            if found is None:
                 self.statuses.pop(key, None)
             else:
-                self.statuses[key] = status.decode(value)
+                self.statuses[key] = found
             if key.startswith(status.PAUSED.encode()):
                 uid, partition = status.part_of(key)
                 (self._pauses.discard if value is None else self._pauses.add)((uid, partition))
 
     def failure(self, uid: int) -> str:
-        """Why a stream failed; empty while it has not."""
+        """Why a calculation of a stream failed; empty while none has."""
+        return self._failures().get((uid, None), "")
+
+    def _failures(self) -> dict[tuple[int, int | None], str]:
+        """(stream, slot of trigger-svc or None for its calculation) -> why it failed."""
         with self.lock:
-            found = self.statuses.get(status.key(status.StreamFailure(uid, "")))
-            return found.message if isinstance(found, status.StreamFailure) else ""
+            found = [one for one in self.statuses.values() if isinstance(one, status.StreamFailure)]
+            return {(one.stream, one.slot): one.message for one in found if one.message}
 
     def paused(self, uid: int) -> str:
         """Why a stream waits with its calculations: an address cannot be reached; empty while it does not."""
@@ -72,8 +82,9 @@ class CatalogView:
             applied = self.statuses.get(b"applied")
             reached = applied.control if isinstance(applied, status.Applied) else -1
             found = {}
+            failures = {uid: message for (uid, _), message in self._failures().items()}
             for name, entry in self.catalog.streams.items():
-                message = self.failure(entry.spec.uid)
+                message = failures.get(entry.spec.uid, "")
                 state = "Failed" if message else entry.wanted
                 if state == "Running" and (message := self.paused(entry.spec.uid)):
                     state = "Paused"
@@ -86,9 +97,19 @@ class CatalogView:
             found = [one for one in self.statuses.values() if isinstance(one, status.Recalculation)]
             return [one for one in found if one.stream in self._streams]
 
+    def counters_of(self, service: str, stream: int, slot: int) -> status.Counters | None:
+        """What one task of a stream has counted."""
+        with self.lock:
+            found = self.statuses.get(f"{status.COUNTERS}{service}/{stream}/{slot}".encode())
+            return found if isinstance(found, status.Counters) else None
+
     def stream(self, uid: int) -> StreamEntry | None:
         with self.lock:
             return self._streams.get(uid)
+
+    def streams(self) -> list[StreamEntry]:
+        with self.lock:
+            return list(self._streams.values())
 
     def tables(self) -> dict[tuple[str, str], Table]:
         with self.lock:

@@ -12,6 +12,7 @@ import structlog
 
 from calc_svc.catalog import CatalogView
 from calc_svc.columns import plain_arrow
+from calc_svc.news import stream_news
 from calc_svc.session import Engine, Lane, Relation
 from calc_svc.sources import TID, Moment, TooManyRows, moments_of, one_relation, set_relation
 from calc_svc.store import TableStore
@@ -46,14 +47,20 @@ class Calculator:
     never_set_wise: bool = False
 
     def query(
-        self, sql: str, database: str | None, timezone: str, now: int, timeout: float
+        self,
+        sql: str,
+        database: str | None,
+        timezone: str,
+        now: int,
+        timeout: float,
+        user: str | None = None,
     ) -> tuple[Plan, pa.Table]:
         """Run a user's SELECT.
 
         :raises MillraceError: what the SQL is refused for, or TOO_LARGE for too long a result.
         """
         with self.catalog.lock:
-            plan = plan_query(sql, database, self.catalog.catalog, timezone, now)
+            plan = plan_query(sql, database, self.catalog.catalog, timezone, now, user)
         relations = {source.relation: self._one_source(source, None, ()) for source in plan.sources}
         with self.engine.lane("queries", timeout) as lane:
             return plan, lane.run(plan.one_sql({}), relations, timezone, self.result_rows)
@@ -165,11 +172,9 @@ class Calculator:
         return one_relation(source, self.store, moment, partition)
 
     def _system(self, source: SourceUse) -> pa.Table:
+        news = stream_news(self.catalog, self.store)
         with self.catalog.lock:
-            rows = system_rows(
-                source.relation, self.catalog.catalog, self.catalog.stream_statuses(),
-                self.catalog.recalculations(),
-            )  # fmt: skip
+            rows = system_rows(source.relation, self.catalog.catalog, news)
         return plain_arrow(rows.select(source.columns))
 
     def _system_for_all(self, source: SourceUse, moments: Sequence[Moment]) -> pa.Table:

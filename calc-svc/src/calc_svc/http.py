@@ -1,4 +1,4 @@
-"""The HTTP side: ``POST /query``, ``POST /describe``."""
+"""The HTTP side: ``POST /query``, ``POST /describe``, ``POST /verify``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fastapi.responses import Response
 
 from calc_svc.compute import Calculator, ipc_stream, typed_result
 from calc_svc.store import TableStore
+from calc_svc.verify import VerifyRequest, verify
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.stream import StreamSpec
 from millrace_service import Health, service_app
@@ -24,11 +25,13 @@ ARROW = "application/vnd.apache.arrow.stream"
 
 
 class QueryRequest(msgspec.Struct):
-    """``catalog`` and ``wal``: what the answer must have seen, as first offsets not included."""
+    """``catalog`` and ``wal``: what the answer must have seen, as first offsets not included; ``user``: who
+    asks."""
 
     sql: str
     db: str | None = None
     timezone: str = "UTC"
+    user: str | None = None
     catalog: int = 0
     wal: dict[str, dict[int, int]] = {}
 
@@ -59,6 +62,12 @@ def calc_app(
             await run_in_threadpool(_describe, calculator, store, asked), media_type="application/json"
         )
 
+    @app.post("/verify")
+    async def verify_stream(request: Request) -> Response:
+        """VERIFY STREAM: the output rows that differ, as those of ``/query``."""
+        asked = _decode(await request.body(), VerifyRequest)
+        return Response(await run_in_threadpool(_verify, calculator, store, asked), media_type=ARROW)
+
     return app
 
 
@@ -71,8 +80,13 @@ def _decode(body: bytes, kind: type[Asked]) -> Asked:
 
 def _query(calculator: Calculator, store: TableStore, asked: QueryRequest) -> bytes:
     store.wait(asked.catalog, asked.wal, WAIT_SECONDS)
-    plan, result = calculator.query(asked.sql, asked.db, asked.timezone, time.time_ns(), WAIT_SECONDS)
+    now = time.time_ns()
+    plan, result = calculator.query(asked.sql, asked.db, asked.timezone, now, WAIT_SECONDS, asked.user)
     return ipc_stream(typed_result(plan, result))
+
+
+def _verify(calculator: Calculator, store: TableStore, asked: VerifyRequest) -> bytes:
+    return ipc_stream(verify(calculator, store.catalog, store, asked))
 
 
 def _describe(calculator: Calculator, store: TableStore, asked: DescribeRequest) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +30,7 @@ from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 
 SEEN_SECONDS = 30.0  # the longest wait for the store to reach what the trigger has seen
+STUCK_SECONDS = 1.0  # the same for a stream that has waited in vain before
 TRIES = 5
 EVENTS_PER_JOB = 5_000
 
@@ -43,6 +45,10 @@ class Product:
     status: StreamFailure | None = None
     outputs_gone: list[OutputGone] = field(default_factory=list)
     """What to tell the gateway once the messages are written."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """What was done, by counters of ``wire.counters``."""
+    known: bool = True
+    """Whether the stream exists."""
 
 
 @dataclass(slots=True)
@@ -57,6 +63,9 @@ class StreamJobs:
     """Asks the gateway for an output table that was dropped (None: nobody can)."""
     _plans: dict[int, tuple[int, Plan]] = field(default_factory=dict)
     _failed: set[int] = field(default_factory=set)
+    _stuck: set[int] = field(default_factory=set)
+    """Streams that were given up though trying again might have helped: they have one short try a round until
+    it succeeds, for the others wait for them."""
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def stop(self) -> None:
@@ -70,11 +79,12 @@ class StreamJobs:
     def run(self, uid: int, batches: Sequence[TriggerBatch]) -> Product:
         """Calculate the batches' events; errors end in the product's status, never here."""
         product = Product(uid)
-        events = [event for batch in batches for event in batch.events if event.kind != "GONE"]
+        events = _not_missed([event for batch in batches for event in batch.events if event.kind != "GONE"])
         gone = [event.group for batch in batches for event in batch.events if event.kind == "GONE"]
         spec = self._spec(uid)
         if spec is None:
             metrics.EVENTS_DROPPED.labels("no such stream").inc(len(events))
+            product.known = False
             return product
         seen: dict[int, int] = {}
         for batch in batches:
@@ -87,19 +97,24 @@ class StreamJobs:
         for begin in range(0, len(events), EVENTS_PER_JOB):
             part = events[begin : begin + EVENTS_PER_JOB]
             failure = self._persist(spec, part, seen, product) or failure
-        self._take_leave(spec, gone, product)
+        failure = self._take_leave(spec, gone, product) or failure
+        product.counts["notices"] = len(product.notices)
         product.status = self._status(spec, failure)
         return product
 
-    def _take_leave(self, spec: StreamSpec, gone: Sequence[Group], product: Product) -> None:
-        """DELETE_OUTPUT_TABLE: the output tables of groups whose table was dropped."""
+    def _take_leave(self, spec: StreamSpec, gone: Sequence[Group], product: Product) -> MillraceError | None:
+        """DELETE_OUTPUT_TABLE: the output tables of groups whose table was dropped; or the error."""
         if not gone or spec.output is None:
-            return
-        with self.calculator.engine.lane("triggers", SEEN_SECONDS) as lane:
-            self.names.resolve(spec, gone, lane)
+            return None
+        try:
+            with self.calculator.engine.lane("triggers", SEEN_SECONDS) as lane:
+                self.names.resolve(spec, gone, lane)
+        except Exception as error:  # as in calculating
+            return _as_millrace(spec, error)
         out = spec.output
         names = {self.names.of(spec, group).name for group in gone}
         product.outputs_gone = [OutputGone(out.db, out.table, name) for name in sorted(names)]
+        return None
 
     def _status(self, spec: StreamSpec, failure: MillraceError | None) -> StreamFailure | None:
         if failure is not None:
@@ -119,18 +134,22 @@ class StreamJobs:
     ) -> MillraceError | None:
         """Try until it works or is given up: the error for which it was."""
         pause = 0.2
-        for attempt in range(TRIES):
+        tries = 1 if spec.uid in self._stuck else TRIES
+        for attempt in range(tries):
             try:
-                return self._calculate(spec, events, seen, product)
-            except MillraceError as error:
-                last = error
+                found = self._calculate(spec, events, seen, product)
             except Exception as error:  # a broken plan must not stop the other streams
-                structlog.get_logger("calc-svc").exception("calculation", stream=spec.full_name)
-                last = MillraceError(ErrorCode.INTERNAL, f"{type(error).__name__}: {error}")
-            if not last.code.value.retry or attempt == TRIES - 1 or self._stop.wait(pause):
+                last = _as_millrace(spec, error)
+            else:
+                self._stuck.discard(spec.uid)
+                return found
+            if not last.code.value.retry or attempt == tries - 1 or self._stop.wait(pause):
                 break
             pause *= 2
+        if last.code.value.retry:
+            self._stuck.add(spec.uid)
         metrics.CALCULATION_FAILURES.labels(last.code.name).inc(len(events))
+        product.counts["failures"] += len(events)
         structlog.get_logger("calc-svc").error(
             "calculation given up", stream=spec.full_name, events=len(events), error=str(last)
         )
@@ -140,9 +159,11 @@ class StreamJobs:
         self, spec: StreamSpec, events: Sequence[TriggerEvent], seen: dict[int, int], product: Product
     ) -> MillraceError | None:
         if not self._reach(spec, seen):
-            metrics.EVENTS_DROPPED.labels("no such table").inc(len(events))
+            _count_gone(product, len(events))
             return None
-        events = self._of_known_groups(spec, events)
+        there = self._of_known_groups(spec, events)
+        _count_gone(product, len(events) - len(there))
+        events = there
         wanted = [event for event in events if calculates(spec, event)]
         outcomes: dict[int, Outcome] = {}
         with self.calculator.engine.lane("triggers", SEEN_SECONDS) as lane:
@@ -156,6 +177,8 @@ class StreamJobs:
         errors = [outcome.error for outcome in outcomes.values() if outcome.error is not None]
         for error in errors:
             metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
+        product.counts["failures"] += len(errors)
+        product.counts["calculations"] += len(outcomes) - len(errors)
         return errors[0] if errors else None
 
     def _reach(self, spec: StreamSpec, seen: dict[int, int]) -> bool:
@@ -166,7 +189,8 @@ class StreamJobs:
         table = self.catalog.tables().get((wanted.db, wanted.name))
         if table is None or table.uid != wanted.uid:
             return False
-        self.store.wait(0, {wal_topic(wanted.db, wanted.name): seen}, SEEN_SECONDS)
+        seconds = STUCK_SECONDS if spec.uid in self._stuck else SEEN_SECONDS
+        self.store.wait(0, {wal_topic(wanted.db, wanted.name): seen}, seconds)
         return True
 
     def _plan(self, spec: StreamSpec) -> Plan:
@@ -186,10 +210,7 @@ class StreamJobs:
         family = self._family(spec)
         if family is None:
             return list(events)
-        kept = [e for e in events if e.group.table is None or e.group.table in family.numbers]
-        if len(kept) < len(events):
-            metrics.EVENTS_DROPPED.labels("no such table").inc(len(events) - len(kept))
-        return kept
+        return [e for e in events if e.group.table is None or e.group.table in family.numbers]
 
     def _deliver(
         self, spec: StreamSpec, plan: Plan | None, events: Sequence[TriggerEvent],
@@ -212,6 +233,7 @@ class StreamJobs:
                 product.messages += written.messages
                 metrics.RESULT_ROWS.inc(written.rows)
                 metrics.NULL_KEYS.inc(written.null_keys)
+                product.counts.update(result_rows=written.rows, null_key=written.null_keys)
         product.notices += notices(
             spec, result, [(event, outcomes.get(id(event))) for event in events],
             lambda group: self.names.of(spec, group).name if spec.output else None, factor,
@@ -240,3 +262,27 @@ class StreamJobs:
         # its topic may be there before the store has opened it
         self.store.wait(0, {wal_topic(table.db, table.name): {}}, SEEN_SECONDS)
         return table
+
+
+def _not_missed(events: Sequence[TriggerEvent]) -> list[TriggerEvent]:
+    """Without the triggers of MAX_DELAY that came while a calculation ran for longer than it (seed 000): of
+    several that wait for one window only the last one counts."""
+    last = {(e.group.id, e.start): at for at, e in enumerate(events) if e.cause == "DELAY"}
+    kept = [e for at, e in enumerate(events) if e.cause != "DELAY" or last[e.group.id, e.start] == at]
+    if len(kept) < len(events):
+        metrics.EVENTS_DROPPED.labels("max delay passed").inc(len(events) - len(kept))
+    return kept
+
+
+def _as_millrace(spec: StreamSpec, error: Exception) -> MillraceError:
+    if isinstance(error, MillraceError):
+        return error
+    structlog.get_logger("calc-svc").error("calculation", stream=spec.full_name, exc_info=error)
+    return MillraceError(ErrorCode.INTERNAL, f"{type(error).__name__}: {error}")
+
+
+def _count_gone(product: Product, events: int) -> None:
+    """Events of a table that was dropped since."""
+    if events:
+        metrics.EVENTS_DROPPED.labels("no such table").inc(events)
+        product.counts["table_gone"] += events

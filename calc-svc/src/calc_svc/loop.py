@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,12 +12,13 @@ from functools import partial
 import structlog
 
 from calc_svc import metrics
+from calc_svc.counted import Arrival, count_round, messages, tally_of
 from calc_svc.holding import Holding
 from calc_svc.job import Product, StreamJobs
-from calc_svc.patience import patiently
+from calc_svc.patience import append_apart, patiently
 from millrace_core.errors import MillraceError
+from millrace_core.wire import counters, notices, registrations, status, topics
 from millrace_core.wire import events as wire
-from millrace_core.wire import notices, registrations, status, topics
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.notices import Notice, NoticeBatch
 from millrace_wal import GroupReader, Log, Message, Record
@@ -34,6 +36,8 @@ class Round:
 
     streams: dict[int, list[TriggerBatch]] = field(default_factory=dict)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+    arrivals: list[Arrival] = field(default_factory=list)
+    """All batches, those that came before too, in order."""
 
     @property
     def events(self) -> int:
@@ -41,7 +45,9 @@ class Round:
 
 
 class Intake:
-    """Sorts messages by stream and leaves out batches that came before: a replay has its old numbers."""
+    """Sorts messages by stream and leaves out batches of trigger-svc that came before: its replay has the old
+    numbers for the same events. An answer to a request (its slot is negative) that is given again is not left
+    out: the table has changed since, and the requests may be put together otherwise (decision 0017)."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[int, int, int], int] = {}
@@ -59,7 +65,9 @@ class Intake:
                 )
                 continue
             source = (batch.stream, batch.epoch, batch.slot)
-            if batch.number <= self._last.get(source, -1):
+            repeated = batch.slot >= 0 and batch.number <= self._last.get(source, -1)
+            found.arrivals.append(Arrival(batch, record.partition, record.offset, repeated))
+            if repeated:
                 metrics.EVENTS_DROPPED.labels("repeated").inc(len(batch.events))
                 continue
             self._last[source] = batch.number
@@ -77,6 +85,7 @@ class TriggerLoop:
         self._intake = Intake()
         self._done: dict[int, int] = {}
         self._holding = Holding(log, jobs.catalog)
+        self._tally = tally_of(jobs.catalog, counters.CALC)
         self._workers = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="job")
         self._thread = threading.Thread(target=self._run, name="trigger-loop", daemon=True)
 
@@ -101,6 +110,7 @@ class TriggerLoop:
             while not self._stop.is_set():
                 records = reader.poll(0 if self._holding.due else POLL, TAKE)
                 self._holding.own(reader.assigned())
+                self._tally.keep({partition for _, partition in reader.assigned()})
                 if records:
                     kept, marks = self._holding.sift(records)
                     found = self._intake.take(kept)
@@ -145,6 +155,7 @@ class TriggerLoop:
         urgent = [uid for uid in found.streams if self._jobs.low_latency(uid)]
         for uids in (urgent, [uid for uid in found.streams if uid not in set(urgent)]):
             products = list(self._workers.map(lambda uid: self._jobs.run(uid, found.streams[uid]), uids))
+            count_round(self._tally, found.arrivals, products, time.time_ns())
             if uids and not self._write(products):
                 return False
         metrics.TRIGGERS_CALCULATED.inc(found.events)
@@ -170,22 +181,34 @@ class TriggerLoop:
         told += [
             Message(*registrations.encode(gone)) for product in products for gone in product.outputs_gone
         ]
-        written = not rows or self._patiently(partial(self._append_results, rows))
-        return written and (not told or self._patiently(partial(self._log.append, told)))
+        # with what is written anyway: another append would delay the next round
+        (told if told or not rows else rows).extend(messages(self._tally))
+        owner = {id(message): product.stream for product in products for message in product.messages}
+        failed: dict[int, status.StreamFailure] = {}
 
-    def _append_results(self, rows: list[Message]) -> None:
+        def refuse(message: Message, error: MillraceError) -> None:
+            _count_refused(error)
+            if (uid := owner.get(id(message))) is not None:
+                failed[uid] = status.StreamFailure(uid, f"a result cannot be written: {error.message}")
+
+        if rows and not self._patiently(partial(self._append_results, rows, refuse)):
+            return False
+        told += [Message(topics.STATUS.name, status.key(one), status.encode(one)) for one in failed.values()]
+        return not told or self._patiently(partial(append_apart, self._log, told, refuse))
+
+    def _append_results(self, rows: list[Message], refuse: Callable[[Message, MillraceError], None]) -> None:
         """Rows of tables that were dropped meanwhile would hold up all others for ever: they are left out."""
         try:
             self._log.append(rows)
-        except MillraceError:
-            topics_now = self._jobs.catalog.wal_topics()
+        except MillraceError as error:
+            topics_now = self._jobs.catalog.wal_topics() | {topics.STATUS.name}
             gone = [message for message in rows if message.topic not in topics_now]
-            if not gone:
+            if not gone and error.code.value.retry:
                 raise
             metrics.EVENTS_DROPPED.labels("no such table").inc(len(gone))
             kept = [message for message in rows if message.topic in topics_now]
             if kept:
-                self._log.append(kept)
+                append_apart(self._log, kept, refuse)
 
     def _patiently(self, action: Callable[[], object]) -> bool:
         """A result that the log refuses for good is dropped."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from structlog.typing import FilteringBoundLogger
 
 from millrace_core.errors import MillraceError
+from millrace_wal import Log, Message
 
 PAUSE = 1.0
 
@@ -31,3 +32,24 @@ def patiently(
                 return True
             stop.wait(PAUSE)
     return False
+
+
+def append_apart(
+    log: Log, messages: Sequence[Message], refused: Callable[[Message, MillraceError], None]
+) -> None:
+    """Write all that the log takes, in order. ``refused`` is told of each message that it refuses for good:
+    one stream's must not take those of the others along.
+
+    :raises MillraceError: if the log is away.
+    """
+    try:
+        log.append(messages)
+    except MillraceError as error:
+        if error.code.value.retry:
+            raise
+        if len(messages) == 1:
+            refused(messages[0], error)
+            return
+        half = len(messages) // 2
+        append_apart(log, messages[:half], refused)
+        append_apart(log, messages[half:], refused)

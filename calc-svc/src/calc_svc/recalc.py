@@ -14,12 +14,12 @@ import numpy as np
 
 from calc_svc.catalog import CatalogView
 from calc_svc.recalc_rows import TriggerRows, slices
+from calc_svc.spool import Spool
 from calc_svc.store import TableStore
 from calc_svc.told import Told
 from millrace_core.model.stream import StreamSpec
 from millrace_core.recalc.answer import cut_again
 from millrace_core.recalc.history import History, rows_of
-from millrace_core.store.place import spans_of
 from millrace_core.trigger.definition import Definition, compiled, essence
 from millrace_core.trigger.watermark import RANGE
 from millrace_core.trigger.windower import CLOSE, INVALID, Occurrences
@@ -39,11 +39,13 @@ HISTORY_SLOTS = 1_000
 
 @dataclass(slots=True)
 class Work:
-    """How far an answer has come. ``fraction``: of the time that it covers, 0 to 1."""
+    """How far an answer has come. ``fraction``: of the time that it covers, 0 to 1. ``began``: when, in
+    seconds of a clock that never goes back."""
 
     rows: int = 0
     events: int = 0
     fraction: float = 0.0
+    began: float = 0.0
 
 
 Output = TriggerBatch | Handover
@@ -71,10 +73,11 @@ class Answers:
         definition = compiled(essence(spec))
         table = spec.source.table
         for request in requests:
-            self.store.wait(0, {wal_topic(table.db, table.name): request.seen}, SEEN_SECONDS)
-        rows = TriggerRows(definition, self.store.table(table))
-        seen = dict(rows.stored.positions)
-        writer = _Writer(requests[0], place, seen, definition, work)
+            origins = {topic: {p: end for p, (_, end) in w.items()} for topic, w in request.origins.items()}
+            seen = {wal_topic(table.db, table.name): request.seen, **origins}
+            self.store.wait(0, seen, SEEN_SECONDS)
+        rows = TriggerRows(definition, self.store.readable(table))
+        writer = _Writer(requests[0], place, dict(rows.stored.positions), definition, work)
         match requests[0].why:
             case "HISTORY":
                 yield from self._history(requests, rows, writer)
@@ -135,39 +138,40 @@ class Answers:
     # ------------------------------------------------------------------ history
 
     def _history(self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer) -> Iterator[Output]:
-        definition, work = rows.definition, writer.work
+        definition = rows.definition
         groups, slots, owner = _numbered(requests, rows)
-        first = min(request.rest[0] for request in requests if request.rest is not None)
-        spans = spans_of(requests[0].written)
         history = History(definition.windower, definition.clock.watermark, len(groups))
         later = definition.spec.options.fill_history is not None
-        kept: list[Occurrences] = []
+        with Spool() as spool:
+            for batch in self._batches(history, requests, rows, owner, groups, writer):
+                if later:
+                    spool.add(batch)
+                else:
+                    yield batch
+            yield from _handovers(requests, history.pasts(groups), slots)
+            yield from spool.replay()
+        writer.work.fraction = 1.0
 
-        def told(found: Occurrences) -> Iterator[Output]:
-            if later:
-                kept.append(found)
-            else:
-                yield from writer.batches(found, groups)
-
+    def _batches(
+        self, history: History, requests: Sequence[Request], rows: TriggerRows, owner: np.ndarray,
+        groups: Sequence[Group], writer: _Writer,
+    ) -> Iterator[TriggerBatch]:  # fmt: skip
+        """What history opens and closes, slice by slice."""
+        first = min(request.rest[0] for request in requests if request.rest is not None)
         oldest, newest = rows.bounds()
+        begin, work = max(first, oldest), writer.work
         for low, high in slices(rows, first, RANGE, self.slice_rows):
-            part = rows.slice(low, high, owner, spans)
+            part = rows.slice(low, high, owner, requests[0])
             work.rows += len(part)
-            yield from told(history.take(part))
-            work.fraction = (high - max(first, oldest) + 1) / (newest - max(first, oldest) + 1)
-        yield from told(history.finish())
+            yield from writer.batches(history.take(part), groups)
+            work.fraction = (high - begin + 1) / (newest - begin + 1)
+        yield from writer.batches(history.finish(), groups)
         yield from writer.flush()
-        yield from _handovers(requests, history.pasts(groups), slots)
-        for found in kept:
-            yield from writer.batches(found, groups)
-        yield from writer.flush()
-        work.fraction = 1.0
 
     def _untreated(self, request: Request, rows: TriggerRows, work: Work) -> Iterator[Output]:
         groups, _, owner = _numbered([request], rows)
-        spans = spans_of(request.written)
         for low, high in slices(rows, -RANGE, RANGE, self.slice_rows):
-            part = rows.slice(low, high, owner, spans)
+            part = rows.slice(low, high, owner, request)
             work.rows += len(part)
             pasts = []
             for place in np.unique(part.group).tolist():

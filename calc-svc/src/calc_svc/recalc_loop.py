@@ -10,14 +10,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
 
 from calc_svc import metrics
+from calc_svc.counted import messages, tally_of
+from calc_svc.patience import patiently
 from calc_svc.recalc import Answers, Output, Work
 from calc_svc.told import Told, wants
-from millrace_core.errors import MillraceError
+from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire import events, recalc, status, topics
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.recalc import Handover, Request, Why
@@ -28,6 +31,7 @@ TAKE = 200
 GATHER_SECONDS = 0.2  # the slots of one stream ask one after the other
 REPORT_SECONDS = 1.0
 ALIVE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0  # behind a store that does not come to what a request has seen, others wait
 PACE_SECONDS = 10.0  # the longest wait for the trigger loop; another process may own the partition
 LANES: dict[str, frozenset[Why]] = {
     "calc-recalc": frozenset({"CHANGE", "MANUAL"}), "calc-history": frozenset({"HISTORY", "UNTREATED"}),
@@ -72,6 +76,7 @@ class RecalcLoop:
     ) -> None:  # fmt: skip
         self._log, self._answers, self._group = log, answers, group
         self._calculated = calculated
+        self._tally = tally_of(answers.catalog, group)
         self._logger = structlog.get_logger("calc-svc")
         self._stop = threading.Event()
         self._events: Reader | None = None
@@ -110,18 +115,22 @@ class RecalcLoop:
         self._patiently(lambda: reader.commit(offsets))
 
     def _persist(self, batch: Batch, reader: GroupReader) -> bool:
-        """Answer, however long the store or the broker are behind; False when stopped before it was done."""
+        """Answer, however long the broker is away; False when stopped before it was done."""
+        until = time.monotonic() + PATIENCE_SECONDS
         while not self._stop.is_set():
-            work, began = Work(), time.monotonic()
+            began = time.monotonic()
+            work = Work(began=began)
             try:
                 self._hear(batch)
                 self._answer(batch, work, reader)
                 self._report(batch, work, "Finished")
+                self._count(batch, {"requests_answered": len(batch.requests), "rows_read_again": work.rows})
                 metrics.RECALCULATION_SECONDS.labels(self._group).observe(time.monotonic() - began)
                 return True
             except MillraceError as error:
                 self._logger.warning("recalculation", stream=batch.requests[0].stream, error=str(error))
-                if error.code.value.retry:
+                waits = error.code is ErrorCode.UNAVAILABLE or time.monotonic() < until
+                if error.code.value.retry and waits:
                     self._stop.wait(1.0)
                     continue
                 return self._give_up(batch, work, error.message)
@@ -140,6 +149,7 @@ class RecalcLoop:
         ]
         told = [_message(output) for output in ends]
         self._report(batch, work, "Failed", message)
+        self._count(batch, {"requests_failed": len(batch.requests), "rows_read_again": work.rows})
         return not told or self._patiently(lambda: self._log.append(told))
 
     def _answer(self, batch: Batch, work: Work, reader: GroupReader) -> None:
@@ -180,7 +190,8 @@ class RecalcLoop:
             if all(at.get(partition, 0) >= end for partition, end in ends.items()):
                 return
             for record in self._events.poll(POLL):
-                told.hear(events.decode(record.value or b""))
+                with suppress(ValueError):  # the trigger loop counts it
+                    told.hear(events.decode(record.value or b""))
 
     def _report(self, batch: Batch, work: Work, state: str, message: str = "") -> None:
         if batch.requests[0].why not in TOLD_OF:
@@ -191,22 +202,29 @@ class RecalcLoop:
         news = status.Recalculation(
             request.stream, batch.place[0], batch.place[1], request.why, first, last, state,
             1.0 if state == "Finished" else work.fraction, work.rows, work.events, message,
+            seconds_left(state, work.fraction, time.monotonic() - work.began),
         )  # fmt: skip
         self._patiently(
             lambda: self._log.append([Message(topics.STATUS.name, status.key(news), status.encode(news))])
         )
 
+    def _count(self, batch: Batch, counts: dict[str, int]) -> None:
+        stream, (partition, _) = batch.requests[0].stream, batch.place
+        if self._answers.catalog.stream(stream) is not None:
+            self._tally.add(stream, partition, counts)
+            news = messages(self._tally)
+            self._patiently(lambda: self._log.append(news))
+
     def _patiently(self, action: Callable[[], object]) -> bool:
-        while not self._stop.is_set():
-            try:
-                action()
-                return True
-            except MillraceError as error:
-                self._logger.warning("writing", error=str(error))
-                if not error.code.value.retry:
-                    return True
-                self._stop.wait(1.0)
-        return False
+        return patiently(action, self._stop, self._logger, "writing")
+
+
+def seconds_left(state: str, fraction: float, seconds: float) -> float | None:
+    """How long what has taken so many seconds for this fraction still takes at the same pace; None for what
+    is given up, or has done nothing yet."""
+    if state == "Finished":
+        return 0.0
+    return seconds * (1 - fraction) / fraction if state == "Running" and fraction > 0 else None
 
 
 def _spans(request: Request) -> list[tuple[int, int]]:

@@ -10,19 +10,21 @@ import polars as pl
 
 from calc_svc.sources import described
 from calc_svc.table import StoredTable, View
+from calc_svc.virtual import Since, VirtualTable
 from millrace_core.model.expression import fields_of
 from millrace_core.model.revisions import sources
 from millrace_core.recalc.cut import Rows
 from millrace_core.recalc.groups import groups_of
 from millrace_core.recalc.reach import Read, Stretch
 from millrace_core.store.family import TBNAME
-from millrace_core.store.place import NOWHERE, Spans
+from millrace_core.store.place import NOWHERE, spans_of
 from millrace_core.store.rows import HIGHEST, LOWEST
 from millrace_core.store.run import Children
 from millrace_core.store.search import Ints
 from millrace_core.trigger.definition import Definition
 from millrace_core.trigger.signals import evaluate
 from millrace_core.wire.events import Group
+from millrace_core.wire.recalc import Request
 
 BEFORE = ((NOWHERE, NOWHERE + 1),)
 """Rows that were stored before places were kept are older than anything that asks."""
@@ -33,38 +35,50 @@ class TriggerRows:
     """The rows of a stream's trigger table."""
 
     definition: Definition
-    stored: StoredTable
+    stored: StoredTable | VirtualTable
 
     def groups(self, slot: int, slots: int) -> dict[Group, list[int]]:
         """The groups of a slot, and their tables by number."""
-        table = self.stored.table
-        with self.stored.lock:
-            family = self.stored.family
+        stored = self.stored
+        table = stored.table
+        with stored.lock:
+            family = stored.family
+            numbers = family.numbers
+            if isinstance(stored, VirtualTable):
+                numbers = stored.known_since(self.definition.spec.created)
             members = [
                 (number, name, family.uids[number],
                  dict(zip((tag.name for tag in table.tags), family.tags[number], strict=False)))
-                for name, number in family.numbers.items()
+                for name, number in numbers.items()
             ]  # fmt: skip
         return groups_of(self.definition, members, slot, slots)
 
     def bounds(self) -> tuple[int, int]:
         """The oldest and the newest time that is stored (or was, and newer than both: none)."""
         low, high = HIGHEST, LOWEST
-        for first, last, _ in self.stored.delta.statistics():
-            low, high = min(low, first), max(high, last)
-        with self.stored.lock:
-            for run in self.stored.rows.slices().runs:
-                low, high = min(low, int(run.ts.min())), max(high, int(run.ts.max()))
+        for stored, _ in self._sources():
+            for first, last, _ in stored.delta.statistics():
+                low, high = min(low, first), max(high, last)
+            with stored.lock:
+                for run in stored.rows.slices().runs:
+                    low, high = min(low, int(run.ts.min())), max(high, int(run.ts.max()))
         return low, high
+
+    def _sources(self) -> list[tuple[StoredTable, int]]:
+        """What the rows are stored in, and how many rows may come of one there."""
+        stored = self.stored
+        return stored.sources() if isinstance(stored, VirtualTable) else [(stored, 1)]
 
     def count(self, low: int, high: int) -> int:
         """About how many rows lie in ``[low, high]``: as many, or more."""
-        stored = self.stored
         total = 0
-        if low < stored.rows.floor:
-            total = sum(n for first, last, n in stored.delta.statistics() if last >= low and first <= high)
-        with stored.lock:
-            return total + sum(len(run.within(low, high)) for run in stored.rows.slices().runs)
+        for stored, times in self._sources():
+            if low < stored.rows.floor:
+                files = stored.delta.statistics()
+                total += times * sum(n for first, last, n in files if last >= low and first <= high)
+            with stored.lock:
+                total += times * sum(len(run.within(low, high)) for run in stored.rows.slices().runs)
+        return total
 
     def reader(self, children: Sequence[int]) -> Read:
         """Reads one group: these tables."""
@@ -72,7 +86,11 @@ class TriggerRows:
         numbers = np.array(children, dtype=np.int32)
 
         def read(low: int, high: int) -> Stretch:
-            view = self.stored.view(low, high)
+            view = (
+                self.stored.view(low, high, children)
+                if isinstance(self.stored, VirtualTable)
+                else self.stored.view(low, high)
+            )
             size = len(numbers)
             data, _, child = view.slices.between(numbers, np.full(size, low), np.full(size, high))
             rows = self._rows(view, data, child, np.zeros(len(child), dtype=np.int64))
@@ -80,11 +98,16 @@ class TriggerRows:
 
         return read
 
-    def slice(self, low: int, high: int, owner: Ints, spans: Spans) -> Rows:
-        """Rows of many groups; ``owner[number]``: a table's group, -1 for none. ``spans``: where in the log
-        the rows that count were written last."""
-        view = self.stored.view(low, high)
-        data, child = view.slices.written((*BEFORE, *spans)).within(low, high)
+    def slice(self, low: int, high: int, owner: Ints, asked: Request) -> Rows:
+        """Rows of many groups; ``owner[number]``: a table's group, -1 for none. ``asked``: says where in the
+        log the rows that count were written last."""
+        if isinstance(self.stored, VirtualTable):
+            spans = {topic: (*BEFORE, *spans_of(written)) for topic, written in asked.origins.items()}
+            view = self.stored.view(low, high, since=Since(spans, asked.taken))
+            data, child = view.slices.within(low, high)
+        else:
+            view = self.stored.view(low, high)
+            data, child = view.slices.within(low, high, (*BEFORE, *spans_of(asked.written)))
         group = np.full(len(child), -1, dtype=np.int64)
         known = child < len(owner)
         group[known] = owner[child[known]]

@@ -51,9 +51,8 @@ MEDIUM_ROWS = 500_000
 
 @dataclass(frozen=True, slots=True)
 class Parquet:
-    """Rows in files: columns (name in the file, name to have), times (inclusive), and rows of the same table
-    that are not in the files. ``schema``: what to read of the files, as DDL; a file from before a column was
-    added has NULL in it."""
+    """Rows in files: columns (name in the file, name to have), times (inclusive). ``schema``: what to read of
+    the files, as DDL; a file from before a column was added has NULL in it."""
 
     files: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
@@ -63,7 +62,6 @@ class Parquet:
     tbname: str
     members: pa.Table | None
     """``tbname`` and tags of the tables that count; None: all, without tags."""
-    memory: pa.Table | None
     schema: str
 
 
@@ -132,8 +130,6 @@ def _frame(session: SparkSession, relation: Relation) -> DataFrame:
     if relation.members is not None:
         members = session.createDataFrame(relation.members)
         found = found.join(members, on=relation.tbname, how="inner")
-    if relation.memory is not None and relation.memory.num_rows:
-        found = found.unionByName(session.createDataFrame(relation.memory))
     return found
 
 

@@ -29,6 +29,7 @@ from millrace_core.wire.events import Group, TriggerEvent
 
 TID = "_tid"
 PARQUET_ROWS = 2_000_000  # stored rows below the memory's floor from which on Spark reads the files itself
+ARROW_ROWS = 500_000  # rows in memory from which on it does so too: handing them over would fill its heap
 Row = Mapping[str, Any]
 
 
@@ -127,10 +128,12 @@ def one_relation(
     moment: Moment | None = None,
     partition: Sequence[str] = (),
     files_from: int = PARQUET_ROWS,
+    arrow_to: int = ARROW_ROWS,
 ) -> Relation:
     """The rows of a source for a user's query, or for one trigger.
 
-    ``files_from``: with so many stored rows below the memory's floor, Spark reads the files itself.
+    With ``files_from`` stored rows below the memory's floor, or more than ``arrow_to`` rows to hand over,
+    Spark reads the files itself.
     """
     stored = store.readable(_table(source))
     low, high = range_of(source, moment.row if moment else {})
@@ -151,6 +154,8 @@ def one_relation(
     else:
         size = len(wanted)
         data, _, child = view.slices.between(wanted, np.full(size, low), np.full(size, high))
+    if len(data) > arrow_to and isinstance(stored, StoredTable) and not source.written:
+        return _files(source, stored, wanted, low, high)
     return to_arrow(described(view, data, child, source.columns, _table(source)), fields_of(source))
 
 
@@ -159,15 +164,10 @@ def _rows_in_files(stored: StoredTable, low: int, high: int) -> int:
 
 
 def _files(source: SourceUse, stored: StoredTable, wanted: Children | None, low: int, high: int) -> Relation:
-    """The files that Spark reads itself, once they hold all rows below the memory's floor."""
-    stored.flush()
+    """The files that Spark reads itself: they hold all rows that had come by now."""
+    files = stored.files(low, high)
     with stored.lock:
-        floor = stored.rows.floor
-        view = View(stored.table, stored.rows.slices(), stored.family.described(), stored.family)
-    data, child = view.slices.within(max(low, floor), high)
-    if wanted is not None:
-        keep = np.isin(child, wanted)
-        data, child = data.filter(pl.Series(keep)), child[keep]
+        view = View(stored.table, stored.rows.slices().none(), stored.family.described(), stored.family)
     fields = fields_of(source)
     words = _table(source)
     tags = [(name, type_) for name, type_ in fields if words.tag(name)]
@@ -176,17 +176,13 @@ def _files(source: SourceUse, stored: StoredTable, wanted: Children | None, low:
     alive = np.array(sorted(stored.family.numbers.values()), dtype=np.int32) if wanted is None else wanted
     needs_members = wanted is not None or bool(tags)
     return Parquet(
-        tuple(stored.delta.files(low, min(high, floor - 1))),
+        tuple(files),
         (*((stored_name(column.identity), column.name) for column in own), (NAME, TBNAME)),
-        stored.delta.key, low, min(high, floor - 1), TBNAME,
+        stored.delta.key, low, high, TBNAME,
         to_arrow(
             described(view, pl.DataFrame(), alive, [TBNAME, *(n for n, _ in tags)], words),
             [(TBNAME, pa.string()), *tags],
         ) if needs_members else None,
-        to_arrow(
-            described(view, data, child, [*(c.name for c in own), TBNAME, *(n for n, _ in tags)], words),
-            [(n, t) for n, t in fields if n != TBNAME] + [(TBNAME, pa.string())],
-        ),
         _ddl(stored.delta.key, own),
     )  # fmt: skip
 

@@ -134,6 +134,12 @@ class StoredTable:
             self._flushed = positions
             return len(flush.fresh) + len(flush.changed)
 
+    def files(self, low: int, high: int) -> list[str]:
+        """Parquet files of the rows with ``low <= ts <= high`` (and others), with all that had been taken."""
+        self.flush()
+        with self._flushing:  # between the two commits of a flush rows are deleted that it writes again
+            return self.delta.files(low, high)
+
     def maintain(self) -> None:
         """Compact the files; not while a flush runs."""
         with self._flushing:
@@ -164,7 +170,8 @@ class StoredTable:
         with self.lock:
             floor, slices = self.rows.floor, self.rows.slices()
         stored = self._as_run(self.delta.read(low, min(high, floor - 1)))
-        return self._with_stored(slices, floor, stored)
+        # the whole memory need not be looked through for what lies below it
+        return self._with_stored(slices if high >= floor else slices.none(), floor, stored)
 
     def written(self, spans: Spans) -> View:
         """The rows that were written last in one of these spans of the topic, whatever their times are."""
@@ -180,7 +187,7 @@ class StoredTable:
         return self._with_stored(slices, floor, stored)
 
     def _with_stored(self, slices: Slices, floor: int, stored: Run) -> View:
-        runs = [run.take(np.flatnonzero(run.ts >= floor)) for run in map(Run.living, slices.runs)]
+        runs = [run.since(floor) for run in map(Run.living, slices.runs)]
         with self.lock:
             described = self.family.described()
         return View(self.table, Slices((*runs, stored), slices.empty), described, self.family)

@@ -6,8 +6,9 @@ A row is there where one of the sources has one; what has no row at that time gi
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -19,19 +20,39 @@ from millrace_core.dialect.virtual import Origins, members_of
 from millrace_core.errors import WireError
 from millrace_core.model.schema import Origin, Table, child_uid
 from millrace_core.store.family import Family
-from millrace_core.store.place import OFFSET_BITS, Spans, nowhere
+from millrace_core.store.place import OFFSET_BITS, Spans, nowhere, place_of
 from millrace_core.store.rows import HIGHEST, LOWEST, Slices
-from millrace_core.store.run import Run
+from millrace_core.store.run import Children, Run
 from millrace_core.wire import virtual
 from millrace_core.wire.rows import OPERATION_MARK, Bad, polars_type
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Record
 
-MEMBER, TS = "\x00member", "\x00ts"
+MEMBER, TS, OWN, PLACE, FLOOR = "\x00member", "\x00ts", "\x00own", "\x00place", "\x00floor"
 Columns = tuple[tuple[str, str], ...]
 """(identity in the source, own name) of columns that come from one source table."""
 Read = Callable[[str, Mapping[int, tuple[int, int]]], Sequence[Record]]
 """Reads stretches of a topic: partition -> [from, to) offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """Which rows of the sources count: those written last in one of the ``spans`` of their topic, and behind
+    what the member has ``taken`` of them: name -> source (``wire.virtual.Origin.source``) -> offset."""
+
+    spans: Mapping[str, Spans]
+    taken: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def floor(self, member: str, topic: str, uid: int, source: str) -> int:
+        """The first place of a source's rows that counts for a member."""
+        taken = self.taken.get(member)
+        partitions = {first >> OFFSET_BITS for first, _ in self.spans.get(topic, ())} if taken else ()
+        known = (
+            place_of(partition, taken[name] + 1)
+            for partition in partitions
+            if taken and (name := virtual.Origin(topic, uid, source, partition, 0).source) in taken
+        )
+        return max(known, default=LOWEST)
 
 
 class VirtualTable:
@@ -139,17 +160,49 @@ class VirtualTable:
 
     # ------------------------------------------------------------------ rows
 
-    def view(self, low: int = LOWEST, high: int = HIGHEST) -> View:
-        """The rows with ``low <= ts <= high`` as they stand."""
+    def view(
+        self,
+        low: int = LOWEST,
+        high: int = HIGHEST,
+        members: Collection[int] | None = None,
+        since: Since | None = None,
+    ) -> View:
+        """The rows with ``low <= ts <= high`` as they stand; of these ``members`` alone, by number; of what
+        lies in the log behind ``since`` alone."""
         with self.lock:
             family = self.family
             origins, described = dict(self._origins), family.described()
+        if members is not None:
+            origins = {number: origins[number] for number in members if number in origins}
+        reading = _Reading(low, high, members is not None, family.names, since)
         parts = [
             part
             for (topic, uid), by_columns in _by_source(self.table, origins).items()
-            for part in self._parts(topic, uid, by_columns, low, high)
+            for part in self._parts(topic, uid, by_columns, reading)
         ]
         return View(self.table, self._slices(parts), described, family)
+
+    def known_since(self, created: int) -> dict[str, int]:
+        """Its members by name that were there at ``created`` (ms): a stream on it ignores those made later
+        (seed 000)."""
+        with self.lock:
+            numbers = dict(self.family.numbers)
+        if self.table.kind == "normal":
+            return numbers
+        old = {child.name for child in self._catalog.children(self.table) if child.created <= created}
+        return {name: number for name, number in numbers.items() if name in old}
+
+    def sources(self) -> list[tuple[StoredTable, int]]:
+        """The stored tables that it takes rows from, each with how many of its members may take one row."""
+        with self.lock:
+            origins = dict(self._origins) if self.family else {}
+        found = []
+        for (topic, uid), by_columns in _by_source(self.table, origins).items():
+            stored = self._stored.get(topic)
+            if stored is not None and stored.table.uid == uid:
+                takers = Counter(origin.name for pairs in by_columns.values() for origin, _ in pairs)
+                found.append((stored, max(takers.values())))
+        return found
 
     def written(self, spans: Spans) -> View:
         """The rows that were sent last in one of these spans of its topic, whatever their times are."""
@@ -177,21 +230,17 @@ class VirtualTable:
         return View(self.table, Slices(tuple(runs), view.slices.empty), view.described, view.family)
 
     def _parts(
-        self,
-        topic: str,
-        uid: int,
-        by_columns: Mapping[Columns, list[tuple[Origin, int]]],
-        low: int,
-        high: int,
+        self, topic: str, uid: int, by_columns: Mapping[Columns, list[tuple[Origin, int]]], reading: _Reading
     ) -> list[pl.DataFrame]:
         """The rows of one stored table, for each selection of its columns: member, time, own columns."""
         stored = self._stored.get(topic)
         if stored is None or stored.table.uid != uid:
             return []
-        view = stored.view(low, high)
-        data, child = view.slices.within(low, high)
+        view = stored.view(reading.low, reading.high)
         with stored.lock:
             numbers, uids = dict(stored.family.numbers), list(stored.family.uids)
+        wanted = {numbers.get(origin.name, -1) for pairs in by_columns.values() for origin, _ in pairs}
+        data, child = reading.rows(view, topic, wanted)
         key = view.table.key.name
         frame = data.with_columns(pl.Series(MEMBER, child), data[key].alias(TS))
         names = {column.identity: column.name for column in view.table.columns}
@@ -199,21 +248,21 @@ class VirtualTable:
         parts: list[pl.DataFrame] = []
         for columns, members in by_columns.items():
             pairs = [
-                (numbers[origin.name], member)
+                (numbers[origin.name], member, reading.floor(member, topic, uid, origin.name))
                 for origin, member in members
                 if origin.name in numbers and uids[numbers[origin.name]] == _uid(view.table, origin)
             ]
-            mapping = pl.DataFrame(
-                {MEMBER: [source for source, _ in pairs], "\x00own": [own for _, own in pairs]},
-                schema={MEMBER: pl.Int32, "\x00own": pl.Int32},
-            )
+            schema = {MEMBER: pl.Int32, OWN: pl.Int32, FLOOR: pl.Int64}
+            mapping = pl.DataFrame(pairs, schema=schema, orient="row")
             cells = [
                 pl.col(names[source]).cast(types[own], strict=False).alias(own)
                 for source, own in columns
                 if source in names
             ]
-            rows = frame.join(mapping, MEMBER, "inner").select(pl.col("\x00own").alias(MEMBER), TS, *cells)
-            parts.append(rows)
+            rows = frame.join(mapping, MEMBER, "inner")
+            if PLACE in rows.columns:
+                rows = rows.filter(pl.col(PLACE) >= pl.col(FLOOR))
+            parts.append(rows.select(pl.col(OWN).alias(MEMBER), TS, *cells))
         return parts
 
     def _slices(self, parts: Sequence[pl.DataFrame]) -> Slices:
@@ -240,6 +289,37 @@ class VirtualTable:
             np.zeros(count, dtype=np.int32), np.zeros(count, dtype=bool), nowhere(count),
         )  # fmt: skip
         return Slices((run,), empty)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is read of the sources. ``few``: not of all of a source's tables. ``names``: members by number."""
+
+    low: int
+    high: int
+    few: bool
+    names: Sequence[str]
+    since: Since | None
+
+    def rows(self, view: View, topic: str, wanted: set[int]) -> tuple[pl.DataFrame, Children]:
+        """Rows of a source, and the table of each; with PLACE where places count."""
+        slices = view.slices
+        if self.since is not None:
+            slices = _placed(slices.written(self.since.spans.get(topic, ())))
+        if not self.few:
+            return slices.within(self.low, self.high)
+        these = np.array(sorted(wanted - {-1}), dtype=np.int32)
+        data, _, child = slices.between(these, np.full(len(these), self.low), np.full(len(these), self.high))
+        return data, child
+
+    def floor(self, member: int, topic: str, uid: int, source: str) -> int:
+        return LOWEST if self.since is None else self.since.floor(self.names[member], topic, uid, source)
+
+
+def _placed(slices: Slices) -> Slices:
+    """The same rows with their places as a column."""
+    runs = (replace(run, data=run.data.with_columns(pl.Series(PLACE, run.place))) for run in slices.runs)
+    return Slices(tuple(runs), slices.empty.with_columns(pl.lit(None, pl.Int64).alias(PLACE)))
 
 
 def _uid(table: Table, origin: Origin) -> int:

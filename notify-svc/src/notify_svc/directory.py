@@ -6,7 +6,8 @@ import msgspec
 
 from millrace_core.catalog import StreamEntry, record_key
 from millrace_core.wire import status
-from millrace_core.wire.status import StreamPaused
+from millrace_core.wire.counters import NOTIFY
+from millrace_core.wire.status import Counters, StreamPaused
 from millrace_core.wire.topics import CATALOG, STATUS
 from millrace_wal import BEGIN, Log
 
@@ -14,6 +15,9 @@ _STREAM = record_key("stream", "")
 _ENTRY = msgspec.json.Decoder(StreamEntry)
 Pauses = dict[tuple[int, int], StreamPaused]
 """By stream uid and partition of ``notifications``."""
+Counted = dict[tuple[int, int], Counters]
+"""What notify-svc has counted, by stream uid and partition of ``notifications``."""
+_COUNTERS = f"{status.COUNTERS}{NOTIFY}/".encode()
 
 
 class Directory:
@@ -29,6 +33,7 @@ class Directory:
         self._streams: dict[bytes, int] = {}
         self._reader = log.reader({CATALOG.name: {0: BEGIN}, STATUS.name: {0: BEGIN}})
         self.pauses: Pauses = {}
+        self.counted: Counted = {}
         ends = {name: log.end_offsets(name)[0] for name in (CATALOG.name, STATUS.name)}
         while any(self._reader.positions()[name][0] < end for name, end in ends.items()):
             self.step(0.1)
@@ -42,6 +47,8 @@ class Directory:
                     self._stream(key, record.value)
             elif key.startswith(status.PAUSED.encode()):
                 self._pause(key, record.value)
+            elif key.startswith(_COUNTERS) and record.value is not None:
+                self._counted(record.value)
 
     def gone(self, streams: set[int]) -> set[int]:
         """Which of these streams, known from notifications that were read before, do not exist any more.
@@ -60,6 +67,11 @@ class Directory:
             self._streams.pop(key, None)
         else:
             self._streams[key] = _ENTRY.decode(value).spec.uid
+
+    def _counted(self, value: bytes) -> None:
+        found = status.decode(value)
+        if isinstance(found, Counters):
+            self.counted[found.stream, found.slot] = found
 
     def _pause(self, key: bytes, value: bytes | None) -> None:
         found = None if value is None else status.decode(value)

@@ -15,7 +15,7 @@ from millrace_core.notice.progress import Place
 from millrace_core.wire import status
 from millrace_core.wire.topics import NOTIFICATIONS, STATUS
 from millrace_wal import GroupReader, Log, Message
-from notify_svc.directory import Directory, Pauses
+from notify_svc.directory import Counted, Directory, Pauses
 from notify_svc.pusher import Pusher, Report
 from notify_svc.settings import NotifySettings
 
@@ -51,6 +51,7 @@ class Intake:
         self._uncommitted: dict[Place, int] = {}
         self._kept: set[int] = set()
         self._pauses: Pauses = {}
+        self._counted: Counted = {}
         self._own: set[Place] = set()
         self._draining = threading.Event()
         self._stopping = threading.Event()
@@ -65,7 +66,7 @@ class Intake:
         """Read nothing more, give the addresses so long for what waits, commit, leave the group."""
         self._draining.set()
         await self._pusher.drain(seconds)
-        self._done.put(self._pusher.report(self._pauses, self._own))
+        self._done.put(self._pusher.report(self._pauses, self._own, self._counted))
         self._stopping.set()
         await asyncio.to_thread(self._thread.join)
 
@@ -116,8 +117,9 @@ class Intake:
         self._asked_at = now
         directory.step()
         self._pauses, self._own = directory.pauses, reader.assigned()
-        known, own = self._pauses, self._own
-        self._loop.call_soon_threadsafe(lambda: self._done.put(self._pusher.report(known, own)))
+        self._counted = directory.counted
+        known, own, counted = self._pauses, self._own, self._counted
+        self._loop.call_soon_threadsafe(lambda: self._done.put(self._pusher.report(known, own, counted)))
 
     def _sweep(self, directory: Directory) -> None:
         """Nobody waits for events of streams that were dropped since, nor are these paused."""
@@ -141,7 +143,7 @@ class Intake:
         them the events come again, and end it again; the other way round nothing would."""
         while not self._done.empty():
             report = self._done.get()
-            self._unsaid += report.pauses
+            self._unsaid += [*report.pauses, *report.counters]
             self._uncommitted |= report.commits
             self._kept = report.kept
         if self._unsaid:

@@ -7,7 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import aiohttp
 import msgspec
@@ -16,7 +17,8 @@ from structlog.typing import FilteringBoundLogger
 from millrace_core.notice.message import Outgoing
 from millrace_core.notice.progress import Place, Progress
 from millrace_core.wire import notices, status
-from millrace_core.wire.status import StreamPaused
+from millrace_core.wire.counters import NOTIFY, Tally
+from millrace_core.wire.status import Counters, StreamPaused
 from millrace_core.wire.topics import NOTIFICATIONS, STATUS
 from millrace_wal import Message, Record
 from notify_svc import metrics
@@ -26,12 +28,13 @@ from notify_svc.settings import NotifySettings
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is to be written down: first ``pauses`` (records of the ``status`` topic), then ``commits``.
-    ``kept``: the streams whose events must not be lost and wait."""
+    """What is to be written down: first ``pauses`` and ``counters`` (records of the ``status`` topic), then
+    ``commits``. ``kept``: the streams whose events must not be lost and wait."""
 
     pauses: list[Message]
     commits: dict[Place, int]
     kept: set[int]
+    counters: list[Message] = field(default_factory=list)
 
 
 class Pusher:
@@ -47,6 +50,8 @@ class Pusher:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._progress = Progress()
         self._full_since: float | None = None
+        self._counted: Mapping[tuple[int, int], Counters] = {}
+        self._tally = Tally(NOTIFY, settings.instance, lambda uid, part: self._counted.get((uid, part)))
         self.accepted = 0
         """Records taken so far."""
 
@@ -109,6 +114,11 @@ class Pusher:
             self._progress.done(mark.record)
             if cause is None and not mark.record.left:
                 metrics.LATENCY.observe(max(now - mark.written, 0))
+        outcome = "notify_delivered" if cause is None else f"notify_{cause}"
+        lanes = Counter(event.ticket.lane for event in events if isinstance(event.ticket, Mark))
+        for (uid, (_, partition)), count in lanes.items():
+            if uid:  # a message that an older calc-svc wrote does not say whose it is
+                self._tally.add(uid, partition, {outcome: count})
         for stream, count in Counter(event.stream for event in events).items():
             if cause is None:
                 metrics.DELIVERED.labels(stream).inc(count)
@@ -116,9 +126,12 @@ class Pusher:
                 metrics.DROPPED.labels(stream, cause).inc(count)
         metrics.WAITING.set(self.waiting)
 
-    def report(self, paused: Mapping[tuple[int, int], StreamPaused], own: AbstractSet[Place]) -> Report:
-        """What has changed. ``paused``: what the ``status`` topic says now; ``own``: the partitions of this
-        instance, the only ones whose pauses it ends."""
+    def report(
+        self, paused: Mapping[tuple[int, int], StreamPaused], own: AbstractSet[Place],
+        counted: Mapping[tuple[int, int], Counters] = MappingProxyType({}),
+    ) -> Report:  # fmt: skip
+        """What has changed. ``paused``, ``counted``: what the ``status`` topic says now; ``own``: the
+        partitions of this instance, the only ones whose pauses it ends."""
         self._relieve(time.monotonic())
         wanted: dict[Lane, Address] = {}
         for address in self._addresses.values():
@@ -136,8 +149,11 @@ class Pusher:
             ended = (uid, place) not in wanted and self._progress.passed(place, known.offset)
             if ended and place in own:
                 pauses.append(Message(STATUS.name, status.key(known), None))
+        self._counted = counted
+        counts = [Message(STATUS.name, key, value) for key, value in self._tally.take()]
+        self._tally.keep({partition for _, partition in own})
         kept = {uid for address in self._addresses.values() for uid, _ in address.kept}
-        return Report(pauses, self._progress.commits(), kept)
+        return Report(pauses, self._progress.commits(), kept, counts)
 
     @staticmethod
     def _pause(

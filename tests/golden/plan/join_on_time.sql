@@ -19,6 +19,9 @@ LEFT JOIN `_src1`
   AND `_src1`.`_tid` = `_src0`.`_tid`
 WHERE
   `_src0`.`ts` >= `_trig`.`_twstart` AND `_src0`.`ts` < `_trig`.`_twend`
+ORDER BY
+  `_tid`,
+  `_src0`.`ts`
 -- one
 SELECT
   `_src0`.`ts` AS `ts`,
@@ -30,6 +33,8 @@ LEFT JOIN `_src1`
 WHERE
   `_src0`.`ts` >= CAST({_twstart} AS BIGINT)
   AND `_src0`.`ts` < CAST({_twend} AS BIGINT)
+ORDER BY
+  `_src0`.`ts`
 -- oracle
 SELECT t._tid, a.ts, a.v, b.w
 FROM _trig t JOIN meters a ON a.tbname = t._tbname AND a.ts >= t._twstart AND a.ts < t._twend

@@ -71,9 +71,14 @@ def test_spark_reads_the_files_of_rows_not_in_memory(calculator: Calculator, kit
     sql = "SELECT tbname, site, ts, amps FROM meters WHERE ts >= 120000 AND ts < 420000 ORDER BY tbname, ts"
     plan, before = calculator.query(sql, "power", "UTC", 0, 1)
     assert before.num_rows == 300
+    (source,) = plan.sources
+    many = one_relation(source, calculator.store, arrow_to=299)
+    assert isinstance(many, Parquet), "they are not handed over, though all are in memory"
+    with calculator.engine.lane("queries", 1) as lane:
+        handed = lane.run(plan.one_sql({}), {source.relation: many}, "UTC")
+    assert handed.to_pylist() == before.to_pylist()
     stored.evict_half()
     stored.take([b"m3", b"m3"], [b'{"ts": 120000, "amps": -1}', b'{"ts": 400001, "amps": -2}'])
-    (source,) = plan.sources
     found = one_relation(source, calculator.store, files_from=0)
     assert isinstance(found, Parquet)
     with calculator.engine.lane("queries", 1) as lane:

@@ -209,3 +209,28 @@ def test_appends_at_rate() -> None:
         rows.seal()
     assert rows.count == 300_000
     assert len(rows.runs) < 24
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(-1, 5)), max_size=20),
+    st.integers(0, 9), st.integers(0, 9),
+    st.lists(st.tuples(st.integers(-1, 5), st.integers(0, 6)), max_size=2),
+)  # fmt: skip
+@settings(max_examples=60)
+def test_rows_of_a_time_that_were_written_in_some_places(
+    writes: list[tuple[int, int, int]], low: int, high: int, spans: list[tuple[int, int]]
+) -> None:
+    """Looking for times and places at once finds what looking for one after the other finds."""
+    rows = TableRows(PLAIN)
+    expected: dict[tuple[int, int], int] = {}
+    for child, ts, place in writes:
+        frame = rows.empty.clear(1).with_columns(pl.lit(ts).cast(pl.Int64).alias("ts"))
+        rows.append(np.array([child], dtype=np.int32), frame, {}, np.array([place]))
+        rows.seal()
+        expected[child, ts] = place
+    data, children = rows.slices().within(low, high, tuple(spans))
+    found = list(zip(children.tolist(), data["ts"].cast(pl.Int64).to_list(), strict=True))
+    assert found == sorted(
+        key for key, place in expected.items()
+        if low <= key[1] <= high and any(first <= place < end for first, end in spans)
+    )  # fmt: skip

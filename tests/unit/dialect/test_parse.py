@@ -153,6 +153,13 @@ def test_streams_lives() -> None:
     again = parse("RECALCULATE STREAM d.s FROM '2026-01-01 00:00:00' TO now() - 1h")
     assert isinstance(again, s.RecalculateStream) and again.end is not None
     assert (again.start.text, again.end.text) == ("'2026-01-01 00:00:00'", "now() - 1h")
+    asked = parse("DIAGNOSE STREAM d.s LIMIT 20")
+    assert isinstance(asked, s.DiagnoseStream) and (asked.name.db, asked.limit) == ("d", 20)
+    plain = parse("diagnose stream s;")
+    assert isinstance(plain, s.DiagnoseStream) and plain.limit is None and plain.name.db is None
+    verify = parse("VERIFY STREAM s FROM '2026-01-01' TO now() - 1h LIMIT 5")
+    assert isinstance(verify, s.VerifyStream) and verify.limit == 5
+    assert (verify.start.text, verify.end.text) == ("'2026-01-01'", "now() - 1h")
     stop = parse("STOP STREAM IF EXISTS s")
     assert isinstance(stop, s.StopStream) and stop.if_exists
     drop = parse("DROP STREAM IF EXISTS d.s")
@@ -248,6 +255,10 @@ BAD = [
     ("CREATE STREAM s COUNT_WINDOW(1) FROM t NOTIFY(x) ON (WINDOW_OPEN)", "address in quotes", (1, 47)),
     ("CREATE STREAM s PERIOD(1h) INTO o AS", "a query", (1, 37)),
     ("RECALCULATE STREAM d.s", "expected FROM", (1, 23)),
+    ("DIAGNOSE TABLE s", "STREAM", (1, 10)),
+    ("DIAGNOSE STREAM s LIMIT all", "a number", (1, 25)),
+    ("VERIFY STREAM s FROM 0", "expected TO", (1, 23)),
+    ("VERIFY STREAM s FROM 0 TO 1 LIMIT", "a number", (1, 34)),
     ("SHOW NOTHING", "STREAMS", (1, 6)),
     ("CREATE DATABASE `", "back quotes", (1, 17)),
     ("USE 10x", "neither a number nor a duration", (1, 5)),

@@ -40,3 +40,18 @@ def test_a_failure_says_more_than_a_pause() -> None:
     assert board.of(entry())[0] == "Init"
     board.take(record(StreamFailure(7, "no such table")))
     assert board.of(entry()) == ("Failed", "no such table")
+
+
+def test_slots_and_the_calculation_fail_and_get_well_by_themselves() -> None:
+    board = StatusBoard()
+    board.take(record(Applied(3)))
+    board.take(record(StreamFailure(7, "ValueError: no", 2)))
+    board.take(record(StreamFailure(7, "no such column")))
+    assert board.of(entry()) == ("Failed", "ValueError: no")
+    assert board.set_aside(entry())
+    board.take(record(StreamFailure(7, "")))
+    assert board.of(entry()) == ("Failed", "ValueError: no"), "a calculation does not make a slot well"
+    board.take(record(StreamFailure(7, "", 2)))
+    assert board.of(entry()) == ("Running", "")
+    board.take(record(StreamFailure(7, "no such column")))
+    assert board.of(entry())[0] == "Failed" and not board.set_aside(entry())

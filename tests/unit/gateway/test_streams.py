@@ -242,6 +242,42 @@ def test_a_failed_stream_says_why(meters: Any) -> None:
         assert state(meters) == [shown]
 
 
+def _fail(meters: Any, message: str, slot: int | None) -> None:
+    said = status.StreamFailure(entry(meters).spec.uid, message, slot)
+    applied = status.Applied(meters.gateway.context.board.applied + 1)
+    for news in (said, applied):
+        meters.log.append([Message("status", status.key(news), status.encode(news))])
+    assert meters.gateway.context.board.wait_applied(applied.control, 5)
+
+
+def test_a_stream_that_was_set_aside_is_started_anew(meters: Any) -> None:
+    meters(STREAM.format(by="tbname"))
+    uid = entry(meters).spec.uid
+    _fail(meters, "no such column", None)
+    meters("START STREAM s1")
+    assert isinstance(meters.controls()[-1], control.DefineStream), "its calculation failed, it runs"
+    _fail(meters, "ValueError: no", 3)
+    meters("START STREAM s1")
+    started = meters.controls()[-1]
+    assert isinstance(started, control.StartStream) and (started.uid, started.epoch) == (uid, 1)
+    assert entry(meters).epoch == 1
+    meters("RECALCULATE STREAM s1 FROM 0")
+    restarted, asked = meters.controls()[-2:]
+    assert isinstance(restarted, control.StartStream) and restarted.epoch == 2
+    assert asked == control.RecalculateStream(uid, 0)
+    _fail(meters, "", 3)
+    meters("START STREAM s1")
+    meters("RECALCULATE STREAM s1 FROM 0")
+    assert [type(one) for one in meters.controls()[-2:]] == [control.RecalculateStream] * 2
+
+
+def test_a_control_record_that_nobody_understands_holds_up_no_start(meters: Any) -> None:
+    meters(STREAM.format(by="tbname"))
+    meters.log.append([Message("control", None, b'{"op":"no such"}'), Message("control", None, b"\xff")])
+    meters.restart()
+    assert state(meters)[0][0] == "s1"
+
+
 def test_a_dropped_stream_leaves_its_output(meters: Any) -> None:
     meters(STREAM.format(by="tbname"))
     uid = entry(meters).spec.uid

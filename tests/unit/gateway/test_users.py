@@ -99,6 +99,116 @@ def test_a_stream_needs_every_database_that_it_touches(house: Any) -> None:
     assert as_ann(house, "DROP STREAM b.s") is None  # the stream's database alone counts now
 
 
+def test_tables_are_granted_one_by_one(house: Any) -> None:
+    house("CREATE TABLE a.other (ts TIMESTAMP, v INT)")
+    house("GRANT READ ON a.t TO ann")
+    assert as_ann(house, "SELECT v FROM a.t") is None
+    assert as_ann(house, "DESCRIBE a.t") is None
+    for sql in ("SELECT v FROM a.other", "INSERT INTO a.t VALUES (1, 1)", "ALTER TABLE a.t ADD COLUMN w INT",
+                "DELETE FROM a.t", "DROP TABLE a.t", "CREATE TABLE a.u (ts TIMESTAMP, v INT)",
+                "SELECT t.v FROM a.t, a.other WHERE t.ts = other.ts", "DESCRIBE a.other",
+                "DROP DATABASE a"):  # fmt: skip
+        assert as_ann(house, sql) is ErrorCode.PERMISSION, sql
+    house("GRANT WRITE ON a.t TO ann")
+    for sql in ("INSERT INTO a.t VALUES (1, 1)", "ALTER TABLE a.t ADD COLUMN w INT", "DELETE FROM a.t"):
+        assert as_ann(house, sql) is None, sql
+    house("REVOKE READ ON a.t FROM ann")
+    assert as_ann(house, "SELECT v FROM a.t") is ErrorCode.PERMISSION
+    assert as_ann(house, "INSERT INTO a.t VALUES (3, 1, 1)") is None
+    house("REVOKE ALL ON a.t FROM ann")
+    assert as_ann(house, "INSERT INTO a.t VALUES (4, 1, 1)") is ErrorCode.PERMISSION
+
+
+def test_a_super_table_stands_for_its_children(house: Any) -> None:
+    house("CREATE STABLE a.st (ts TIMESTAMP, v INT) TAGS (site INT)")
+    house("CREATE TABLE a.c1 USING a.st TAGS (1)")
+    house("CREATE TABLE a.c2 USING a.st TAGS (2)")
+    house("GRANT ALL ON a.st TO ann")
+    for sql in ("SELECT v FROM a.c1", "SELECT v FROM a.st", "INSERT INTO a.c1 VALUES (1, 1)",
+                "CREATE TABLE a.c3 USING a.st TAGS (3)", "INSERT INTO a.c4 USING a.st TAGS (4) VALUES (1, 1)",
+                "ALTER TABLE a.c1 SET TAG site = 5", "SHOW TAGS FROM a.c2"):  # fmt: skip
+        assert as_ann(house, sql) is None, sql
+    house("REVOKE ALL ON a.st FROM ann")
+    house("GRANT READ ON a.c1 TO ann")
+    assert as_ann(house, "SELECT v FROM a.c1") is None
+    for sql in ("SELECT v FROM a.c2", "SELECT v FROM a.st", "INSERT INTO a.c1 VALUES (1, 1)"):
+        assert as_ann(house, sql) is ErrorCode.PERMISSION, sql
+
+
+def test_a_stream_can_do_with_privileges_of_tables(house: Any) -> None:
+    house("CREATE TABLE c.o (ts TIMESTAMP, n BIGINT)")
+    grants = ["WRITE ON b.*", "READ ON a.t", "WRITE ON c.o", "READ ON d.other"]
+    for left_out in range(4):
+        for place, what in enumerate(grants):
+            verb, to = ("REVOKE", "FROM") if place == left_out else ("GRANT", "TO")
+            house(f"{verb} {what} {to} ann")
+        assert as_ann(house, STREAM) is ErrorCode.PERMISSION, grants[left_out]
+    house("GRANT READ ON d.other TO ann")
+    assert as_ann(house, STREAM) is None
+    assert as_ann(house, "STOP STREAM b.s") is None
+
+
+def test_an_output_table_that_is_not_there_needs_its_database(house: Any) -> None:
+    for what in ("WRITE ON b.*", "READ ON a.t", "READ ON d.other"):
+        house(f"GRANT {what} TO ann")
+    assert as_ann(house, STREAM) is ErrorCode.PERMISSION
+    house("GRANT WRITE ON c.* TO ann")
+    assert as_ann(house, STREAM) is None
+
+
+def test_a_table_s_privilege_is_not_that_of_a_stream_of_its_name(house: Any) -> None:
+    house("CREATE TABLE b.s (ts TIMESTAMP, v INT)")
+    house(STREAM)
+    house("GRANT ALL ON b.s TO ann")
+    for sql in ("STOP STREAM b.s", "DROP STREAM b.s", "SHOW CREATE STREAM b.s"):
+        assert as_ann(house, sql) is ErrorCode.PERMISSION, sql
+    assert as_ann(house, "SHOW CREATE TABLE b.s") is None
+
+
+def test_a_privilege_ends_with_its_table(house: Any) -> None:
+    house("GRANT ALL ON a.t TO ann")
+    house("DROP TABLE a.t")
+    house("CREATE TABLE a.t (ts TIMESTAMP, v INT)")
+    assert as_ann(house, "SELECT v FROM a.t") is ErrorCode.PERMISSION
+    assert as_ann(house, "USE a") is ErrorCode.PERMISSION
+    house("GRANT READ ON a.t TO ann")
+    house("REVOKE ALL ON a.* FROM ann")
+    assert as_ann(house, "SELECT v FROM a.t") is ErrorCode.PERMISSION
+    house("GRANT READ ON a.t TO ann")
+    house.restart()
+    assert as_ann(house, "SELECT v FROM a.t") is None
+
+
+def test_lists_show_what_may_be_read_or_written(house: Any) -> None:
+    def seen(sql: str) -> list[object]:
+        rows = house.gateway.executor.execute(Session("ann", "a", "UTC", NOW), sql).rows
+        return [row[0] for row in rows]
+
+    house("CREATE TABLE a.other (ts TIMESTAMP, v INT)")
+    house(
+        "CREATE STREAM a.s COUNT_WINDOW(2) FROM a.t INTO c.o AS SELECT _twstart AS ts, count(*) AS n FROM a.t"
+    )
+    assert as_ann(house, "SHOW a.TABLES") is ErrorCode.PERMISSION
+    house("GRANT READ ON a.t TO ann")
+    assert (seen("SHOW TABLES"), seen("SHOW STREAMS")) == (["t"], [])
+    house("GRANT WRITE ON a.* TO ann")
+    assert (seen("SHOW TABLES"), seen("SHOW STREAMS")) == (["other", "t"], ["s"])
+
+
+def test_privileges_are_shown(house: Any) -> None:
+    house("GRANT READ ON a.t TO ann")
+    house("GRANT ALL ON b.* TO ann")
+    house("CREATE USER bob PASS 'x'")
+    house("GRANT READ ON *.* TO bob")
+    mine = [["ann", "read", "a", "t"], ["ann", "read", "b", ""], ["ann", "write", "b", ""]]
+    rows = house("SHOW USER PRIVILEGES").rows
+    assert sorted(rows) == [*mine, ["bob", "read", "*", ""], ["root", "all", "*", ""]]
+    told = house.gateway.executor.execute(Session("ann", None, "UTC", NOW), "SHOW USER PRIVILEGES").rows
+    assert sorted(told) == mine
+    house("DROP TABLE a.t")
+    assert ["ann", "read", "a", "t"] not in house("SHOW USER PRIVILEGES").rows
+
+
 def test_grants_end_with_their_user_and_their_database(house: Any) -> None:
     house("GRANT ALL ON a.* TO ann")
     house("DROP DATABASE a", None)
@@ -119,7 +229,11 @@ def test_grants_end_with_their_user_and_their_database(house: Any) -> None:
     ("DROP USER bob", ErrorCode.UNKNOWN_USER),
     ("GRANT READ ON a.* TO bob", ErrorCode.UNKNOWN_USER),
     ("GRANT READ ON nowhere.* TO ann", ErrorCode.UNKNOWN_DATABASE),
-    ("GRANT READ ON a.t TO ann", ErrorCode.UNSUPPORTED),
+    ("GRANT READ ON a.nowhere TO ann", ErrorCode.UNKNOWN_TABLE),
+    ("REVOKE READ ON a.nowhere FROM ann", ErrorCode.UNKNOWN_TABLE),
+    ("GRANT READ ON nowhere.t TO ann", ErrorCode.UNKNOWN_DATABASE),
+    ("GRANT READ ON *.t TO ann", ErrorCode.SYNTAX),
+    ("GRANT READ ON a.t WITH site = 1 TO ann", ErrorCode.UNSUPPORTED),
     ("REVOKE ALL ON *.* FROM root", ErrorCode.NOT_ALLOWED),
     ("CREATE SNODE ON DNODE 2", ErrorCode.NOT_ALLOWED),
     ("DROP SNODE ON DNODE 1", ErrorCode.NOT_ALLOWED),

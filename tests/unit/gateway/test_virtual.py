@@ -154,10 +154,12 @@ def test_the_slots_of_the_sources_are_told(tables: Any) -> None:
         assert link in record.links
         assert (record.stream, record.table.name) == (uid, "pair")
         assert record.live_from[link.topic] == tables.log.end_offsets(link.topic)
+    ends = {topic: tables.log.end_offsets(topic) for topic in ("wal.d.meters", "wal.e.plain")}
+    assert define.origins == ends
     tables("STOP STREAM s")
+    assert tables.controls()[-1].origins == ends
     tables("START STREAM s")
-    start = tables.controls()[-1]
-    assert start.origins == {t: tables.log.end_offsets(t) for t in ("wal.d.meters", "wal.e.plain")}
+    assert tables.controls()[-1].origins == ends
 
 
 def test_a_dropped_source_is_no_source_of_new_streams(tables: Any) -> None:

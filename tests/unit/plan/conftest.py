@@ -145,14 +145,14 @@ class World:
         low = use.low.evaluate(trigger) if use.low else None
         high = use.high.evaluate(trigger) if use.high else None
         equals = dict(use.tag_equals)
-        spec = self.spec
+        spec, time = self.spec, use.table.key.name
         if use.group_tags:
             equals |= {tag: i for i, tag in enumerate(spec.partition, 1)}
         return [
             row
             for row in self.rows.get(use.table.name, [])
-            if (low is None or row["ts"] >= low)
-            and (high is None or row["ts"] <= high)
+            if (low is None or row[time] >= low)
+            and (high is None or row[time] <= high)
             and (use.child is None or row["tbname"] == use.child)
             and (not use.own_table or row["tbname"] == trigger["_tbname"])
             and all(row[tag] is not None and row[tag] == trigger[f"_g{n}"] for tag, n in equals.items())
@@ -233,6 +233,9 @@ SPARK_MACROS = (
     "split(s, r) AS regexp_split_to_array(s, r)",
     "array_position(l, x) AS CASE WHEN x IS NOT NULL THEN coalesce(list_position(l, x), 0) END",
     "conv(s, a, b) AS CAST(CAST('0x' || s AS BIGINT) AS VARCHAR)", "octet_length(s) AS strlen(s)",
+    "sha2(s, n) AS CASE n WHEN 256 THEN sha256(s) END",
+    "crc32(b) AS hash(b) % 4294967296",  # another hash, enough to compare plans
+    "try_to_binary(s, f) AS from_base64(s)",
     "make_valid_utf8(s) AS decode(CAST(s AS BLOB))",
     "element_at(l, i) AS list_extract(l, i)", "percentile(x, p) AS quantile_cont(x, p)",
     "mode(x, same) AS list_sort(list_transform(map_entries(histogram(x)), "
@@ -303,6 +306,12 @@ def world() -> Iterator[World]:
     made = World()
     made.fill(seed=1)
     yield made
+
+
+@pytest.fixture(name="run")
+def run_fixture() -> Any:
+    """Runs a tree over relations."""
+    return run
 
 
 @pytest.fixture

@@ -42,6 +42,7 @@ QUERIES: list[tuple[str, list[tuple[Any, ...]]]] = [
         [(4, None, 4, 1.5, -3.9)],
     ),
     ("SELECT last(*) FROM nt", [(T0 + 13_000, 4, 4.5)]),
+    ("SELECT last(*) FROM meters WHERE tbname = 'd2'", [(T0 + 3_000, 6, 2.0, "no", False)]),
     ("SELECT * FROM d2", [(T0 + 2_000, 7, 2.0, "42", False), (T0 + 3_000, 6, None, "no", None)]),
     ("SELECT tbname, site, k, v FROM meters WHERE k > 1 ORDER BY v", [("d2", "n", 2, 6), ("d2", "n", 2, 7)]),
     ("SELECT DISTINCT tbname FROM meters", [("d1",), ("d2",)]),
@@ -104,6 +105,32 @@ QUERIES: list[tuple[str, list[tuple[Any, ...]]]] = [
     (
         "SELECT a.ts, a.v, b.v FROM nt a LEFT JOIN d1 b ON a.ts = b.ts ORDER BY a.ts LIMIT 2",
         [(T0 + 1_000, 2, 5), (T0 + 2_000, None, None)],
+    ),
+    (
+        "SELECT a.ts, b.ts, b.v FROM nt a LEFT ASOF JOIN d2 b ON a.ts > b.ts JLIMIT 2",
+        [
+            (T0 + 1_000, None, None),
+            (T0 + 2_000, None, None),
+            (T0 + 3_000, T0 + 2_000, 7),
+            (T0 + 13_000, T0 + 2_000, 7),
+            (T0 + 13_000, T0 + 3_000, 6),
+        ],
+    ),
+    (
+        "SELECT a.ts, count(*), sum(b.v) FROM nt a LEFT WINDOW JOIN meters b WINDOW_OFFSET(-1s, 0s)",
+        [(T0 + 1_000, 1, 5), (T0 + 2_000, 2, 12), (T0 + 3_000, 2, 13), (T0 + 13_000, 1, None)],
+    ),
+    (
+        "SELECT a.ts, b.v FROM nt a LEFT SEMI JOIN meters b ON a.ts = b.ts",
+        [(T0 + 1_000, 5), (T0 + 2_000, 7), (T0 + 3_000, 6)],
+    ),
+    (
+        "SELECT a.ts, b.v FROM nt a LEFT ANTI JOIN d2 b ON a.ts = b.ts",
+        [(T0 + 1_000, None), (T0 + 13_000, None)],
+    ),
+    (
+        "SELECT cols(max(v), ts, w), cols(min(w), ts + 1n) FROM nt",
+        [(T0 + 3_000, None, T0 + 31 * 86_400_000 + 2_000)],
     ),
     ("SELECT NULL, TRUE, 1.5, 'x' WHERE 1 = 1", [(None, True, 1.5, "x")]),
     (

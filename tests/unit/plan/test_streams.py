@@ -14,7 +14,7 @@ from millrace_core.errors import SqlError
 from millrace_core.model.schema import Column
 from millrace_core.model.stream import Condition, Output, OutputTag
 from millrace_core.model.types import DataType
-from millrace_core.plan import SYSTEM_TABLES, plan_output, plan_query, system_rows
+from millrace_core.plan import SYSTEM_TABLES, News, plan_output, plan_query, system_rows
 from millrace_core.wire.events import Group, TriggerEvent
 
 T0 = 1_767_225_600_000
@@ -116,11 +116,20 @@ def test_uses(world: Any) -> None:
     assert plan.uses == {"_twstart", "_twend", "%%1", "%%tbname"}
 
 
-def test_a_full_join_that_needs_the_trigger_is_calculated_one_by_one(world: Any, kit: Any) -> None:
-    plan = world.plan("SELECT a.ts, b.v FROM nt a FULL JOIN d1 b ON a.ts = b.ts AND a.v > _twrownum")
-    assert plan.set_sql is None
-    trig = kit.trigger_relation(world.spec, kit.window_events(world.spec, [(T0, T0 + 1)]))
-    assert world.one_rows(plan, trig)
+@pytest.mark.parametrize("side", ["RIGHT", "FULL"])
+def test_an_outer_join_whose_condition_needs_the_trigger(world: Any, kit: Any, side: str) -> None:
+    plan = world.plan(
+        f"SELECT a.ts, b.v, _twstart FROM nt a {side} JOIN d1 b ON a.ts = b.ts AND b.ts > _twstart + 20s"
+    )
+    trig = kit.trigger_relation(world.spec, kit.window_events(world.spec, [(T0, T0 + 1), (T0 + 9_000, T0)]))
+    oracle = f"""SELECT _tid, a.ts, b.v, _twstart FROM _trig t, LATERAL (SELECT x.ts, y.v FROM nt x
+        {side} JOIN (SELECT * FROM meters WHERE tbname = 'd1') y
+        ON x.ts = y.ts AND y.ts > t._twstart + 20000) j(ts, v),
+        LATERAL (SELECT j.ts) a, LATERAL (SELECT j.v) b"""
+    wanted = sorted(world.oracle(oracle, trig), key=repr)
+    assert any(row[1] is not None for row in wanted)
+    assert sorted(world.set_rows(plan, trig), key=repr) == wanted
+    assert sorted(world.one_rows(plan, trig), key=repr) == wanted
 
 
 def test_constants_are_quoted(world: Any) -> None:
@@ -210,23 +219,23 @@ def test_system_tables(kit: Any) -> None:
     for record in (StreamEntry(spec, "Running", 1, 1), User("root", "x", superuser=True)):
         catalog.apply(key_of(record), encode(record))
     for name, columns in SYSTEM_TABLES.items():
-        assert system_rows(name, catalog, {}).columns == list(columns)
-    streams = system_rows("ins_streams", catalog, {("d", "s"): ("Running", "")})
+        assert system_rows(name, catalog, News()).columns == list(columns)
+    streams = system_rows("ins_streams", catalog, News({("d", "s"): ("Running", "")}))
     assert streams.select("stream_name", "db_name", "status").rows() == [("s", "d", "Running")]
-    assert system_rows("ins_streams", catalog, {})["status"].to_list() == ["Init"]
-    tables = system_rows("ins_tables", catalog, {}).filter(pl.col("db_name") == "d")
+    assert system_rows("ins_streams", catalog, News())["status"].to_list() == ["Init"]
+    tables = system_rows("ins_tables", catalog, News()).filter(pl.col("db_name") == "d")
     assert set(tables.select("table_name", "stable_name", "type").rows()) >= {
         ("d1", "meters", "CHILD_TABLE"), ("nt", None, "NORMAL_TABLE"),
     }  # fmt: skip
-    described = system_rows("ins_columns", catalog, {}).filter(pl.col("table_name") == "meters")
+    described = system_rows("ins_columns", catalog, News()).filter(pl.col("table_name") == "meters")
     assert described.select("col_name", "col_type", "table_type").rows()[3] == (
         "s",
         "VARCHAR(16)",
         "SUPER_TABLE",
     )
-    tags = system_rows("ins_tags", catalog, {}).filter(pl.col("table_name") == "d4")
+    tags = system_rows("ins_tags", catalog, News()).filter(pl.col("table_name") == "d4")
     assert tags["tag_value"].to_list() == [None, None]
-    assert system_rows("ins_databases", catalog, {}).select("name", "precision", "ntables").rows() == [
+    assert system_rows("ins_databases", catalog, News()).select("name", "precision", "ntables").rows() == [
         ("d", "ms", 7),
         ("u", "us", 1),
     ]

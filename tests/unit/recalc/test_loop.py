@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from calc_svc.loop import Intake
 from calc_svc.recalc import Work
 from calc_svc.recalc_loop import LANES, RecalcLoop, batches
 from millrace_core.catalog import key_of
 from millrace_core.model.stream import Duration, Session
-from millrace_core.plan import system_rows
+from millrace_core.plan import News, system_rows
 from millrace_core.wire import events, recalc, status
 from millrace_core.wire.topics import HANDOVER, RECALC, STATUS, TOPICS, TRIGGERS
 from millrace_wal import MemoryLog, Message, Record, replay
@@ -118,9 +119,11 @@ def test_history_is_reported_and_ends_with_done_for_every_slot(sessions: Any) ->
     last = bench.status()[-1]
     assert (last.why, last.state, last.fraction, last.rows) == ("HISTORY", "Finished", 1.0, 4)
     catalog = together.catalog.catalog
-    (row,) = system_rows("ins_stream_recalculates", catalog, {}, bench.status()[-1:]).to_dicts()
+    news = News(recalculations=bench.status()[-1:])
+    (row,) = system_rows("ins_stream_recalculates", catalog, news).to_dicts()
     assert (row["stream_name"], row["progress"], row["rows_read"]) == ("s1", "100.0%", 4)
     assert row["start"] is None and row["end"] is None
+    assert row["time_left"] == 0
 
 
 def test_a_history_that_cannot_be_read_does_not_hold_the_live_rows_for_ever(sessions: Any) -> None:
@@ -152,3 +155,22 @@ def test_a_lane_takes_what_is_its_own_and_passes_over_what_cannot_be_read() -> N
     assert [(one.requests[0].stream, len(one.requests), one.place) for one in found] == [
         (1, 2, (0, 2)), (2, 1, (0, 4)),
     ]  # fmt: skip
+
+
+def test_an_answer_that_is_given_again_is_calculated_again_whatever_its_numbers_are() -> None:
+    """Killed after a part of one answer to two requests; the first of them is answered by itself then."""
+    group = events.Group(1, ("c1",), "c1")
+
+    def batch(slot: int, number: int, start: int) -> Record:
+        event = events.TriggerEvent(str(start), "CLOSE", "RECALC", group, start, start + 9, -1, 0)
+        value = events.encode(events.TriggerBatch(1, 0, slot, number, {}, [event]))
+        return Record(TRIGGERS.name, 0, number, 0, b"1/0", value)
+
+    def starts(*records: Record) -> list[int]:
+        found = intake.take(records).streams.get(1, [])
+        return [event.start for batch in found for event in batch.events]
+
+    intake = Intake()
+    assert starts(batch(-1, 7 << 32, 10)) == [10]
+    assert starts(batch(-1, 6 << 32, 20), batch(-1, 7 << 32, 30)) == [20, 30]
+    assert starts(batch(0, 5, 40), batch(0, 5, 40), batch(0, 4, 50)) == [40]

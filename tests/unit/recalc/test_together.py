@@ -31,6 +31,7 @@ def over(operator: str, limit: int) -> dict[str, Any]:
 
 TRIGGERS: dict[str, dict[str, Any]] = {
     "interval": {"Interval": {"interval": 10, "sliding": 10}},
+    "overlapping": {"Interval": {"interval": 10, "sliding": 5}},
     "session": {"Session": {"gap": 5}},
     "state": {"State": {"column": "v"}},
     "state1": {"State": {"column": "v", "extend": 1}},
@@ -127,11 +128,107 @@ def test_any_order_of_rows_updates_and_deletes_ends_in_the_windows_of_the_rows_i
         together.run()
         together.answer()
         told, true = together.windows(), truth(spec, table, newest + 90 - watermark)
-        if name == "interval":
+        if name in ("interval", "overlapping"):
             # which empty ones are told depends on the row that came first; a told one stays
             true = {start: found for start, found in true.items() if found[1]}
             told = {start: found for start, found in told.items() if start in true}
         same(told, true)
+
+
+@pytest.mark.parametrize("name", ["interval", "session"])
+@settings(max_examples=10, deadline=None)
+@given(steps=steps, watermark=st.sampled_from([0, 6, 15]))
+def test_a_group_of_two_tables_ends_in_the_windows_of_their_rows_in_order(
+    kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int
+) -> None:
+    """Rows of c1 lie at even times, those of c2 at odd ones; deletes reach rows that wait for T as well."""
+    spec = msgspec.structs.replace(make(kit, name, watermark, delete_recalc=True), partition=())
+    with tempfile.TemporaryDirectory() as folder:
+        together = deployment(Path(folder), spec, ("c1", "c2"))
+        together.define()
+        table: dict[int, Any] = {}
+        newest = 0
+        ends = [(40, 1, 0, True, True), (90, 1, 0, True, True)]
+        for forward, value, length, cut, answered in [(1, 1, 0, True, True), *steps, *ends]:
+            ts = max(0, newest + forward)
+            child = f"c{1 + ts % 2}"
+            if value == "delete":
+                together.cluster.operate(child, Delete(ts, ts + length), together.table)
+                gone = {t for t in table if ts <= t <= ts + length and t % 2 == ts % 2}
+                table = {t: v for t, v in table.items() if t not in gone}
+            else:
+                together.write(child, [{"ts": ts, "v": value}])
+                table[ts] = value
+                newest = max(newest, ts)
+            if cut:
+                together.run()
+            if cut and answered:
+                together.answer()
+        together.answer()
+        told, true = together.windows(), truth(spec, table, newest - watermark)
+        if name == "interval":
+            true = {start: found for start, found in true.items() if found[1]}
+            told = {start: found for start, found in told.items() if start in true}
+        same(told, true)
+
+
+def test_a_row_that_is_deleted_while_it_waits_for_the_watermark_joins_nothing(
+    kit: Any, deployment: Any, tmp_path: Path
+) -> None:
+    spec = msgspec.structs.replace(make(kit, "session", 10, delete_recalc=True), partition=())
+    together = deployment(tmp_path, spec, ("c1", "c2"))
+    together.define()
+    together.write("c1", [1])
+    together.write("c2", [5])
+    together.write("c1", [9])
+    together.run()
+    together.cluster.operate("c2", Delete(0, 9), together.table)
+    together.run()
+    together.write("c1", [100])
+    together.run()
+    together.answer()
+    assert {start: end for start, (end, _) in together.windows().items()} == {1: 1, 9: 9}
+
+
+QUIET: dict[str, dict[str, Any]] = {
+    "expired": {"expired_time": Duration(30, "a"), "delete_recalc": True},
+    "disorder": {"ignore_disorder": True},
+    "delete": {},
+}
+quiet_steps = st.lists(
+    st.tuples(st.integers(1, 12), st.sampled_from([None, 1, 2, 3]), st.integers(0, 9), st.integers(0, 12)),
+    min_size=2, max_size=12,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("option", QUIET)
+@pytest.mark.parametrize("name", [name for name in CUT_AGAIN if name not in ("state1", "event2")])
+@settings(max_examples=5, deadline=None)
+@given(steps=quiet_steps, watermark=st.sampled_from([0, 6]))
+def test_what_is_expired_or_ignored_tells_nothing_and_changes_nothing(
+    kit: Any, deployment: Any, name: str, option: str, steps: list[Any], watermark: int
+) -> None:
+    """After each row in order comes one that is too late, or a delete that nobody asked to heed."""
+    spec = make(kit, name, watermark, **QUIET[option])
+    with tempfile.TemporaryDirectory() as folder:
+        together = deployment(Path(folder), spec)
+        together.define()
+        table = {0: 1, 10: 2}
+        together.write("c1", [[0, 1], [10, 2]])
+        for forward, value, back, length in [*steps, (40, 9, 0, 0), (1, 8, 0, 0), (60, 7, 0, 0)]:
+            newest = max(table) + forward
+            table[newest] = value
+            together.write("c1", [[newest, value]])
+            together.run()
+            told = len(together.events)
+            late = newest - (30 if option == "expired" else watermark) - back - (option == "expired")
+            if option == "delete" or (option == "expired" and length > 6):
+                together.cluster.operate("c1", Delete(late - length, late), together.table)
+            else:
+                together.write("c1", [[late, 3 - (value or 0) % 3]])
+            together.run()
+            assert (len(together.events), together.requests) == (told, [])
+        same(together.windows(), truth(spec, table, max(table) - watermark))
 
 
 rows_of_time = st.dictionaries(st.integers(0, 80), st.sampled_from([None, 1, 1, 2, 3]), max_size=20)

@@ -25,6 +25,7 @@ from millrace_core.model.stream import (
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.slot import Slot
+from millrace_core.trigger.stream import STEADY
 from millrace_core.wire import control, events, recalc, status
 from millrace_core.wire.rows import Operation, encode_operation, encode_rows
 from millrace_core.wire.topics import (
@@ -164,11 +165,13 @@ class Cluster:
         ]
 
     def totals(self) -> dict[str, int]:
+        """What was told of rows that were dropped, by cause."""
         last = {status.key(news): news for news in self.status if isinstance(news, status.Counters)}
         total: dict[str, int] = {}
         for news in last.values():
             for cause, count in news.totals.items():
-                total[cause] = total.get(cause, 0) + count
+                if cause not in STEADY | {"started"}:
+                    total[cause] = total.get(cause, 0) + count
         return total
 
 

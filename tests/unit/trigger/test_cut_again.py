@@ -196,11 +196,13 @@ class Told:
                 self.redo.append((start, end))
 
 
-def touched(spans: set[Span], ranges: list[Span]) -> set[Span]:
-    """The windows that touch the ranges, or one that does, and so on."""
+def touched(spans: set[Span], ranges: list[Span], next_to: bool) -> set[Span]:
+    """The windows that touch the ranges, or one that does, and so on; with ``next_to`` also those that begin
+    or end right beside (an extended window reaches as far as its neighbour lets it)."""
     found: set[Span] = set()
     while True:
-        more = {s for s in spans - found if any(a <= s[1] and s[0] <= b for a, b in [*ranges, *found])}
+        near = [(a - next_to, b + next_to) for a, b in [*ranges, *found]]
+        more = {s for s in spans - found if any(a <= s[1] and s[0] <= b for a, b in near)}
         if not more:
             return found
         found |= more
@@ -235,7 +237,9 @@ def test_windows_are_their_definition(name: str, data: Any, shape: Any, most: in
     stale = {(start, end) for start, (end, _) in told.closed.items()}
     if truth.open is not None:
         stale = {span for span in stale if span[0] != truth.open[0]}
-    around = touched(stale | truth.closed.keys() | ({truth.open} if truth.open else set()), ranges)
+    around = touched(
+        stale | truth.closed.keys() | ({truth.open} if truth.open else set()), ranges, extend > 0
+    )
     assert (stale ^ truth.closed.keys()) <= around
     for span in truth.closed.keys() & stale - around:
         assert told.closed[span[0]][1] in (-1, truth.closed[span])

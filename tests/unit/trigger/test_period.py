@@ -214,7 +214,7 @@ def test_a_state_without_a_due_time_is_still_read(kit: Any) -> None:
     cluster.define(kit.stream())
     cluster.write("c1", [1])
     cluster.run()
-    older = bytes([1]) + cluster.blobs[0][9:]
+    older = bytes([1]) + cluster.blobs[0][10:]
     assert Slot.due(older) == 0
     assert Slot.restore(older).snapshot() == cluster.blobs[0]
 

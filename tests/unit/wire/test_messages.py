@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,6 +83,8 @@ def test_trigger_batches_survive_the_wire() -> None:
 def test_regrouped_rows_survive_the_wire() -> None:
     message = regroup.Regrouped(5, 0, 1, 2, events.Group(0, (), None), "c1", {0: 3}, 4, b"\x01" * 8)
     assert regroup.decode(regroup.encode(message)) == message
+    with pytest.raises(ValueError, match="3 bytes are no times"):
+        regroup.decode(regroup.encode(msgspec.structs.replace(message, ts=b"abc")))
 
 
 @pytest.mark.parametrize(

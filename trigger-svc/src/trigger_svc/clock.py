@@ -65,7 +65,7 @@ class Clock:
         agenda = Agenda(self._since)
         following = BEGIN
         for record in replay(self._log, CONTROL.name):
-            _take_in(agenda, record)
+            self._take_in(agenda, record)
             following = record.offset + 1
         reader = self._log.reader({CONTROL.name: {0: following}})
         try:
@@ -79,7 +79,7 @@ class Clock:
             now = self._now()
             wake = min(max(agenda.due, earliest, now), now + LONGEST_WAIT)
             for record in reader.poll((wake - now) / NS_PER_SECOND):
-                _take_in(agenda, record)
+                self._take_in(agenda, record)
             now = self._awake = self._now()
             if now > wake + LATE:
                 self._logger.warning("the clock was late", seconds=(now - wake) / NS_PER_SECOND)
@@ -87,6 +87,15 @@ class Clock:
                 agenda.watch_from(now)
             if now >= earliest and self._tick(agenda, now):
                 earliest = now + CLOSEST
+
+    def _take_in(self, agenda: Agenda, record: Record) -> None:
+        if record.value is None:
+            return
+        try:
+            agenda.apply(control.decode_control(record.value), record.timestamp * NS_PER_MS)
+        except Exception as error:  # whatever a record says: others wait for ticks, and the slots tell of it
+            cause = f"{type(error).__name__}: {error}"
+            self._logger.error("a control record without effect", offset=record.offset, cause=cause)
 
     def _tick(self, agenda: Agenda, now: int) -> bool:
         topics = agenda.take(now)
@@ -101,11 +110,6 @@ class Clock:
                 self._logger.warning("a tick without ends", topic=topic, cause=str(error))
         self._log.append([Message(CLOCK.name, None, control.encode(control.Tick(now, agenda.since, ends)))])
         return True
-
-
-def _take_in(agenda: Agenda, record: Record) -> None:
-    if record.value is not None:
-        agenda.apply(control.decode_control(record.value), record.timestamp * NS_PER_MS)
 
 
 def idle_tick(log: Log) -> int:
@@ -132,9 +136,17 @@ def warm_up(log: Log, query: Any, rounds: int = 12, within: float = 120) -> None
 
 def _taken(query: Any) -> int:
     """The first clock offset that the query's last finished batch has not read."""
-    progress = query.lastProgress
+    return ends_of(query.lastProgress).get(CLOCK.name, {}).get(0, 0)
+
+
+Ends = dict[str, dict[int, int]]
+"""Topic -> partition -> the first offset that was not read."""
+
+
+def ends_of(progress: Any) -> Ends:
+    """Up to where the query had read when its last batch ended; ``progress``: Spark's report, or None."""
     if progress is None:
-        return 0
+        return {}
     end = progress["sources"][0]["endOffset"] if isinstance(progress, dict) else progress.sources[0].endOffset
     offsets = json.loads(end) if isinstance(end, str) else end
-    return int((offsets or {}).get(CLOCK.name, {}).get("0", 0))
+    return {topic: {int(p): int(at) for p, at in parts.items()} for topic, parts in (offsets or {}).items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 import time
 from collections import deque
@@ -17,6 +19,7 @@ from millrace_service import Health
 from millrace_wal import Log
 from trigger_svc.clock import Clock, warm_up
 from trigger_svc.query import start_query
+from trigger_svc.reporter import Reporter
 from trigger_svc.session import start_session
 from trigger_svc.settings import TriggerSettings
 
@@ -36,6 +39,8 @@ class Engine:
         self._session: SparkSession | None = None
         self._stopping = threading.Event()
         self._clock = Clock(log, logger)
+        instance = f"{socket.gethostname()}:{os.getpid()}"
+        self._reporter = Reporter(log, self._last_progress, instance, logger)
         self._warm = False
         self.query: Any = None
         self.failed = False
@@ -48,11 +53,17 @@ class Engine:
         """Let the running batch end, then stop query and session."""
         self._stopping.set()
         self._clock.stop()
+        self._reporter.stop()
         if self.query is not None and self.query.isActive:
             self.query.stop()
         self._thread.join(self._settings.stop_seconds)
         if self._session is not None:
             self._session.stop()
+
+    def _last_progress(self) -> Any:
+        """The last report of the query, while it runs and is warm."""
+        query = self.query
+        return query.lastProgress if self._warm and query is not None and query.isActive else None
 
     def health(self) -> Health:
         running = self.query is not None and bool(self.query.isActive)
@@ -94,5 +105,6 @@ class Engine:
         warm_up(self._log, self.query)
         self._warm = True
         self._clock.start()
+        self._reporter.start()
         self._logger.info("the trigger query runs", seconds=round(time.monotonic() - began, 1))
         self.query.awaitTermination()

@@ -9,9 +9,12 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from millrace_core.wire import status
+from millrace_core.wire.counters import BY_NAME, combined
 from millrace_core.wire.topics import STATUS
 from millrace_wal import BEGIN, Log, Reader
 
+LEFT_OUT = frozenset({"undecodable", "empty_windows"})
+"""Counters of what triggers nothing that is no row."""
 BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 
@@ -45,14 +48,17 @@ class QueryMetrics:
             "Rows and messages that trigger nothing, by cause.",
             labels=["stream", "cause"],
         )
-        sums: dict[tuple[str, str], int] = {}
-        for counters in self._totals.values():
-            for cause, count in counters.totals.items():
-                place = (str(counters.stream), cause)
-                sums[place] = sums.get(place, 0) + count
-        for (stream, cause), count in sums.items():
-            dropped.add_metric([stream, cause], count)
+        done = GaugeMetricFamily(
+            "millrace_trigger_counted",
+            "What else slots count of a stream, see docs/COUNTERS.md.",
+            labels=["stream", "counter"],
+        )
+        for stream, totals in combined(self._totals.values()).items():
+            for name, value in totals.items():
+                lost = BY_NAME[name].sort == "unused" or name in LEFT_OUT
+                (dropped if lost else done).add_metric([str(stream), name], value)
         yield dropped
+        yield done
 
     def _take(self, query: Any) -> None:
         """Take in the progress reports that are new."""

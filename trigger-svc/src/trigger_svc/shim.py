@@ -6,6 +6,8 @@ The function returned by :func:`judge_slot` runs in Spark's Python workers. It k
 from __future__ import annotations
 
 import gc
+import json
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.isolation import judge_batch
 from millrace_core.trigger.slot import Slot
 
 INPUT = ("slot", "topic", "partition", "offset", "timestamp", "key", "value")
@@ -37,11 +40,14 @@ def judge_slot(slots: int) -> Judge:
         blob = state.get[0] if state.exists else None
         if not Slot.heeds(blob, messages):
             return  # ticks that no stream here waits for: the state is not even read
-        slot = Slot(int(key[0]), slots) if blob is None else Slot.restore(blob)
-        sent = slot.on_batch(messages)
-        state.update((slot.snapshot(),))
-        if sent:
-            topic, keys, values = zip(*sent, strict=True)
+        judged = judge_batch(blob, int(key[0]), slots, messages)
+        state.update((judged.state,))
+        for remark in judged.remarks:
+            # a worker's standard error is the service's; that a batch runs again does not matter here
+            line = json.dumps({"level": "error", "service": "trigger-svc", "event": remark})
+            sys.stderr.write(f"{line}\n")
+        if judged.sent:
+            topic, keys, values = zip(*judged.sent, strict=True)
             yield pd.DataFrame({"topic": topic, "key": keys, "value": values})
 
     return judge

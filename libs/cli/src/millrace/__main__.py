@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from millrace import console, jars
+from millrace import console, jars, supervisor
 from millrace.java import find_java
 from millrace.processes import tail
 from millrace.rest import Rest
@@ -42,15 +42,18 @@ def down(_: argparse.Namespace) -> int:
 
 def status(_: argparse.Namespace) -> int:
     """Prints one row a part; 1 unless all are ready."""
-    rows = _stack().status()
+    stack = _stack()
+    rows = stack.status()
     console.out.print(console.status_table(rows))
+    if any(row.pid for row in rows) and not stack.is_supervised():
+        console.out.print("no supervisor runs: a part that crashes stays down (`millrace up` starts one)")
     return 0 if all(row.ready for row in rows) else 1
 
 
 def logs(arguments: argparse.Namespace) -> int:
     """Prints the end of the parts' logs, or follows them."""
     place = _stack().place
-    files = [place.log_file(name) for name in arguments.parts or NAMES]
+    files = [place.log_file(name) for name in arguments.parts or (*NAMES, supervisor.NAME)]
     if arguments.follow:
         return _follow([file for file in files if file.exists()])
     for file in files:

@@ -51,8 +51,9 @@ def status_table(rows: Sequence[Status]) -> Table:
         state = "ready" if row.ready else "not ready" if row.pid else "not running"
         up = f"{row.seconds:.0f} s" if row.pid else ""
         memory = f"{row.memory / 1e6:.0f} MB" if row.pid else ""
-        lines.append((row.name, state, row.port, row.pid or "", up, memory))
-    return table(None, ("part", "state", "port", "pid", "up", "memory"), lines)
+        lines.append((row.name, state, row.port, row.pid or "", up, memory, row.restarts, row.last_exit))
+    columns = ("part", "state", "port", "pid", "up", "memory", "restarts", "last unexpected end")
+    return table(None, columns, lines)
 
 
 def print_answer(answer: Answer) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -62,11 +65,19 @@ def port_taken(host: str, port: int) -> bool:
     return False
 
 
+def _noted(place: Place, name: str) -> dict[str, Any] | None:
+    """What the pid file says; None if there is none, or half of one."""
+    try:
+        noted: dict[str, Any] = json.loads(place.pid_file(name).read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return noted
+
+
 def running(place: Place, name: str) -> psutil.Process | None:
     """The program's process, if the pid file names one that lives and is still the one it was."""
-    try:
-        noted = json.loads(place.pid_file(name).read_text())
-    except (FileNotFoundError, ValueError):
+    noted = _noted(place, name)
+    if noted is None:
         return None
     try:
         process = psutil.Process(noted["pid"])
@@ -98,11 +109,24 @@ def _all_end(family: Sequence[psutil.Process], seconds: float) -> bool:
 
 def start(place: Place, program: Program) -> psutil.Process:
     """Starts the program unless it runs already. The pid file is whole or not there."""
-    if process := running(place, program.name):
-        return process
     pid_file, log_file = place.pid_file(program.name), place.log_file(program.name)
     for file in (pid_file, log_file):
         file.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(place, program.name):
+        if process := running(place, program.name):
+            return process
+        return _spawn(pid_file, log_file, place, program)
+
+
+@contextmanager
+def _alone(place: Place, name: str) -> Iterator[None]:
+    """While nobody else starts the program: a supervisor may be about to."""
+    with place.pid_file(name).with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _spawn(pid_file: Path, log_file: Path, place: Place, program: Program) -> psutil.Process:
     with log_file.open("ab") as log:
         child = subprocess.Popen(
             program.command,
@@ -115,10 +139,38 @@ def start(place: Place, program: Program) -> psutil.Process:
         )
     _children[child.pid] = child
     process = psutil.Process(child.pid)
-    draft = pid_file.with_suffix(".new")
-    draft.write_text(json.dumps({"pid": child.pid, "started": process.create_time()}))
-    draft.replace(pid_file)
+    _note(pid_file, {"pid": child.pid, "started": process.create_time()})
     return process
+
+
+def _note(pid_file: Path, noted: Mapping[str, Any]) -> None:
+    draft = pid_file.with_suffix(".new")
+    draft.write_text(json.dumps(noted))
+    draft.replace(pid_file)
+
+
+def _mean_to_end(place: Place, name: str) -> None:
+    """Say that the program is about to end on purpose, so that nobody takes it for a crash."""
+    if noted := _noted(place, name):
+        _note(place.pid_file(name), noted | {"ending": True})
+
+
+def crashed(place: Place, name: str) -> bool:
+    """Whether the program has ended though nobody meant it to."""
+    noted = _noted(place, name)
+    return noted is not None and not noted.get("ending") and running(place, name) is None
+
+
+def last_words(place: Place, name: str) -> str:
+    """How a program that has ended did so: its exit status, if this process has started it, and the last line
+    of its log."""
+    child = _children.get((_noted(place, name) or {}).get("pid", 0))
+    code = child.poll() if child else None
+    how = "ended"
+    if code is not None:
+        how = f"exit status {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+    said = tail(place.log_file(name), 1).strip()[-200:]
+    return f"{how}: {said}" if said else how
 
 
 def _family(process: psutil.Process) -> list[psutil.Process]:
@@ -137,12 +189,13 @@ def _kill(family: Sequence[psutil.Process]) -> None:
     _all_end(family, 10)
 
 
-def stop(place: Place, name: str, patience: float = 30) -> bool:
-    """SIGTERM, and after ``patience`` seconds SIGKILL; what it started goes with it. False if it did not
-    run. When this returns the program has ended."""
+def stop(place: Place, name: str, patience: float = 30, alone: bool = False) -> bool:
+    """SIGTERM, and after ``patience`` seconds SIGKILL; what it started goes with it, unless it is to end
+    ``alone``. False if it did not run. When this returns the program has ended."""
     process = running(place, name)
     if process:
-        family = _family(process)
+        _mean_to_end(place, name)
+        family = [process] if alone else _family(process)
         with suppress(psutil.NoSuchProcess):
             process.terminate()
         _all_end([process], patience)
@@ -155,6 +208,7 @@ def kill(place: Place, name: str) -> bool:
     """SIGKILL at once, to the program and all it started: a crash. False if it did not run."""
     process = running(place, name)
     if process:
+        _mean_to_end(place, name)
         _kill(_family(process))
     place.pid_file(name).unlink(missing_ok=True)
     return process is not None

@@ -65,11 +65,15 @@ class StackSettings:
     jars_dir: Path
     broker_port: int
     ports: Mapping[str, int]  # service name -> port
+    supervise: bool = False  # whether parts that crash are started again
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> StackSettings:
-        """From ``MILLRACE_DATA_DIR``, ``_JARS_DIR``, ``_BROKER`` and the services' ports; else the defaults,
-        below the project's folder. ``MillraceError`` (INVALID_VALUE) names a bad variable."""
+        """From ``MILLRACE_DATA_DIR``, ``_JARS_DIR``, ``_BROKER``, ``_SUPERVISE`` and the services' ports;
+        else the defaults, below the project's folder.
+
+        :raises MillraceError: INVALID_VALUE names a bad variable.
+        """
         env = os.environ if environment is None else environment
         root = project_root()
         return StackSettings(
@@ -77,6 +81,7 @@ class StackSettings:
             jars_dir=(root / env.get("MILLRACE_JARS_DIR", ".jars")).resolve(),
             broker_port=_broker_port(env.get("MILLRACE_BROKER", f"{HOST}:{BROKER_PORT}")),
             ports={one.name: _port(one.variable, env.get(one.variable, str(one.port))) for one in SERVICES},
+            supervise=_switch("MILLRACE_SUPERVISE", env.get("MILLRACE_SUPERVISE", "1")),
         )
 
     @staticmethod
@@ -105,6 +110,7 @@ class StackSettings:
             "MILLRACE_HOST": HOST,
             "MILLRACE_DATA_DIR": str(self.data_dir),
             "MILLRACE_JARS_DIR": str(self.jars_dir),
+            "MILLRACE_SUPERVISE": str(int(self.supervise)),
         }
 
     def environment(self, java_home: Path) -> dict[str, str]:
@@ -122,6 +128,12 @@ def _port(variable: str, text: str) -> int:
     if text.isdecimal() and 0 < int(text) < 65_536:
         return int(text)
     raise MillraceError(ErrorCode.INVALID_VALUE, f"{variable} must be a port from 1 to 65535, not '{text}'")
+
+
+def _switch(variable: str, text: str) -> bool:
+    if text in ("0", "1"):
+        return text == "1"
+    raise MillraceError(ErrorCode.INVALID_VALUE, f"{variable} must be 0 or 1, not '{text}'")
 
 
 def _broker_port(address: str) -> int:

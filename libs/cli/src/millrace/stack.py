@@ -6,14 +6,14 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Event
 
 import httpx
 import psutil
 
-from millrace import broker, jars, processes
+from millrace import broker, jars, processes, supervisor
 from millrace.broker import Broker
 from millrace.jars import Report
 from millrace.java import Java, find_java
@@ -28,7 +28,8 @@ NAMES = (broker.NAME, *(one.name for one in SERVICES))
 
 @dataclass(frozen=True)
 class Status:
-    """One row of ``millrace status``. ``memory`` is the resident set with all child processes, in bytes."""
+    """One row of ``millrace status``. ``memory`` is the resident set with all child processes, in bytes;
+    ``restarts`` and ``last_exit``: how often the supervisor started it again, and why the last time."""
 
     name: str
     port: int
@@ -36,6 +37,8 @@ class Status:
     ready: bool
     seconds: float
     memory: int
+    restarts: int = 0
+    last_exit: str = ""
 
 
 def _silent(_: str) -> None:
@@ -68,6 +71,7 @@ class Stack:
         or was not ready in time (with the end of its log).
         """
         if self.is_up():
+            self._supervise()
             return False
         began = time.monotonic()
         java = self._java
@@ -75,20 +79,29 @@ class Stack:
         self._refuse_taken_ports()
         self.start(broker.NAME)
         self._start_services()
+        self._supervise()
         self._report(
             f"all ready after {time.monotonic() - began:.1f} s; SQL at {self.settings.url('api-gateway')}"
         )
         return True
 
     def down(self) -> bool:
-        """Stops everything: the services side by side, then the broker. False if nothing ran."""
+        """Stops everything: the supervisor, the services side by side, then the broker. False if none ran."""
+        processes.stop(self.place, supervisor.NAME, patience=15, alone=True)
         with ThreadPoolExecutor(len(SERVICES)) as side_by_side:
             stopped = list(side_by_side.map(self.stop, [one.name for one in SERVICES]))
         return self.stop(broker.NAME) or any(stopped)
 
     def status(self) -> list[Status]:
         """One row for the broker and each service."""
-        return [self._status(name) for name in NAMES]
+        restarts = supervisor.restarts(self.place)
+        never = supervisor.Restarts(0, "")
+        found = [(self._status(name), restarts.get(name, never)) for name in NAMES]
+        return [replace(one, restarts=again.count, last_exit=again.cause) for one, again in found]
+
+    def is_supervised(self) -> bool:
+        """Whether a part that crashes is started again."""
+        return processes.running(self.place, supervisor.NAME) is not None
 
     def is_up(self) -> bool:
         """Whether every part runs and is ready."""
@@ -128,6 +141,11 @@ class Stack:
         return processes.kill(self.place, _known(name))
 
     # -- inside ------------------------------------------------------------------------------------------
+
+    def _supervise(self) -> None:
+        if self.settings.supervise:
+            command = (sys.executable, "-m", "millrace.supervise")
+            processes.start(self.place, Program(supervisor.NAME, command, self.settings.variables()))
 
     def _start_services(self) -> None:
         """All four side by side. The first that fails is raised as soon as it does."""

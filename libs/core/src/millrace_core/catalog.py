@@ -24,12 +24,23 @@ class User(msgspec.Struct, frozen=True):
     superuser: bool = False
 
 
+class GrantedTable(msgspec.Struct, frozen=True):
+    """A normal, super or child table. Another one that is made later under the name has another uid."""
+
+    db: str
+    name: str
+    uid: int
+
+
 class Grant(msgspec.Struct, frozen=True):
-    """What a user may do besides reading the catalog: ``read`` and ``write`` name databases."""
+    """What a user may do besides reading the catalog: ``read`` and ``write`` name databases (``*``: all),
+    ``read_tables`` and ``write_tables`` single tables; a super table stands for its child tables too."""
 
     user: str
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
+    read_tables: tuple[GrantedTable, ...] = ()
+    write_tables: tuple[GrantedTable, ...] = ()
 
 
 class Snode(msgspec.Struct, frozen=True):
@@ -158,6 +169,33 @@ class Catalog:
         if child and (table := self.tables.get((db, child.table))):
             return table, child
         return None
+
+    def uids(self, db: str, name: str) -> tuple[int, ...]:
+        """The uid of the table of that name; of a child table its own and its super table's. Empty: no such
+        table."""
+        found = self.find(db, name)
+        if found is None:
+            return ()
+        table, child = found
+        return (table.uid,) if child is None else (child.uid, table.uid)
+
+    def privileges(self) -> Iterator[tuple[str, str, str, str]]:
+        """(user, privilege, database, table) of all users; ``*``: all databases, an empty table: all of the
+        database's."""
+        for user in self.users.values():
+            if user.superuser:
+                yield user.name, "all", "*", ""
+        for granted in self.grants.values():
+            kinds = (
+                ("read", granted.read, granted.read_tables),
+                ("write", granted.write, granted.write_tables),
+            )
+            for kind, databases, tables in kinds:
+                for db in databases:
+                    yield granted.user, kind, db, ""
+                for table in tables:
+                    if table.uid in self.uids(table.db, table.name)[:1]:
+                        yield granted.user, kind, table.db, table.name
 
     def children_of(self, table: Table) -> Iterator[Child]:
         yield from self.family.get((table.db, table.name), {}).values()

@@ -10,6 +10,7 @@ from millrace_core.dialect.parse_tables import data_type
 from millrace_core.dialect.statements import (
     Argument,
     CreateStream,
+    DiagnoseStream,
     DropStream,
     Literal,
     Name,
@@ -22,7 +23,9 @@ from millrace_core.dialect.statements import (
     StopStream,
     TagDefinition,
     TriggerClause,
+    VerifyStream,
 )  # fmt: skip
+from millrace_core.errors import Position
 
 KEYWORDS = ("period", "sliding", "interval", "session", "state_window", "event_window", "count_window")
 CLAUSES = ("stream_options", "notify", "notify_options", "into", "output_subtable", "tags", "as")
@@ -201,6 +204,26 @@ def recalculate_stream(c: Cursor) -> RecalculateStream:
     return RecalculateStream(name, start, end)
 
 
+def diagnose_stream(c: Cursor) -> DiagnoseStream:
+    return DiagnoseStream(c.qualified("a stream name"), *_limit(c))
+
+
+def verify_stream(c: Cursor) -> VerifyStream:
+    name = c.qualified("a stream name")
+    c.expect("from")
+    start = _time(c)
+    c.expect("to")
+    return VerifyStream(name, start, _time(c), *_limit(c))
+
+
+def _limit(c: Cursor) -> tuple[int, Position] | tuple[None, None]:
+    """``LIMIT n``, if it is there, and where its number stands."""
+    if not c.take("limit"):
+        return None, None
+    where = c.here()
+    return c.integer("a number of rows"), where
+
+
 def _time(c: Cursor) -> Literal:
-    text = c.until("a time", lambda: c.at("to"))
+    text = c.until("a time", lambda: c.at("to") or c.at("limit"))
     return Literal(text.text, text.position)

@@ -74,6 +74,8 @@ def _show(c: Cursor) -> Show | ShowCreate | ShowTags:
         return ShowCreate(what, c.qualified("a name"))  # type: ignore[arg-type]
     if c.take("tags", "from"):
         return ShowTags(c.qualified("a table name"))
+    if c.take("user", "privileges"):
+        return Show("privileges", position=where)
     name = c.qualified("what to show")
     if name.name not in SHOWN:
         raise SqlError(
@@ -115,11 +117,22 @@ def _grant(c: Cursor, *, revoke: bool = False) -> Grant:
     while c.take(","):
         privileges.append(c.one_of("read", "write", "all").lower())
     c.expect("on")
+    on = c.here()
     db = None if c.take("*") else c.name("a database").text
     c.expect(".")
     table = None if c.take("*") else c.name("a table").text
+    if db is None and table is not None:
+        raise SqlError(ErrorCode.SYNTAX, f"*.{table}: name the database of the table, or write *.*", on)
+    condition = c.here()
+    if c.take("with"):
+        raise SqlError(
+            ErrorCode.UNSUPPORTED,
+            "WITH (a condition on tags) is not supported: a privilege is that of a whole table; name the "
+            "child tables one by one",
+            condition,
+        )
     c.expect("from" if revoke else "to")
-    return Grant(tuple(privileges), c.name("a user name"), db, table, revoke)  # type: ignore[arg-type]
+    return Grant(tuple(privileges), c.name("a user name"), db, table, revoke, on)  # type: ignore[arg-type]
 
 
 STATEMENTS: dict[tuple[str, ...], Callable[[Cursor], Statement]] = {
@@ -147,6 +160,8 @@ STATEMENTS: dict[tuple[str, ...], Callable[[Cursor], Statement]] = {
     ("start", "stream"): parse_stream.start_stream,
     ("stop", "stream"): parse_stream.stop_stream,
     ("recalculate", "stream"): parse_stream.recalculate_stream,
+    ("diagnose", "stream"): parse_stream.diagnose_stream,
+    ("verify", "stream"): parse_stream.verify_stream,
     ("show",): _show,
     ("describe",): _describe,
     ("desc",): _describe,

@@ -18,8 +18,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from millrace_core.dialect import query_nodes as nodes
 from millrace_core.dialect.query_calls import CALLS
+from millrace_core.dialect.query_joins import parse_join
 from millrace_core.dialect.query_nodes import START, position_at
-from millrace_core.dialect.query_tokens import CLAUSE, CONTAINS, NMATCH, OTHER_JOINS, SIDES, QueryTokenizer
+from millrace_core.dialect.query_tokens import CLAUSE, CONTAINS, NMATCH, QueryTokenizer, coded_number
 from millrace_core.errors import ErrorCode, Position, SqlError
 
 UNITS = frozenset("buasmhdwny")
@@ -46,7 +47,7 @@ class Millrace(Dialect):
 
     class Parser(parser.Parser):
         FUNCTIONS: ClassVar[Any] = {}
-        FUNCTION_PARSERS: ClassVar[Any] = {"CAST": lambda self: self._parse_cast_call(), **CALLS}
+        FUNCTION_PARSERS: ClassVar[Any] = CALLS
         NO_PAREN_FUNCTIONS: ClassVar[Any] = {}
         NO_PAREN_FUNCTION_PARSERS: ClassVar[Any] = {"CASE": lambda self: self._parse_case()}
         STATEMENT_PARSERS: ClassVar[Any] = {}
@@ -62,15 +63,11 @@ class Millrace(Dialect):
             **{
                 key: parser.Parser.PRIMARY_PARSERS[key]
                 for key in (
-                    TokenType.STRING,
-                    TokenType.NUMBER,
-                    TokenType.NULL,
-                    TokenType.TRUE,
-                    TokenType.FALSE,
+                    TokenType.STRING, TokenType.NUMBER, TokenType.NULL, TokenType.TRUE, TokenType.FALSE,
                 )
             },
             TokenType.STAR: lambda self, token: self.expression(exp.Star(), token),
-        }
+        }  # fmt: skip
         PLACEHOLDER_PARSERS: ClassVar[Any] = {TokenType.PARAMETER: lambda self: self._parse_percent()}
         COLUMN_OPERATORS: ClassVar[Any] = {
             TokenType.DOT: None,
@@ -120,7 +117,7 @@ class Millrace(Dialect):
             "FILL": lambda self: self._parse_fill(),
             "RANGE": lambda self: ("range_clause", nodes.Range(expressions=self._parse_arguments())),
             "EVERY": lambda self: ("every", self._parse_arguments()[0]),
-            "SLIMIT": lambda self: ("slimit", self._parse_count()),
+            "SLIMIT": lambda self: ("slimit", self._parse_slimit()),
             "SOFFSET": lambda self: ("soffset", self._parse_count()),
         }  # fmt: skip
 
@@ -135,9 +132,12 @@ class Millrace(Dialect):
             raise ParseError.new(message, description=f"syntax error{near}: {message}", line=start)
 
         def _parse_query(self) -> exp.Expr | None:
-            query = self._parse_select()
+            query = self._parse_select(nested=self._curr.token_type == TokenType.L_PAREN)
+            query = self._parse_set_operations(query)
             if not isinstance(query, exp.Query):
                 self.raise_error("a SELECT is expected")
+            if isinstance(query, exp.Subquery) and self._curr:
+                self.raise_error("behind a SELECT in parentheses only UNION can stand")
             return self._parse_query_modifiers(query)
 
         def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
@@ -163,8 +163,21 @@ class Millrace(Dialect):
                 and unit.token_type == TokenType.VAR
                 and unit.start == number.end + 1
             ):
-                return self._parse_duration()
+                return self._parse_coded(number.text + unit.text) or self._parse_duration()
+            if number.text.upper() == "TIMESTAMP" and unit and unit.token_type == TokenType.STRING:
+                self._advance()
+                kind = exp.Literal.string("TIMESTAMP")
+                return self.expression(
+                    exp.Anonymous(this="cast", expressions=[self._parse_string(), kind]), number
+                )
             return self._parse_atom() or self._parse_column()
+
+        def _parse_coded(self, text: str) -> exp.Expr | None:
+            number, value = self._curr, coded_number(text)
+            if value is None:
+                return None
+            self._advance(2)
+            return self.expression(exp.Literal.number(value), number)
 
         def _parse_duration(self) -> exp.Expr:
             number, unit = self._curr, self._next
@@ -192,10 +205,7 @@ class Millrace(Dialect):
             return self._parse_csv(self._parse_disjunction)
 
         def _parse_join(self, *args: Any, **named: Any) -> exp.Join | None:
-            if self._next and self._next.text.upper() in OTHER_JOINS and self._curr.text.upper() in SIDES:
-                kind = self._next.text.upper()
-                self.raise_error(f"{kind} JOIN is not possible; inner, LEFT, RIGHT and FULL JOIN are")
-            return super()._parse_join(*args, **named)
+            return parse_join(self) or super()._parse_join(*args, **named)
 
         def _parse_table_part(self, schema: bool = False) -> exp.Expr | None:
             return self._parse_id_var(any_token=False)
@@ -222,24 +232,6 @@ class Millrace(Dialect):
                 self.raise_error("an expression is expected")
             return cast(exp.Expr, this)
 
-        def _parse_cast_call(self) -> exp.Expr:
-            this = self._parse_required()
-            if not self._match(TokenType.ALIAS):
-                self.raise_error("AS is expected in CAST")
-            words: list[str] = []
-            while self._match(TokenType.VAR):
-                words.append(self._prev.text.upper())
-            if not words:
-                self.raise_error("a type is expected in CAST")
-            length = None
-            if self._match(TokenType.L_PAREN):
-                length = self._parse_count()
-                self._match_r_paren()
-            kind = exp.Literal.string(" ".join(words))
-            return self.expression(
-                exp.Anonymous(this="cast", expressions=[this, kind, *([length] if length else [])])
-            )
-
         def _parse_arguments(self) -> list[exp.Expr]:
             return self._parse_wrapped_csv(self._parse_required)
 
@@ -248,6 +240,15 @@ class Millrace(Dialect):
             if not isinstance(number, exp.Literal) or not number.this.isdigit():
                 self.raise_error("a whole number is expected", self._prev)
             return cast(exp.Expr, number)
+
+        def _parse_slimit(self) -> exp.Expr:
+            """``SLIMIT skipped, count`` is SLIMIT count SOFFSET skipped: kept as ``meta["soffset"]``."""
+            first = self._parse_count()
+            if not self._match(TokenType.COMMA):
+                return first
+            second = self._parse_count()
+            second.meta["soffset"] = first
+            return second
 
         def _parse_partition_clause(self) -> tuple[str, list[exp.Expr]]:
             self._advance()

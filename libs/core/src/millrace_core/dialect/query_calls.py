@@ -1,6 +1,7 @@
-"""Calls that are written with words between their arguments: TRIM, POSITION, SUBSTRING.
+"""Calls that are written with words between their arguments: TRIM, POSITION, SUBSTRING, CAST, COLS.
 
-They become plain calls: ``trim(text, what, side)``, ``position(what, text)``, ``substring(text, from, for)``.
+They become plain calls: ``trim(text, what, side)``, ``position(what, text)``, ``substring(text, from, for)``,
+``cast(value, type[, length])``. Results of ``cols(selection, result [AS name], …)`` may be ``exp.Alias``.
 """
 
 from __future__ import annotations
@@ -68,7 +69,30 @@ def _substring(parser: Any) -> exp.Expr:
     return _call(parser, "substring", args)
 
 
+def _cast(parser: Any) -> exp.Expr:
+    this = parser._parse_required()
+    if not parser._match(TokenType.ALIAS):
+        parser.raise_error("AS is expected in CAST")
+    words: list[str] = []
+    while parser._match(TokenType.VAR):
+        words.append(parser._prev.text.upper())
+    if not words:
+        parser.raise_error("a type is expected in CAST")
+    length = None
+    if parser._match(TokenType.L_PAREN):
+        length = parser._parse_count()
+        parser._match_r_paren()
+    kind = exp.Literal.string(" ".join(words))
+    return _call(parser, "cast", [this, kind, *([length] if length else [])])
+
+
+def _cols(parser: Any) -> exp.Expr:
+    """Each result keeps its text, which is its name if it has no other."""
+    return _call(parser, "cols", parser._parse_csv(parser._parse_projection))
+
+
 CALLS: dict[str, Callable[[Any], exp.Expr]] = {
     "TRIM": _trim, "POSITION": _position, "SUBSTRING": _substring, "SUBSTR": _substring,
+    "CAST": _cast, "COLS": _cols,
 }  # fmt: skip
 """Parsers of what stands in the parentheses of these calls."""

@@ -35,6 +35,13 @@ class JsonContains(exp.Expression, exp.Condition):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
 
 
+class NearJoin(exp.Join):
+    """ASOF or WINDOW JOIN (``kind``), until it is lowered: ``window_offset`` two durations, ``jlimit`` a
+    number."""
+
+    arg_types: ClassVar[dict[str, bool]] = {**exp.Join.arg_types, "window_offset": False, "jlimit": False}
+
+
 class WindowClause(exp.Expression):
     """The root of the clauses that cut rows into windows."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from sqlglot import tokens
@@ -14,7 +15,15 @@ CONTAINS, NMATCH = TokenType.AT_GT, TokenType.GLOB
 
 SIDES = frozenset({"LEFT", "RIGHT"})
 OTHER_JOINS = frozenset({"ASOF", "WINDOW", "SEMI", "ANTI"})
-"""Kinds of TDengine's joins that Millrace does not have."""
+"""Kinds of joins that TDengine has beside the inner and outer ones (``query_joins.py``)."""
+
+
+def coded_number(text: str) -> int | None:
+    """The value of a number in hexadecimal (``0x1F``) or binary digits (``0b11``); None for other text."""
+    for pattern, base in (("0[xX][0-9a-fA-F]+", 16), ("0[bB][01]+", 2)):
+        if re.fullmatch(pattern, text):
+            return int(text, base)
+    return None
 
 
 class QueryTokenizer(tokens.Tokenizer):
@@ -45,5 +54,6 @@ class QueryTokenizer(tokens.Tokenizer):
         "UNION": TokenType.UNION, "WHEN": TokenType.WHEN, "WHERE": TokenType.WHERE,
         **dict.fromkeys(
             ("INTERVAL", "SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW", "ANOMALY_WINDOW",
-             "FILL", "RANGE", "EVERY", "SLIMIT", "SOFFSET", "SLIDING", "TRUE_FOR"), CLAUSE),
+             "FILL", "RANGE", "EVERY", "SLIMIT", "SOFFSET", "SLIDING", "TRUE_FOR", "WINDOW_OFFSET", "JLIMIT"),
+            CLAUSE),
     }  # fmt: skip

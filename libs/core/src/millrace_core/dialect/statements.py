@@ -16,6 +16,7 @@ from millrace_core.dialect.names import SqlText as SqlText
 from millrace_core.dialect.rows import InsertRows
 from millrace_core.dialect.stream_statements import Argument as Argument
 from millrace_core.dialect.stream_statements import CreateStream as CreateStream
+from millrace_core.dialect.stream_statements import DiagnoseStream as DiagnoseStream
 from millrace_core.dialect.stream_statements import DropStream as DropStream
 from millrace_core.dialect.stream_statements import NotifyClause as NotifyClause
 from millrace_core.dialect.stream_statements import OptionClause as OptionClause
@@ -25,6 +26,7 @@ from millrace_core.dialect.stream_statements import StartStream as StartStream
 from millrace_core.dialect.stream_statements import StopStream as StopStream
 from millrace_core.dialect.stream_statements import TagDefinition as TagDefinition
 from millrace_core.dialect.stream_statements import TriggerClause as TriggerClause
+from millrace_core.dialect.stream_statements import VerifyStream as VerifyStream
 from millrace_core.errors import Position
 from millrace_core.model.schema import Precision
 from millrace_core.model.types import DataType
@@ -240,6 +242,7 @@ Shown = OneOf[
     "dnodes",
     "cluster",
     "functions",
+    "privileges",
 ]
 
 
@@ -304,18 +307,20 @@ class DropUser:
 @dataclass(frozen=True, slots=True)
 class Grant:
     """``GRANT read, write ON db.* TO user``; ``revoke`` for REVOKE … FROM. ``db`` None: every database
-    (``*.*``); ``table`` None: every table."""
+    (``*.*``); ``table`` None: every table. ``on``: where it says what is granted."""
 
     privileges: tuple[OneOf["read", "write", "all"], ...]
     user: Name
     db: str | None = None
     table: str | None = None
     revoke: bool = False
+    on: Position = START
 
 
 Statement = (
     CreateDatabase | DropDatabase | UseDatabase | CreateTable | CreateChildren | CreateVirtualChild
     | DropTables | AlterTable | Insert | Delete | Query | Show | ShowCreate | ShowTags | Describe
     | CreateStream | DropStream | StartStream | StopStream | RecalculateStream
+    | DiagnoseStream | VerifyStream
     | CreateSnode | DropSnode | CreateUser | AlterUser | DropUser | Grant
 )  # fmt: skip

@@ -110,3 +110,23 @@ class RecalculateStream:
     name: QualifiedName
     start: Literal
     end: Literal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnoseStream:
+    """``DIAGNOSE STREAM name [LIMIT groups]``; ``limit`` None: as many as is usual."""
+
+    name: QualifiedName
+    limit: int | None = None
+    limit_position: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyStream:
+    """``VERIFY STREAM name FROM start TO end [LIMIT differences]``."""
+
+    name: QualifiedName
+    start: Literal
+    end: Literal
+    limit: int | None = None
+    limit_position: Position | None = None

@@ -10,8 +10,9 @@ from millrace_core.plan.stream import (
     trows_condition,
 )
 from millrace_core.plan.system import SYSTEM_TABLES, system_rows
+from millrace_core.plan.system_streams import News
 
 __all__ = [
-    "PASSES", "SYSTEM_TABLES", "Bound", "OutputPlan", "Plan", "SourceUse", "allowed_placeholders",
+    "PASSES", "SYSTEM_TABLES", "Bound", "News", "OutputPlan", "Plan", "SourceUse", "allowed_placeholders",
     "plan_output", "plan_query", "plan_stream", "system_rows", "trigger_relation", "trows_condition",
 ]  # fmt: skip

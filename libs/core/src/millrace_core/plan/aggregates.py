@@ -27,6 +27,10 @@ def _same(types: list[Typed], node: exp.Expr) -> Typed:
     return types[0]
 
 
+def _second(types: list[Typed], node: exp.Expr) -> Typed:
+    return types[1]
+
+
 def _fixed(type_: DataType) -> Callable[[list[Typed], exp.Expr], Typed]:
     return lambda types, node: Typed(type_)
 
@@ -147,6 +151,8 @@ def _pick_extreme(kind: type[exp.Expr]) -> Pick:
 
 
 ANY = ("any",)
+COLS = "cols"
+"""Picks another column of the row that its first argument selects (``cols.py``)."""
 
 AGGREGATES: dict[str, Aggregate] = {
     "count": Aggregate(_fixed(BIGINT), _count, kinds=ANY, counts=True),
@@ -185,6 +191,7 @@ AGGREGATES: dict[str, Aggregate] = {
         pick=lambda column, args, order: _by(exp.ArgMax, column, order, None),
         timed=True,
     ),
+    COLS: Aggregate(_second, None, least=2, most=2, kinds=ANY),
     **RUNNING,
 }
 

@@ -74,14 +74,17 @@ def _typed_places(clause: exp.Expr, typer: Typer) -> None:
             for ordered in clause.expressions:
                 if not ordered.this.meta.get("result"):
                     ordered.set("this", typer.visit(ordered.this))
-        case exp.Group() | nodes.Fill():
+        case exp.Group():
+            values = [typer.row_value(node, "GROUP BY") for node in clause.expressions]
+            clause.set("expressions", values)
+        case nodes.Fill():
             clause.set("expressions", [typer.visit(node) for node in clause.expressions])
         case exp.Alias():
-            clause.set("this", typer.visit(clause.this))
+            clause.set("this", typer.row_value(clause.this, "PARTITION BY"))
         case nodes.WindowClause():
             _typed_window(clause, typer)
         case _:
-            clause.replace(typer.visit(clause))
+            clause.replace(typer.row_value(clause, "PARTITION BY"))
 
 
 def _typed_window(clause: exp.Expr, typer: Typer) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.plan.aggregates import AGGREGATES
+from millrace_core.plan.aggregates import AGGREGATES, COLS
+from millrace_core.plan.cols import type_cols
 from millrace_core.plan.functions import FUNCTIONS, LATER, cast_type
 from millrace_core.plan.functions_base import check_count, check_kind
 from millrace_core.plan.scope import near
@@ -26,6 +27,8 @@ def type_call(typer: Typer, node: exp.Expr) -> exp.Expr:
     name = node.name
     if name == "cast":
         return _cast(typer, node)
+    if name == COLS:
+        return type_cols(typer, node)
     if name in AGGREGATES:
         return _aggregate(typer, node)
     if name in SERIES:

@@ -9,6 +9,7 @@ from sqlglot import exp
 from millrace_core.dialect import query_nodes as nodes
 from millrace_core.errors import MillraceError
 from millrace_core.model.stream import Duration
+from millrace_core.plan.joins_read import NearPair
 from millrace_core.plan.model import Comparison, Formula
 from millrace_core.plan.quotients import whole_quotient
 from millrace_core.plan.scope import Context, Relation, Scope, SourceDraft, conjuncts
@@ -29,9 +30,11 @@ def find_bounds(scope: Scope, ctx: Context) -> None:
     select = scope.select
     conditions = list(conjuncts(select.args.get("where")))
     for join in select.args.get("joins") or []:
-        if not join.args.get("side"):
+        if not join.args.get("side") or join.args.get("kind") == "SEMI":
             conditions.extend(conjuncts(join.args.get("on")))
     by_alias = {relation.alias: relation for relation in scope.relations if relation.draft}
+    if isinstance(scope.pair, NearPair):
+        by_alias.pop(scope.pair.other.alias)  # which row is near must not depend on WHERE
     for condition in conditions:
         for column, factor, comparison, value in _comparisons(condition):
             relation = by_alias.get(column.args["table"].name) if column.args.get("table") else None
@@ -40,6 +43,8 @@ def find_bounds(scope: Scope, ctx: Context) -> None:
     for join in select.args.get("joins") or []:
         if join.args.get("side") in (None, "", "LEFT"):
             _follow(join, by_alias)
+    if isinstance(scope.pair, NearPair):
+        _follow_near(scope.pair)
     for relation in by_alias.values():
         _group(relation.draft, ctx)
 
@@ -57,6 +62,18 @@ def _follow(join: exp.Expr, by_alias: dict[str, Relation]) -> None:
                 continue
             if sides[here].name == joined.key and sides[there].name == before.key:
                 _copy_bounds(before.draft, joined.draft)
+
+
+def _follow_near(pair: NearPair) -> None:
+    """The other rows of an ASOF or WINDOW JOIN lie on the driving rows' one side, or in their windows."""
+    source, target = pair.driving.draft, pair.other.draft
+    if source is None or target is None or not all(isinstance(time, exp.Column) for time in pair.times):
+        return
+    first, last = pair.offsets or (0, 0)
+    if pair.comparison not in (exp.GT, exp.GTE):
+        target.low.extend((way, ("add", formula, ("const", first))) for way, formula in source.low)
+    if pair.comparison not in (exp.LT, exp.LTE):
+        target.high.extend((way, ("add", formula, ("const", last))) for way, formula in source.high)
 
 
 def _copy_bounds(source: SourceDraft | None, target: SourceDraft | None) -> None:

@@ -24,6 +24,8 @@ def check_clauses(scope: Scope, ctx: Context) -> None:
         if clause is not None:
             scope.partitions[key] = clause
             select.set(key, None)
+        if clause is not None and "soffset" in clause.meta:
+            select.set("soffset", clause.meta["soffset"])
     _check_fill(select)
     scope.tags_only = bool(select.args.get("operation_modifiers"))
     select.set("operation_modifiers", None)

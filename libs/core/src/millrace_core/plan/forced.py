@@ -35,9 +35,7 @@ def forced_row(planned: exp.Expr) -> exp.Expr:
         _named(extra.this.transform(_without_columns), extra.alias)
         for extra in select.expressions[len(results) :]
     ]
-    made = set_wise(exp.Select(expressions=columns))
-    assert made is not None, "a SELECT without tables has a plan for many triggers"
-    return made
+    return set_wise(exp.Select(expressions=columns))
 
 
 def _first(tree: exp.Expr) -> exp.Select:

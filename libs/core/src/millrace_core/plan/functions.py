@@ -75,6 +75,8 @@ OTHERS: dict[str, Function] = {
     "isnull": Function(1, 1, fixed(BOOL), _null_test(True)),
     "isnotnull": Function(1, 1, fixed(BOOL), _null_test(False)),
     "timezone": Function(0, 0, fixed(_NAME), _constant(lambda it: it.timezone)),
+    "current_user": Function(0, 0, fixed(_NAME), _constant(lambda it: it.user)),
+    "user": Function(0, 0, fixed(_NAME), _constant(lambda it: it.user)),
     "database": Function(0, 0, fixed(_NAME), _constant(lambda it: it.database)),
     "server_version": Function(0, 0, fixed(_NAME), _constant(lambda it: SERVER_VERSION)),
     "client_version": Function(0, 0, fixed(_NAME), _constant(lambda it: SERVER_VERSION)),
@@ -84,7 +86,7 @@ OTHERS: dict[str, Function] = {
 FUNCTIONS: dict[str, Function] = MATH | TEXT | TIME | OTHERS
 
 LATER = frozenset({
-    "cols", "current_user", "forecast", "st_asgeojson", "st_astext", "st_contains", "st_containsproperly",
+    "forecast", "st_asgeojson", "st_astext", "st_contains", "st_containsproperly",
     "st_covers", "st_equals", "st_geomfromtext", "st_intersects", "st_makepoint", "st_touches",
 })  # fmt: skip
 """Functions of TDengine that Millrace knows by name only."""

@@ -20,8 +20,8 @@ MOST_TEXT = DataType("VARCHAR", 4096)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that is being lowered. ``precision``, ``timezone``, ``database``: those of the query; ``now``:
-    nanoseconds since the epoch, as an expression; ``node``: the call itself, for errors."""
+    """A call that is being lowered. ``precision``, ``timezone``, ``database``, ``user``: those of the query;
+    ``now``: nanoseconds since the epoch, as an expression; ``node``: the call itself, for errors."""
 
     name: str
     args: list[exp.Expr]
@@ -30,6 +30,7 @@ class Call:
     timezone: str
     database: str | None
     now: exp.Expr
+    user: str | None = None
 
     @property
     def types(self) -> list[Typed]:

@@ -150,6 +150,22 @@ def _crc32(it: Call) -> exp.Expr:
     return call("CRC32", this if it.types[0].type.name == "VARBINARY" else _bytes(as_text(this)))
 
 
+def _from_base64(it: Call) -> exp.Expr:
+    """NULL for what is not so encoded. Bytes that are no text must not stop a job: they become U+FFFD."""
+    return call("MAKE_VALID_UTF8", as_text(call("TRY_TO_BINARY", it.args[0], text("base64"))))
+
+
+def _digest(name: str) -> Function:
+    """Spark's function of that name over the text's bytes, in hexadecimal digits."""
+    digits = DataType("VARCHAR", 40)
+    return Function(1, 1, fixed(digits), lambda it: call(name, _bytes(it.args[0])), ("text",))
+
+
+def _sha2(it: Call) -> exp.Expr:
+    bits = constant_choice(it.args[1], it.name, "the length in bits", ("0", "224", "256", "384", "512"))
+    return call("SHA2", _bytes(it.args[0]), number(int(bits)))
+
+
 def _null_tested(build: exp.Expr, args: list[exp.Expr]) -> exp.Expr:
     return when((any_null(args), exp.Null()), default=build)
 
@@ -195,5 +211,8 @@ TEXT: dict[str, Function] = {
     "crc32": Function(1, 1, fixed(DataType("INT UNSIGNED")), _crc32),
     "to_base64": Function(1, 1, fixed(MOST_TEXT), lambda it: exp.ToBase64(this=_bytes(it.args[0])),
                           ("text",)),
+    "from_base64": Function(1, 1, fixed(MOST_TEXT), _from_base64, ("text",)),
+    "md5": _digest("MD5"), "sha1": _digest("SHA1"), "sha": _digest("SHA1"),
+    "sha2": Function(2, 2, fixed(DataType("VARCHAR", 128)), _sha2, ("text", "integer")),
     "to_json": Function(1, 1, fixed(DataType("JSON")), _to_json, ("text",)),
 }  # fmt: skip

@@ -125,6 +125,10 @@ def _plus(node: exp.Expr, value: int) -> exp.Expr:
     return exp.Paren(this=exp.Add(this=wrap(node), expression=number(value))) if value else node
 
 
+def _date(it: Call) -> exp.Expr:
+    return format_time(it.args[0], it.ticks, it.timezone, "yyyy-mm-dd")
+
+
 def _dayofweek(it: Call) -> exp.Expr:
     """1: Sunday … 7: Saturday (1970-01-01 was a Thursday)."""
     return _plus(floor_mod(_plus(_days(it), 4), 7), 1)
@@ -174,6 +178,7 @@ TIME: dict[str, Function] = {
     "to_timestamp": Function(2, 2, _own_time, _to_timestamp, ("text",)),
     "to_unixtimestamp": Function(1, 2, _unix_type, _to_unixtimestamp, ("text", "integer")),
     "dayofweek": Function(1, 1, fixed(BIGINT), _dayofweek, ("time",)),
+    "date": Function(1, 1, fixed(DataType("VARCHAR", 10)), _date, ("time",)),
     "weekday": Function(1, 1, fixed(BIGINT), _weekday, ("time",)),
     "week": Function(1, 2, fixed(BIGINT), _week, ("time", "integer")),
     "weekofyear": Function(1, 1, fixed(BIGINT), lambda it: _week_number(_days(it), 3), ("time",)),

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.aggregates import AGGREGATES
+from millrace_core.plan.joins_read import NearPair
 from millrace_core.plan.scope import Context, Scope, column, own
 from millrace_core.plan.typed import fail, number, with_type
 from millrace_core.plan.windows import join_numbers
@@ -168,15 +169,20 @@ class _Split:
         table = draft.table if draft else None
         names = [key.name for key in self.keys if isinstance(key, exp.Column) and key.table == node.table]
         fixed = table is not None and (table.tag(node.name) is not None or node.name == "tbname")
+        pair = self.scope.pair
+        if isinstance(pair, NearPair) and pair.offsets is not None and relation is pair.driving:
+            return exp.AnyValue(this=node.copy())  # grouped by its rows
         if fixed and draft is not None and ("tbname" in names or draft.child or draft.own_table):
             chosen = exp.AnyValue(this=node.copy())
             chosen.meta["fixed"] = True
             return chosen
         picks = [n for n in self.found if AGGREGATES[n.meta["aggregate"]].pick is not None]
-        if len({n.sql() for n in picks}) == 1 and self.scope.timed is not None:
+        arguments = picks[0].meta["arguments"] if picks else []
+        timed = self.scope.timed_by(arguments)
+        if len({n.sql() for n in picks}) == 1 and timed is not None:
             pick = AGGREGATES[picks[0].meta["aggregate"]].pick
             assert pick is not None
-            return pick(node.copy(), picks[0].meta["arguments"], self.scope.timed.order())
+            return pick(node.copy(), arguments, timed.order())
         message = f"column {node.name} is neither grouped nor aggregated"
         raise fail(ErrorCode.NOT_ALLOWED, message, node)
 

@@ -1,8 +1,8 @@
 """JSON tags: ``tag->'key'`` and ``tag CONTAINS 'key'``.
 
 A tag is the text of a JSON object without objects inside. ``->`` gives the value as JSON text (a string in
-its quotes). Compared, it counts as what it is compared with: of another kind it is NULL, so the comparison
-fails.
+its quotes); null is NULL. Compared, it counts as what it is compared with: of another kind it is NULL, so
+the comparison fails.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def lower_get(tag: exp.Expr, key: str, wanted: Typed) -> exp.Expr:
     pattern = f"{_key(key)}{_VALUE}"
     found = exp.Anonymous(this="REGEXP_EXTRACT", expressions=[tag, exp.Literal.string(pattern), number(2)])
     raw = exp.Nullif(this=found, expression=exp.Literal.string(""))
+    raw = exp.Nullif(this=raw, expression=exp.Literal.string("null"))  # a text would have its quotes
     if wanted.type == JSON:
         return raw
     if wanted.type == DOUBLE:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from millrace_core.dialect.query_nodes import DurationLiteral, JsonContains, JsonGet
 from millrace_core.errors import ErrorCode
-from millrace_core.plan.aggregates import AGGREGATES
+from millrace_core.plan.aggregates import AGGREGATES, COLS
 from millrace_core.plan.aggregates_base import Gathering
 from millrace_core.plan.functions import FUNCTIONS, Call, convert, duration_ticks
 from millrace_core.plan.json_tags import lower_contains, lower_get
@@ -27,6 +27,8 @@ from millrace_core.plan.typed import (
     with_type,
     wrap,
 )  # fmt: skip
+from millrace_core.plan.zones import instant, local, months_later
+from millrace_core.timeline.precision import CALENDAR_MONTHS
 
 
 def lower_expressions(scope: Scope, ctx: Context) -> None:
@@ -101,6 +103,9 @@ class Lowering:
         """+ and -: on integers exact, whatever the type of the result."""
         type_ = typed(node)
         sides = [node.this, node.expression]
+        months = next((side for side in sides if _in_months(side)), None)
+        if months is not None and type_.timestamp:
+            return self._on_the_calendar(node, months)
         whole = all(typed(side).integer or typed(side).timestamp for side in sides)
         inner = Typed(BIGINT) if whole and not any(_unsigned(side) for side in sides) else Typed(DOUBLE)
         left, right = self._as(sides[0], inner), self._as(sides[1], inner)
@@ -108,6 +113,16 @@ class Lowering:
             left = cast(left, inner)  # small constants are INT in Spark: their sum could overflow
         made = type(node)(this=left, expression=right)
         return made if type_.type.info.spark == inner.type.info.spark else cast(exp.Paren(this=made), type_)
+
+    def _on_the_calendar(self, node: exp.Expr, months: exp.Expr) -> exp.Expr:
+        """A time and months or years: the same day and time of day of another month in the query's zone."""
+        if months is node.this and isinstance(node, exp.Sub):
+            raise fail(ErrorCode.TYPE_MISMATCH, "a time cannot be taken from months", months)
+        time = node.expression if months is node.this else node.this
+        count = months.this * CALENDAR_MONTHS[months.args["unit"]] * (-1 if isinstance(node, exp.Sub) else 1)
+        precision = typed(node).precision or self.ctx.precision
+        clock = local(self.visit(time), precision, self.ctx.timezone)
+        return instant(months_later(clock, count, precision), precision, self.ctx.timezone)
 
     def product(self, node: exp.Expr) -> exp.Expr:
         if typed(node).timestamp:
@@ -162,6 +177,8 @@ class Lowering:
 
     def call(self, node: exp.Expr) -> exp.Expr:
         name = node.name
+        if name == COLS:
+            return self.cols(node)
         if name in AGGREGATES:
             return self.aggregate(node)
         if name in SERIES:
@@ -169,11 +186,11 @@ class Lowering:
         if name == "cast" and (division := whole_quotient(node)) is not None:
             sides = [self._as(side, Typed(BIGINT)) for side in (division.this, division.expression)]
             return convert(quotient(*sides), typed(node))
-        args = [arg if isinstance(arg, DurationLiteral) else self.visit(arg) for arg in node.expressions]
         if name == "cast":
-            return convert(args[0], typed(node))
+            return convert(self.visit(node.expressions[0]), typed(node))
+        args = [arg if isinstance(arg, DurationLiteral) else self.visit(arg) for arg in node.expressions]
         ctx = self.ctx
-        call = Call(name, args, node, ctx.precision, ctx.timezone, ctx.database, ctx.now)
+        call = Call(name, args, node, ctx.precision, ctx.timezone, ctx.database, ctx.now, ctx.user)
         return cast(FUNCTIONS[name].build(call), typed(node))
 
     def aggregate(self, node: exp.Expr) -> exp.Expr:
@@ -188,6 +205,15 @@ class Lowering:
         made.meta.update(aggregate=node.name, arguments=args)
         return made
 
+    def cols(self, node: exp.Expr) -> exp.Expr:
+        selection, result = node.expressions
+        pick = AGGREGATES[selection.name].pick
+        assert pick is not None  # the type pass saw to it
+        args = [self.visit(arg) for arg in selection.expressions]
+        made = pick(self.visit(result), args, self._order(selection, True))
+        made.meta.update(aggregate=COLS, arguments=args)
+        return made
+
     def series(self, node: exp.Expr) -> exp.Expr:
         """Only the argument: the constants were read when the call was typed."""
         node.set("expressions", [self.visit(node.expressions[0]), *node.expressions[1:]])
@@ -199,12 +225,16 @@ class Lowering:
         return lower_get(tag, key, typed(node)) if isinstance(node, JsonGet) else lower_contains(tag, key)
 
     def _order(self, node: exp.Expr, needed: bool) -> exp.Expr:
-        timed = self.scope.timed
+        timed = self.scope.timed_by(node.expressions)
         if timed is None:
             if needed:
                 raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} needs a table with a time column", node)
             return exp.Null()
         return timed.order() if needed else exp.Null()
+
+
+def _in_months(node: exp.Expr) -> bool:
+    return isinstance(node, DurationLiteral) and node.args["unit"] in CALENDAR_MONTHS
 
 
 def _unsigned(node: exp.Expr) -> bool:

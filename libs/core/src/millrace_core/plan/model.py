@@ -137,7 +137,8 @@ class Plan:
     SQL's columns have these names too, but equal names get a ``#2`` there. ``uses``: placeholders.
     ``precision``: of all TIMESTAMP columns of the result. ``notify``: the SQL gives one more column,
     ``_notify`` (boolean), after the result's. Trees are sqlglot's, with ``exp.Placeholder`` in ``one_tree``.
-    ``forced_tree``: with FORCE_OUTPUT, the row of a trigger whose query gives none.
+    ``set_tree``: None of a user's query. ``forced_tree``: with FORCE_OUTPUT, the row of a trigger whose query
+    gives none.
     """
 
     sources: tuple[SourceUse, ...]
@@ -156,7 +157,7 @@ class Plan:
     @cached_property
     def set_sql(self) -> str | None:
         """Spark SQL for many triggers at once: relations have ``_tid``, ``_trig`` is there, the result
-        begins with ``_tid``. None if the query can be run one by one only."""
+        begins with ``_tid``. None of a user's query."""
         return None if self.set_tree is None else spark_text(self.set_tree)
 
     @cached_property

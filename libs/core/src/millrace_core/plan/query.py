@@ -10,6 +10,7 @@ from millrace_core.catalog import Catalog
 from millrace_core.dialect.query import parse_query
 from millrace_core.dialect.query_nodes import CLAUSES
 from millrace_core.errors import ErrorCode
+from millrace_core.model.schema import Precision
 from millrace_core.plan.aggregates_running import lower_running
 from millrace_core.plan.annotate import annotate
 from millrace_core.plan.bounds import find_bounds
@@ -19,13 +20,16 @@ from millrace_core.plan.fill import fill_windows
 from millrace_core.plan.forced import forced_row
 from millrace_core.plan.group import split_aggregates
 from millrace_core.plan.interp import lower_interp
+from millrace_core.plan.joins import lower_joins, read_joins
 from millrace_core.plan.limits import limit_partitions
 from millrace_core.plan.lower import lower_expressions
 from millrace_core.plan.model import Plan
-from millrace_core.plan.resolve import add_notify, expand_stars, name_results, resolve_columns, resolve_tables
+from millrace_core.plan.query_range import set_range
+from millrace_core.plan.resolve import add_notify, name_results, resolve_columns, resolve_tables
 from millrace_core.plan.scope import Context, Relation, Result, Scope, column, near
 from millrace_core.plan.series_pass import lower_series
 from millrace_core.plan.shape import set_wise
+from millrace_core.plan.stars import expand_stars
 from millrace_core.plan.typed import BIGINT, Typed, cast, common, fail, number, rescale, with_type
 from millrace_core.plan.windows import lower_windows
 
@@ -52,7 +56,8 @@ def _differs(node: exp.Expr, type_: Typed) -> bool:
 
 
 def order_rows(scope: Scope, ctx: Context) -> None:
-    """Rows of one table come in its time's order, windows in theirs, unless the query says otherwise."""
+    """Rows of one table come in its time's order, those of a join in that of the table that drives it,
+    windows in theirs, unless the query says otherwise."""
     select = scope.select
     if select.args.get("order") is not None or select.args.get("distinct"):
         return
@@ -60,8 +65,9 @@ def order_rows(scope: Scope, ctx: Context) -> None:
         return
     keys: list[exp.Expr] = [key.copy() for key in scope.keys]
     plain = select.args.get("from_") is not None and isinstance(select.args["from_"].this, exp.Table)
-    if plain and len(scope.relations) == 1:
-        keys = _time_keys(scope.relations[0])
+    sides = {(join.args.get("side") or "").upper() for join in select.args.get("joins") or []}
+    if plain and not keys and scope.timed is not None and "FULL" not in sides:
+        keys = _time_keys(scope.timed)
     if keys:
         select.set("order", exp.Order(expressions=[exp.Ordered(this=key, nulls_first=True) for key in keys]))
 
@@ -81,8 +87,11 @@ PASSES: tuple[Pass, ...] = (
     add_notify,
     resolve_columns,
     annotate,
+    read_joins,
     find_bounds,
+    set_range,
     lower_expressions,
+    lower_joins,
     lower_running,
     lower_windows,
     lower_running,
@@ -196,28 +205,29 @@ def _order_union(ordered: exp.Expr, results: list[Result]) -> None:
     ordered.set("this", reference)
 
 
-def plan_query(sql: str, database: str | None, catalog: Catalog, timezone: str, now_ns: int) -> Plan:
+def plan_query(
+    sql: str, database: str | None, catalog: Catalog, timezone: str, now_ns: int, user: str | None = None
+) -> Plan:
     """Plan a user's SELECT, or the rows of its EXPLAIN: no placeholders; run ``one_sql({})``.
 
-    ``database``: what unqualified names mean; ``now_ns``: what ``now`` means.
+    ``database``: what unqualified names mean; ``now_ns``: what ``now`` means; ``user``: who asks.
 
     :raises SqlError: with the place of what is wrong.
     """
-    if (asked := explained(sql)) is not None:
-        return explain(_plan_tree(parse_query(*asked), database, catalog, timezone, now_ns))
-    return _plan_tree(parse_query(sql), database, catalog, timezone, now_ns)
+    asked = explained(sql)
+    tree = parse_query(*asked) if asked is not None else parse_query(sql)
+    now = with_type(number(now_ns), BIGINT)
+    precision = _precision(tree, database, catalog)
+    found = plan(tree, Context(catalog, database, timezone, precision, now, user=user))
+    return found if asked is None else explain(found)
 
 
-def _plan_tree(tree: exp.Expr, database: str | None, catalog: Catalog, timezone: str, now_ns: int) -> Plan:
+def _precision(tree: exp.Expr, database: str | None, catalog: Catalog) -> Precision:
+    """That of the first table's database."""
     precision = catalog.databases[database].precision if database in catalog.databases else "ms"
     tables = list(tree.find_all(exp.Table))
     for table in tables:
         name = table.args["db"].name if table.args.get("db") else database
         if name in catalog.databases:
-            precision = catalog.databases[name].precision
-            break
-    else:
-        if tables:
-            precision = "ms"  # information_schema alone
-    now = with_type(number(now_ns), BIGINT)
-    return plan(tree, Context(catalog, database, timezone, precision, now))
+            return catalog.databases[name].precision
+    return "ms" if tables else precision  # information_schema alone

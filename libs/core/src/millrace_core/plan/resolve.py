@@ -1,9 +1,8 @@
-"""Passes that find what names mean: tables, ``*``, columns; and that name the result columns."""
+"""Passes that find what names mean: tables, columns; and that name the result columns."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 from sqlglot import exp
@@ -11,8 +10,8 @@ from sqlglot import exp
 from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.query_nodes import position_of
 from millrace_core.errors import ErrorCode, SqlError
-from millrace_core.plan.aggregates import EACH_COLUMN
 from millrace_core.plan.interp import interp_column
+from millrace_core.plan.query_range import RANGE_COLUMNS, range_column
 from millrace_core.plan.scope import (
     Context,
     Relation,
@@ -29,7 +28,7 @@ from millrace_core.plan.tag_rows import tag_rows
 from millrace_core.plan.typed import BIGINT, TIMESTAMP, Typed, fail, with_type
 
 WINDOW_COLUMNS = ("_wstart", "_wend", "_wduration")
-NOT_YET = frozenset({"_qstart", "_qend", "_qduration", "_irowts", "_isfilled", "_flow", "_fhigh", "_frowts"})
+NOT_YET = frozenset({"_irowts", "_isfilled", "_flow", "_fhigh", "_frowts"})
 
 
 def resolve_tables(scope: Scope, ctx: Context) -> None:
@@ -54,6 +53,8 @@ def resolve_tables(scope: Scope, ctx: Context) -> None:
         if relation.names and relation.names[0] in taken and _alias(this):
             raise fail(ErrorCode.NOT_ALLOWED, f"two tables are called {relation.names[0]}", this)
         scope.relations.append(relation)
+        if (place.args.get("side") or "").upper() == "RIGHT":
+            scope.driving = relation
 
 
 def _alias(node: exp.Expr) -> str | None:
@@ -183,48 +184,6 @@ def _system_table(node: exp.Table, ctx: Context) -> Relation:
     return Relation((own_alias or name,), alias, types, tuple(columns), None, draft)
 
 
-def expand_stars(scope: Scope, ctx: Context) -> None:
-    """``*``, ``t.*`` and ``last(*)`` become columns."""
-    found: list[exp.Expr] = []
-    for projection in scope.select.expressions:
-        found.extend(_expanded(projection, scope))
-    scope.select.set("expressions", found)
-
-
-def _expanded(node: exp.Expr, scope: Scope) -> Iterator[exp.Expr]:
-    if isinstance(node, exp.Star):
-        if not scope.relations:
-            raise fail(ErrorCode.SYNTAX, "* needs a table", node)
-        for relation in scope.relations:
-            yield from _columns(relation, node)
-    elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-        yield from _columns(_named(node, scope), node)
-    elif isinstance(node, exp.Anonymous) and node.name in EACH_COLUMN and _several(node):
-        for argument in node.expressions:
-            for each in _expanded(argument, scope):
-                call = exp.Anonymous(this=node.name, expressions=[each])
-                call.meta.update(node.meta, text=f"{node.name}({each.meta.get('text') or each.sql()})")
-                yield call
-    else:
-        yield node
-
-
-def _several(node: exp.Anonymous) -> bool:
-    return len(node.expressions) > 1 or any(
-        isinstance(a, exp.Star) or (isinstance(a, exp.Column) and isinstance(a.this, exp.Star))
-        for a in node.expressions
-    )
-
-
-def _columns(relation: Relation, at: exp.Expr) -> Iterator[exp.Expr]:
-    for name in relation.visible:
-        found = relation.column(name)
-        found.meta.update(
-            text=name, resolved=True, **{k: at.meta[k] for k in ("line", "col") if k in at.meta}
-        )
-        yield found
-
-
 def name_results(scope: Scope, ctx: Context) -> None:
     """Every result column gets its name: the alias, or the text as written (lower case outside quotes).
 
@@ -286,16 +245,21 @@ def resolve_columns(scope: Scope, ctx: Context) -> None:
     aliases = {node.meta["name"]: node for node in select.expressions}
     order = select.args.get("order")
     if order is not None:
-        _resolve_order(order, select.expressions, aliases)
+        _resolve_order(order, select.expressions, aliases, distinct=select.args.get("distinct") is not None)
+    _resolve_groups(select)
     for key in ("group", "having"):
         if (clause := select.args.get(key)) is not None:
             _resolve_aliases(clause, aliases, scope)
+    for node in select.args.get("partition_by") or []:
+        _resolve_aliases(node, aliases, scope)
     for node in list(own(select)):
         if isinstance(node, exp.Column) and not node.meta.get("resolved"):
             node.replace(_resolved(node, scope, ctx))
 
 
-def _resolve_order(order: exp.Expr, projections: list[exp.Expr], aliases: dict[str, exp.Expr]) -> None:
+def _resolve_order(
+    order: exp.Expr, projections: list[exp.Expr], aliases: dict[str, exp.Expr], distinct: bool
+) -> None:
     """In ORDER BY a number or a result's name or text means the result column."""
     for ordered in order.expressions:
         this = ordered.this
@@ -312,6 +276,19 @@ def _resolve_order(order: exp.Expr, projections: list[exp.Expr], aliases: dict[s
             reference = column(target.alias)
             reference.meta.update(resolved=True, result=target.alias)
             ordered.set("this", reference)
+        elif distinct:
+            message = "ORDER BY of a SELECT DISTINCT takes its result columns"
+            raise fail(ErrorCode.NOT_ALLOWED, message, this)
+
+
+def _resolve_groups(select: exp.Select) -> None:
+    """In GROUP BY and PARTITION BY a number means the result column, too."""
+    group = select.args.get("group")
+    for node in [*(group.expressions if group is not None else []), *(select.args.get("partition_by") or [])]:
+        if isinstance(node, exp.Literal) and not node.is_string:
+            if not (node.name.isdigit() and 1 <= int(node.name) <= len(select.expressions)):
+                raise fail(ErrorCode.INVALID_VALUE, f"there is no result column {node.name}", node)
+            node.replace(select.expressions[int(node.name) - 1].this.copy())
 
 
 def _resolve_aliases(clause: exp.Expr, aliases: dict[str, exp.Expr], scope: Scope) -> None:
@@ -322,7 +299,8 @@ def _resolve_aliases(clause: exp.Expr, aliases: dict[str, exp.Expr], scope: Scop
             node.replace(aliases[node.name].this.copy())
 
 
-def _named(node: exp.Column, scope: Scope) -> Relation:
+def named_relation(node: exp.Column, scope: Scope) -> Relation:
+    """The relation that the column's table means; :raises SqlError: UNKNOWN_TABLE, AMBIGUOUS_COLUMN."""
     name = node.args["table"].name
     found = [relation for relation in scope.relations if name in relation.names]
     if not found:
@@ -335,7 +313,10 @@ def _named(node: exp.Column, scope: Scope) -> Relation:
 
 def _resolved(node: exp.Column, scope: Scope, ctx: Context) -> exp.Expr:
     name = node.name
-    relations = [_named(node, scope)] if node.args.get("table") else scope.relations
+    if isinstance(node.this, exp.Star) and node.parent is not None and node.parent.name == "count":
+        rows = named_relation(node, scope)  # count(t.*): an outer join may have made rows without one of t
+        return _keep(node, rows.column(rows.key or rows.visible[0]))
+    relations = [named_relation(node, scope)] if node.args.get("table") else scope.relations
     found = [relation for relation in relations if name in relation.columns]
     if not found:
         return _pseudo(node, relations, scope)
@@ -354,7 +335,8 @@ def _pseudo(node: exp.Column, relations: list[Relation], scope: Scope) -> exp.Ex
     name = node.name
     quoted = node.this.args.get("quoted")
     if not quoted and name in ("_c0", "_rowts"):
-        timed = next((relation for relation in relations if relation.key is not None), None)
+        named = next((relation for relation in relations if relation.key is not None), None)
+        timed = named if node.args.get("table") else scope.timed
         if timed is not None and timed.key is not None:
             return _keep(node, timed.column(timed.key))
     elif not quoted and name in WINDOW_COLUMNS:
@@ -364,6 +346,8 @@ def _pseudo(node: exp.Column, relations: list[Relation], scope: Scope) -> exp.Ex
         precision = timed.columns[timed.key].precision if timed and timed.key else None
         type_ = Typed(BIGINT) if name == "_wduration" else Typed(TIMESTAMP, precision)
         return _keep(node, with_type(column(name), type_))
+    elif not quoted and name in RANGE_COLUMNS and (timed := scope.timed) is not None:
+        return _keep(node, range_column(node, timed))
     elif not quoted and name in ("now", "today") and not node.args.get("table"):
         return _keep(node, exp.Anonymous(this=name, expressions=[]))
     if (found := interp_column(name, scope)) is not None and not quoted:

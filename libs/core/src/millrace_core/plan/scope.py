@@ -17,6 +17,7 @@ from millrace_core.plan.typed import TBNAME, Typed, with_type
 
 if TYPE_CHECKING:
     from millrace_core.plan.fill import Filling
+    from millrace_core.plan.joins_read import Pair
 
 TimeBounds = tuple[list[tuple[Comparison, Formula]], list[tuple[Comparison, Formula]]]
 """Lower and upper comparisons of a time column."""
@@ -95,7 +96,8 @@ class Scope:
     Over the rows or groups that it gives: ``keys`` tell them apart in order, ``parts`` are those of its
     partitions, the last ``window_keys`` of PARTITION BY those of its windows; ``filling``: its FILL.
     ``partitioned``, ``ordered``, ``tags_only``: whether it was written with PARTITION BY, ORDER BY, TAGS.
-    ``partitions``: its ``slimit`` and ``soffset``.
+    ``partitions``: its ``slimit`` and ``soffset``. ``driving``: the relation on the right of its RIGHT JOIN;
+    ``pair``: its SEMI, ANTI, ASOF or WINDOW JOIN.
     """
 
     select: exp.Select
@@ -110,11 +112,25 @@ class Scope:
     parts: list[exp.Expr] = field(default_factory=list)
     keys: list[exp.Column] = field(default_factory=list)
     filling: Filling | None = None
+    driving: Relation | None = None
+    pair: Pair | None = None
 
     @property
     def timed(self) -> Relation | None:
-        """The relation whose time column ``_c0`` means."""
+        """The relation whose time column ``_c0`` means: that which drives a join, else the first."""
+        if self.driving is not None and self.driving.key is not None and self.driving in self.relations:
+            return self.driving
         return next((relation for relation in self.relations if relation.key is not None), None)
+
+    def timed_by(self, nodes: Iterable[exp.Expr]) -> Relation | None:
+        """The relation whose time tells the order of these values: in a window of a WINDOW JOIN, all of whose
+        rows have one driving row, that of the other relation if it is read."""
+        pair = self.pair
+        if pair is not None and pair.join.args.get("kind") == "WINDOW":
+            columns = (found for node in nodes for found in node.find_all(exp.Column))
+            if any(found.table == pair.other.alias for found in columns):
+                return pair.other
+        return self.timed
 
 
 @dataclass(frozen=True)
@@ -136,8 +152,8 @@ class Context:
 
     ``placeholders``: those allowed, with their types; ``partition``: the stream's grouping columns;
     ``source``: its trigger table; ``trows``: bounds of ``%%trows``; ``trows_written``: the log tells them
-    instead; ``pre_filter``: a condition on ``%%trows``; ``now``: nanoseconds since the epoch; ``notify``:
-    NOTIFY's WHERE; ``force_output``: the option.
+    instead; ``pre_filter``: a condition on ``%%trows``; ``now``: nanoseconds since the epoch; ``user``: who
+    asks, None in a stream; ``notify``: NOTIFY's WHERE; ``force_output``: the option.
     """
 
     catalog: Catalog
@@ -145,6 +161,7 @@ class Context:
     timezone: str
     precision: Precision
     now: exp.Expr
+    user: str | None = None
     placeholders: dict[str, Typed] = field(default_factory=dict)
     partition: tuple[str, ...] = ()
     source: Source | None = None

@@ -15,16 +15,9 @@ from millrace_core.plan.typed import number
 TID, TRIG = "_tid", "_trig"
 
 
-class NotSetWise(Exception):
-    """The query has a construct that only the one-by-one plan has."""
-
-
-def set_wise(tree: exp.Expr) -> exp.Expr | None:
-    """The query for many triggers: its first column is ``_tid``; None if that is not possible."""
-    try:
-        made = _query(tree.copy())
-    except NotSetWise:
-        return None
+def set_wise(tree: exp.Expr) -> exp.Expr:
+    """The query for many triggers: its first column is ``_tid``."""
+    made = _query(tree.copy())
     if isinstance(made, exp.Select) and made.meta.get("global"):
         return made  # one row a trigger: no order to keep
     order = made.args.get("order")
@@ -51,6 +44,9 @@ def _query(tree: exp.Expr) -> exp.Expr:
 
 
 def _select(select: exp.Select) -> exp.Select:
+    for join in select.args.get("joins") or []:
+        if (join.args.get("side") or "").upper() in ("RIGHT", "FULL"):
+            _hand_values(select, join)
     placeholders = [node for node in own(select) if isinstance(node, exp.Placeholder)]
     for place in _places(select):
         if isinstance(place.this, exp.Subquery):
@@ -104,13 +100,35 @@ def _joined(select: exp.Select, placeholders: bool) -> exp.Expr:
         same = exp.EQ(this=column(TID, TRIG), expression=tid.copy())
         triggers = exp.Join(this=_table(TRIG), on=same)
         joined = select.args.get("joins") or []
-        # the number of an outer join is known behind it only; but then its condition cannot use the triggers
+        # the number of an outer join is known behind it only
         outer = not isinstance(tid, exp.Column) or tid.table != first.this.alias_or_name
-        conditions = [join.args["on"] for join in joins if join.args.get("on") is not None]
-        if outer and any(condition.find(exp.Placeholder) for condition in conditions):
-            raise NotSetWise
         select.set("joins", [*joined, triggers] if outer else [triggers, *joined])
     return tid
+
+
+def _hand_values(select: exp.Select, join: exp.Expr) -> None:
+    """The values of the triggers that the condition of a RIGHT or FULL join uses come with its rows: the
+    triggers themselves can be joined behind it only."""
+    on, alias = join.args.get("on"), join.this.alias_or_name
+    nodes = list(on.find_all(exp.Placeholder)) if on is not None else []
+    if not nodes:
+        return
+    used = [n.name for n in own(select) if isinstance(n, exp.Column) and n.table == alias]
+    columns: dict[str, exp.Expr] = {name: column(name, alias) for name in used}
+    for node in nodes:
+        name = column_of(node.name)
+        # the cast gave a constant its type
+        value = node.parent if isinstance(node.parent, exp.Cast) else node
+        columns[name] = value.copy()
+        value.replace(column(name, alias))
+    rows = exp.Select(
+        expressions=[
+            exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True)) for name, node in columns.items()
+        ],
+        from_=exp.From(this=join.this),
+    )
+    named = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+    join.set("this", exp.Subquery(this=rows, alias=named))
 
 
 def _tid_after(side: str | None, tid: exp.Expr, other: exp.Column) -> exp.Expr:
@@ -191,8 +209,7 @@ def _order_columns(query: exp.Expr, order: exp.Expr | None) -> list[exp.Expr]:
     keys: list[exp.Expr] = []
     for i, ordered in enumerate(order.expressions if order is not None else []):
         if not ordered.this.meta.get("result"):
-            if not isinstance(query, exp.Select) or query.args.get("distinct"):
-                raise NotSetWise
+            assert isinstance(query, exp.Select)
             name = f"_o#{i}"
             query.append(
                 "expressions", exp.Alias(this=ordered.this, alias=exp.to_identifier(name, quoted=True))

@@ -6,7 +6,7 @@ window's number, and ``_ws`` and ``_we``, its first and last instant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -34,7 +34,7 @@ class Rows:
     def __init__(self, scope: Scope, parts: list[exp.Expr]) -> None:
         self.scope = scope
         if len(scope.relations) > 1:
-            _join(scope, parts)
+            join_rows(scope, parts)
         (self.relation,) = scope.relations
         self.parts = parts
         assert self.relation.key is not None
@@ -91,8 +91,10 @@ class Rows:
         return exp.Window(this=function, partition_by=[*keys, *([self.column(within)] if within else [])])
 
 
-def _join(scope: Scope, parts: list[exp.Expr]) -> None:
-    """Joined relations become one, with columns ``relation.column``."""
+def join_rows(scope: Scope, parts: Sequence[exp.Expr], beside: Mapping[str, exp.Expr] | None = None) -> None:
+    """Joined relations become one, with columns ``relation.column`` and those of ``beside``.
+
+    Expressions of the SELECT and of the trees in ``parts`` read it then."""
     select = scope.select
     timed = scope.timed
     assert timed is not None and timed.key is not None
@@ -113,7 +115,10 @@ def _join(scope: Scope, parts: list[exp.Expr]) -> None:
                 node.set("table", exp.to_identifier(JOINED, quoted=True))
     inner.set(
         "expressions",
-        [exp.Alias(this=n, alias=exp.to_identifier(name, quoted=True)) for name, n in found.items()],
+        [
+            exp.Alias(this=n, alias=exp.to_identifier(name, quoted=True))
+            for name, n in {**found, **(beside or {})}.items()
+        ],
     )
     alias = exp.TableAlias(this=exp.to_identifier(JOINED, quoted=True))
     select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=alias)))

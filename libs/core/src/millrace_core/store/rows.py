@@ -82,15 +82,21 @@ class Slices:
             data, owner = data[order], owner[order]
         return data, owner, child[owner]
 
-    def within(self, low: int, high: int) -> tuple[pl.DataFrame, Children]:
-        """Rows of all children with ``low <= ts <= high`` ordered by (child, ts), and each row's child."""
-        parts = [run if low == LOWEST and high == HIGHEST and run.live is None
-                 else run.take(run.within(low, high)) for run in self.runs]  # fmt: skip
+    def within(self, low: int, high: int, spans: Spans | None = None) -> tuple[pl.DataFrame, Children]:
+        """Rows of all children with ``low <= ts <= high`` ordered by (child, ts), and each row's child;
+        ``spans``: only those that were written last in one of these spans of the log."""
+        everything = low == LOWEST and high == HIGHEST and spans is None
+        parts = [run if everything and run.live is None
+                 else run.take(run.within(low, high, spans)) for run in self.runs]  # fmt: skip
         parts = [part for part in parts if len(part)]
         if not parts:
             return self.empty, np.empty(0, dtype=np.int32)
         whole = concat(parts)
         return whole.data, whole.child
+
+    def none(self) -> Slices:
+        """No rows."""
+        return Slices((), self.empty)
 
     def written(self, spans: Spans) -> Slices:
         """Only the rows that were written last in one of these spans of the log."""

@@ -53,6 +53,11 @@ class Run:
     def living(self) -> Run:
         return self if self.live is None else self.take(np.flatnonzero(self.live))
 
+    def since(self, low: int) -> Run:
+        """The rows with ``low <= ts``, dead or not."""
+        keep = self.ts >= low
+        return self if keep.all() else self.take(np.flatnonzero(keep))
+
     def bounds(self, child: Children, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """For each query the positions [start, end) of that child's rows with ``low <= ts <= high``."""
         starts = np.searchsorted(self.child, child, "left")
@@ -68,10 +73,12 @@ class Run:
         keep = self.live[positions]
         return positions[keep], owner[keep]
 
-    def within(self, low: int, high: int) -> Ints:
-        """Positions of live rows of all children with ``low <= ts <= high``."""
+    def within(self, low: int, high: int, spans: Spans | None = None) -> Ints:
+        """Positions of live rows of all children with ``low <= ts <= high``; ``spans``: and that were
+        written last in one of these spans of the log."""
         keep = (self.ts >= low) & (self.ts <= high)
-        return np.flatnonzero(keep if self.live is None else keep & self.live)
+        found = np.flatnonzero(keep if self.live is None else keep & self.live)
+        return found if spans is None else found[inside(self.place[found], spans)]
 
     def written(self, spans: Spans) -> Run:
         """The live rows that were written last in one of these spans of the log."""

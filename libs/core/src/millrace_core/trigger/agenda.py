@@ -97,6 +97,9 @@ class Agenda:
         for planned in self._planned.values():
             if planned.next <= now:
                 topics.add(planned.topic)
-                planned.next = planned.schedule.after(now)
+                try:
+                    planned.next = planned.schedule.after(now)
+                except (ArithmeticError, ValueError):
+                    planned.next = FAR  # it has no instants any more; the slots say so
         self._beat = now + BEAT
         return topics - {""}

@@ -88,6 +88,10 @@ class CountWindower(Windower):
 
     # ------------------------------------------------------------------ the same over arrays
 
+    def unused(self, judged: Judged) -> dict[str, int]:
+        counts = judged.columns.get(COUNTS)
+        return {} if counts is None else {"null_columns": len(counts) - int(counts.sum())}
+
     def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
         group, ts, step = judged.group, judged.ts, judged.step
         if COUNTS in judged.columns:

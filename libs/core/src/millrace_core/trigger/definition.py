@@ -154,6 +154,18 @@ def essence(spec: StreamSpec) -> bytes:
     return msgspec.msgpack.encode(kept)
 
 
+class _Head(msgspec.Struct):
+    """What every version of a definition has."""
+
+    uid: int
+
+
+@lru_cache(maxsize=4096)
+def uid_of(definition: bytes) -> int:
+    """The stream of an :func:`essence`, whatever else it holds."""
+    return msgspec.msgpack.decode(definition, type=_Head).uid
+
+
 @lru_cache(maxsize=4096)
 def compiled(definition: bytes) -> Definition:
     """What an :func:`essence` means.

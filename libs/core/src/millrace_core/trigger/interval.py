@@ -146,6 +146,12 @@ class IntervalWindower(Windower):
 
     # ------------------------------------------------------------------ the same over arrays
 
+    def unused(self, judged: Judged) -> dict[str, int]:
+        """Rows that lie in no window: SLIDING is larger than INTERVAL."""
+        if self.grid.sliding <= self.grid.interval:
+            return {}
+        return {"in_gap": int((self.grid.last(judged.ts) < self.grid.unclosed(judged.ts)).sum())}
+
     def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
         touched = np.zeros(memory.count, dtype=bool)
         touched[judged.group] = True

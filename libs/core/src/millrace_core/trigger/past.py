@@ -16,6 +16,7 @@ from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, objects, 
 from millrace_core.trigger.signals import Signal
 from millrace_core.trigger.watermark import NEVER, RANGE, Arrivals
 from millrace_core.trigger.windower import REDO, Occurrences
+from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Part, Past
 
@@ -32,6 +33,12 @@ class HeldMemory(msgspec.Struct, array_like=True):
 
     fed: int = NEVER
     rows: list[HeldRow] = []
+
+
+def stretches(since: Offsets, ends: Offsets) -> dict[int, tuple[int, int]]:
+    """What lies between offsets of one topic: partition -> [from, to); none that is empty."""
+    found = {partition: (since.get(partition, 0), end) for partition, end in ends.items()}
+    return {partition: span for partition, span in found.items() if span[0] < span[1]}
 
 
 def hold(memory: Columns, rows: Arrivals, written: Ints) -> None:

@@ -266,6 +266,8 @@ class PeriodStream(Stream):
         )  # fmt: skip
 
     def _tell_all(self, found: list[TriggerEvent]) -> Iterator[Output]:
+        if found:
+            self._count_sent(len(found), self.progress.instant)
         for begin in range(0, len(found), EVENTS_PER_BATCH):
             part = found[begin : begin + EVENTS_PER_BATCH]
             self.life.number += 1

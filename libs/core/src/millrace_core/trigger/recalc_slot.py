@@ -1,4 +1,4 @@
-"""What a slot does for streams that recalculate: records, deletes and handovers find their streams."""
+"""What a slot does for streams that recalculate: records and deletes find their streams."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from millrace_core.trigger.family import Family
 from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.recalc_stream import RecalcStream
 from millrace_core.trigger.stream import Output, Stream
-from millrace_core.wire import control, recalc
+from millrace_core.wire import control
 from millrace_core.wire.control import Offsets
+from millrace_core.wire.recalc import Taken
 from millrace_core.wire.rows import Delete, Drop, operation_in
 
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
@@ -18,9 +19,11 @@ FIRST, LAST = -(1 << 63), (1 << 63) - 1
 
 
 def on_record(
-    record: control.AnyControl, streams: Mapping[int, Stream], seen: Mapping[str, Offsets], at: int
-) -> Iterator[Output]:
-    """A control record is in force since ``at`` (ns); ``seen``: what the slot has seen, by topic."""
+    record: control.AnyControl, streams: Mapping[int, Stream], seen: Mapping[str, Offsets],
+    taken: Mapping[str, Taken], at: int,
+) -> Iterator[Output]:  # fmt: skip
+    """A control record is in force since ``at`` (ns); ``seen``: what the slot has seen, by topic; ``taken``:
+    what has come from the sources of virtual tables."""
     match record:
         case control.StopStream(uid=uid) | control.StartStream(uid=uid) | control.RecalculateStream(uid=uid):
             stream = streams.get(uid)
@@ -28,12 +31,13 @@ def on_record(
             return
     if not isinstance(stream, RecalcStream) or stream.life.gone:
         return
-    mine = seen.get(stream.definition.topic, {})
+    topic = stream.definition.topic
+    mine = seen.get(topic, {})
     match record:
-        case control.StopStream():
-            stream.stop(mine)
-        case control.StartStream(untreated=untreated):
-            stream.catch_up(untreated, at)
+        case control.StopStream(origins=origins):
+            stream.stop(mine, origins, taken.get(topic, {}))
+        case control.StartStream(untreated=untreated, origins=origins):
+            stream.catch_up(untreated, origins, at)
         case control.RecalculateStream(first=first, last=last):
             yield from stream.recalculate(first, last, mine, at)
 
@@ -53,25 +57,13 @@ def deletes_in(streams: Sequence[Stream], messages: Messages) -> list[tuple[int,
 
 
 def delete(
-    streams: Sequence[Stream], messages: Messages, place: int, span: tuple[int, int],
+    stream: Stream, messages: Messages, place: int, span: tuple[int, int],
     wanted: Mapping[int, Any], seen: Offsets, family: Family,
 ) -> Iterator[Output]:  # fmt: skip
-    """Tell the streams that take this message that it deletes rows."""
+    """Tell a stream that takes this message that it deletes rows."""
     name = messages.key[place]
-    for stream in streams:
-        if not isinstance(stream, RecalcStream) or not stream.definition.spec.options.delete_recalc:
-            continue
-        if stream.uid in wanted and wanted[stream.uid][place]:
-            key = name if name is not None else stream.definition.table.name.encode()
-            yield from stream.delete(key, span, int(messages.timestamp[place]), seen, family)
-
-
-def on_handovers(
-    messages: Messages, slot: int, streams: Mapping[int, Stream], seen: Mapping[str, Offsets]
-) -> Iterator[Output]:
-    """What calc-svc tells of the past; every slot gets all of it."""
-    for value, at in zip(messages.value, messages.timestamp.tolist(), strict=True):
-        handover = recalc.decode_handover(value) if value is not None else None
-        stream = streams.get(handover.stream) if handover is not None and handover.slot == slot else None
-        if handover is not None and isinstance(stream, RecalcStream) and stream.live:
-            yield from stream.take_past(handover, at, seen.get(stream.definition.topic, {}))
+    if not isinstance(stream, RecalcStream) or not stream.definition.spec.options.delete_recalc:
+        return
+    if stream.uid in wanted and wanted[stream.uid][place]:
+        key = name if name is not None else stream.definition.table.name.encode()
+        yield from stream.delete(key, span, int(messages.timestamp[place]), seen, family)

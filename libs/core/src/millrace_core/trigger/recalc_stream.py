@@ -6,7 +6,7 @@ RECALCULATE STREAM names, and for history. While it waits for history, live rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -23,13 +23,14 @@ from millrace_core.trigger.past import (
     hold,
     parts_of,
     release,
+    stretches,
 )  # fmt: skip
 from millrace_core.trigger.stream import Life, Output, Stream
 from millrace_core.trigger.watermark import NEVER, RANGE, Arrivals
 from millrace_core.trigger.windower import HISTORY, LIVE, REDO, Occurrences, as_arrays
 from millrace_core.wire import recalc, regroup
 from millrace_core.wire.control import Offsets
-from millrace_core.wire.recalc import Handover, Part, Past, Request, Why
+from millrace_core.wire.recalc import Handover, Part, Past, Request, Taken, Why
 from millrace_core.wire.topics import RECALC, REGROUP
 
 
@@ -63,49 +64,68 @@ class RecalcStream(Stream):
         return options.fill_history if options.fill_history is not None else options.fill_history_first
 
     def _ask_for_history(self, at: int) -> None:
-        start, life = self._history_from(), self.life
+        start = self._history_from()
         if start is not None:
-            self._wait("HISTORY", max(start, -RANGE), dict.fromkeys(life.live_from, 0), at)
+            self._wait(self._request("HISTORY", [], {}, at, (max(start, -RANGE), RANGE)), {}, {})
 
-    def _wait(self, why: Why, first: int, since: Offsets, at: int) -> None:
-        """Hold live rows until what lies between ``since`` and them has been told."""
-        written = {p: (since.get(p, 0), end) for p, end in self.life.live_from.items()}
-        written = {p: span for p, span in written.items() if span[0] < span[1]}
-        self.life.holding = bool(written)
-        if written:
-            seen = dict(self.life.live_from)
-            self._outgoing.append(self._request(why, [], seen, at, rest=(first, RANGE), written=written))
+    def _wait(self, request: Request, since: Offsets, origins: Mapping[str, Offsets]) -> None:
+        """Hold live rows until what lies between ``since`` (in a virtual table's sources: ``origins``) and
+        them has been told."""
+        life = self.life
+        spans = {topic: stretches(origins.get(topic, {}), ends) for topic, ends in life.origins.items()}
+        spans = {topic: span for topic, span in spans.items() if span}
+        written = {} if self.definition.table.virtual else stretches(since, life.live_from)
+        life.holding = bool(written or spans)
+        if life.holding:
+            request = msgspec.structs.replace(
+                request, seen=dict(life.live_from), written=written, origins=spans
+            )
+            self._outgoing.append(self._sent(request))
 
-    def stop(self, seen: Offsets) -> None:
-        """``seen``: what its slot has seen of the trigger table."""
-        seen = seen if self.definition.home else self.life.seen
-        self.life.running = False
-        partitions = self.life.live_from.keys() | seen.keys()
-        self.life.stopped_at = {p: max(seen.get(p, 0), self.life.live_from.get(p, 0)) for p in partitions}
+    def stop(self, seen: Offsets, origins: Mapping[str, Offsets], taken: Taken) -> None:
+        """``seen``: what its slot has seen of the trigger table; ``origins``: about where the sources of a
+        virtual table are, ``taken``: what this slot has taken from them."""
+        life, home = self.life, self.definition.home
+        seen = seen if home else life.seen
+        life.running = False
+        partitions = life.live_from.keys() | seen.keys()
+        life.stopped_at = {p: max(seen.get(p, 0), life.live_from.get(p, 0)) for p in partitions}
+        # a group of several tables does not know what these have taken, in other slots
+        life.origins_stopped = life.origins if home else dict(origins)
+        wanted = home and self._history_from() is not None
+        life.taken = {name: dict(offsets) for name, offsets in taken.items()} if wanted else {}
 
-    def catch_up(self, untreated: bool, at: int) -> None:
-        """It has been started again; ``untreated``: what was written meanwhile is history."""
-        if self.life.holding:
+    def catch_up(self, untreated: bool, origins: Mapping[str, Offsets], at: int) -> None:
+        """It has been started again; ``untreated``: what was written meanwhile is history; ``origins``: where
+        it is live from in the sources of a virtual table."""
+        life = self.life
+        life.origins = dict(origins)
+        if life.holding:
             self._ask_for_history(at)
         elif untreated and self._history_from() is not None:
             self.held.singles["fed"][:] = NEVER
-            self._wait("UNTREATED", -RANGE, self.life.stopped_at, at)
+            request = self._request("UNTREATED", [], {}, at, (-RANGE, RANGE), life.taken)
+            self._wait(request, life.stopped_at, life.origins_stopped)
+        life.taken = {}
 
     def lose_table(self) -> None:
         super().lose_table()
         self.held = Columns(HeldMemory, self.definition.windower.columns)
-        self.life.holding, self.life.deleted = False, []
+        self.life.holding, self.life.deleted, self.life.awaited = False, [], []
 
     # ------------------------------------------------------------------ what it asks for
 
     def _request(
         self, why: Why, parts: list[Part], seen: Offsets, at: int, rest: tuple[int, int] | None = None,
-        written: dict[int, tuple[int, int]] | None = None,
-    ) -> Output:  # fmt: skip
+        taken: Taken | None = None,
+    ) -> Request:  # fmt: skip
         life = self.life
-        request = Request(
-            self.uid, life.epoch, self.slot, life.slots, why, dict(seen), at, parts, rest, written or {}
+        return Request(
+            self.uid, life.epoch, self.slot, life.slots, why, dict(seen), at, parts, rest, taken=taken or {}
         )
+
+    def _sent(self, request: Request) -> Output:
+        self.count("requests_sent", 1)
         return RECALC.name, recalc.key(self.uid, self.slot), recalc.encode(request)
 
     def recalculate(self, first: int, last: int | None, seen: Offsets, at: int) -> Iterator[Output]:
@@ -123,14 +143,15 @@ class RecalcStream(Stream):
         rest = None if counting else (first, RANGE if last is None else last)
         seen = seen if self.definition.home else self.life.seen
         if parts or rest is not None:
-            yield self._request("MANUAL", parts, seen, at, rest)
+            yield self._sent(self._request("MANUAL", parts, seen, at, rest))
 
     def _tell(self, found: Occurrences, written: Ints, seen: Offsets) -> Iterator[Output]:
         asked = found.kind == REDO
         if asked.any():
             at = int(written[found.step[asked]].max()) * NS_PER_MS
             parts = parts_of(found, self.groups.get, self.until)
-            yield self._request("CHANGE", [part for part in parts if part.first <= part.last], seen, at)
+            parts = [part for part in parts if part.first <= part.last]
+            yield self._sent(self._request("CHANGE", parts, seen, at))
         if self._cause != LIVE:
             found.cause = np.where(found.cause == LIVE, self._cause, found.cause)
         yield from super()._tell(found, written, seen)
@@ -165,18 +186,37 @@ class RecalcStream(Stream):
         newest = int(self.clock.singles["newest"][place])
         if newest == NEVER:
             return
+        reached = newest - clock.watermark
         if not clock.shared:
             drop_held(self.clock, place, first, last, "waiting")
+        elif first <= newest and last > reached:
+            # which of the rows that wait are this table's is not known: they are judged, and cut again
+            self.life.awaited.append((self.groups.ids[place], max(first, reached + 1), min(last, newest)))
         first = max(first, -RANGE, NEVER if clock.expired is None else newest - clock.expired)
-        last = min(last, newest - clock.watermark)
-        if first > last or not self.clock.singles["started"][place]:
-            return
+        if first <= min(last, reached) and self.clock.singles["started"][place]:
+            yield from self._lose_rows(place, (first, min(last, reached)), written, seen)
+
+    def _lose_rows(self, place: int, span: tuple[int, int], written: int, seen: Offsets) -> Iterator[Output]:
+        """The rows of a group in this range, which T has reached, are gone."""
+        first, last = span
         memory = self.memory.get(place)
         told = [(place, 0, one) for one in self.definition.windower.on_delete(memory, first, last)]
         self.memory.put({place: memory})
         found = as_arrays(told, 0)
         self._follow([place], found, np.array([written]))
         yield from self._tell(found, np.array([written]), seen)
+
+    def _lose_awaited(self, written: int, seen: Offsets) -> Iterator[Output]:
+        """T has moved on: deletes that lay before it take effect as far as it has come."""
+        places = {id_: place for place, id_ in enumerate(self.groups.ids)}
+        awaited = [(id_, *span) for id_, *span in self.life.awaited if id_ in places]
+        self.life.awaited = []
+        for id_, first, last in awaited:
+            until = int(self.until[places[id_]])
+            if until < last:
+                self.life.awaited.append((id_, max(first, until + 1), last))
+            if until >= first:
+                yield from self._lose_rows(places[id_], (first, min(last, until)), written, seen)
 
     def judge_regrouped(self, received: list[tuple[int, regroup.Regrouped]]) -> Iterator[Output]:
         """Deletes take effect between the rows that they lie between."""
@@ -204,6 +244,8 @@ class RecalcStream(Stream):
             hold(self.held, rows, written)
             return
         yield from super()._judge(rows, written, seen)
+        if self.life.awaited:
+            yield from self._lose_awaited(int(written.max(initial=0)), seen)
 
     def take_past(self, message: Handover, at: int, seen: Offsets) -> Iterator[Output]:
         """What calc-svc tells at ``at`` (ms) of the time before its live rows; ``seen``: as in judging."""

@@ -3,112 +3,53 @@
 :meth:`Slot.on_batch` takes what reached the slot in one micro-batch and says what to send. It is a pure
 function of the slot's state and the batch, so that a batch that runs again says the same again, with the same
 numbers and ids. Within a batch control records go first, then the messages of the WAL topics by (topic,
-partition, offset), then regrouped rows.
+partition, offset), then regrouped rows. What is done for a stream is done under its name (``trigger.blame``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
-import msgspec
 import numpy as np
 
 from millrace_core.errors import MillraceError
 from millrace_core.model.revisions import revision_of
 from millrace_core.model.schema import Child, Table
-from millrace_core.model.stream import StreamSpec
+from millrace_core.trigger.columns import Ints
 from millrace_core.trigger.definition import compiled, essence
-from millrace_core.trigger.delay import FAR
-from millrace_core.trigger.family import Family
-from millrace_core.trigger.intake import Messages, members_of, read
-from millrace_core.trigger.period_stream import PeriodStream
-from millrace_core.trigger.placing import Tags, placed, with_operations
-from millrace_core.trigger.recalc_slot import delete, deletes_in, on_handovers, on_record
+from millrace_core.trigger.diagnosis import answer
+from millrace_core.trigger.intake import Messages, TableRows
+from millrace_core.trigger.placing import Tags, describe, placed, read_for, with_operations
+from millrace_core.trigger.recalc_slot import delete, deletes_in, on_record
 from millrace_core.trigger.recalc_stream import RecalcStream
-from millrace_core.trigger.stream import Life, Output, Stream, signals_of
-from millrace_core.trigger.virtual import Feeds, Inbox
-from millrace_core.wire import control, regroup, status
-from millrace_core.wire.control import Offsets
-from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, STATUS, WAL_PREFIX, wal_topic
+from millrace_core.trigger.records import about
+from millrace_core.trigger.slot_state import NOBODY, SlotState, hosted, tell
+from millrace_core.trigger.stream import Life, Output, Stream
+from millrace_core.wire import control, recalc, regroup, status
+from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX, wal_topic
 
 SERVICE = "trigger-svc"
-VERSION = 2
-"""1 had no time behind the version byte."""
-_DUE = 8
 NS_PER_MS = 1_000_000
 
 
-class Slot:
-    """``number`` of ``slots``. ``control``: offset of the last control record in force, -1 before any."""
-
-    def __init__(self, number: int, slots: int) -> None:
-        self.number = number
-        self.slots = slots
-        self.control = -1
-        self.streams: dict[int, Stream] = {}
-        self.failed: dict[int, str] = {}
-        self.families: dict[str, Family] = {}
-        self.tables: dict[str, Table] = {}
-        """WAL topic -> the table as it is now, where it was altered under a stream."""
-        self.seen: dict[str, Offsets] = {}
-        self.feeds = Feeds()
-        self.inbox = Inbox()
-
-    # ------------------------------------------------------------------ state as bytes
-
-    def snapshot(self) -> bytes:
-        """The state, to be kept until the next batch: a version byte, :meth:`due`, then msgpack."""
-        families = {topic: family.dump() for topic, family in self.families.items()}
-        streams = [stream.dump() for stream in self.streams.values()]
-        state = [self.number, self.slots, self.control, self.failed, families, self.seen, streams]
-        state += [self.feeds.dump(), self.inbox.dump(), self.tables]
-        due = min((stream.due for stream in self.streams.values()), default=FAR)
-        return bytes([VERSION]) + due.to_bytes(_DUE, "little") + msgspec.msgpack.encode(state)
-
-    @staticmethod
-    def due(blob: bytes) -> int:
-        """The first processing time (ns) at which a tick may mean something to the slot of this state."""
-        return int.from_bytes(blob[1 : 1 + _DUE], "little") if blob[0] > 1 else 0
-
-    @staticmethod
-    def heeds(blob: bytes | None, messages: Messages) -> bool:
-        """Whether these messages may mean something to the slot of this state (None: it has none yet)."""
-        if any(topic != CLOCK.name for topic in messages.topic):
-            return True
-        ticks = (control.decode_tick(value) for value in messages.value if value is not None)
-        return blob is not None and any(tick.now >= Slot.due(blob) for tick in ticks)
-
-    @staticmethod
-    def restore(blob: bytes) -> Slot:
-        """The inverse of :meth:`snapshot`.
-
-        :raises ValueError: if the state was written by a newer version.
-        """
-        if blob[0] > VERSION:
-            raise ValueError(f"slot state of version {blob[0]}, this is version {VERSION}")
-        begin = 1 + _DUE if blob[0] > 1 else 1
-        state: list[Any] = msgspec.msgpack.decode(memoryview(blob)[begin:])
-        slot = Slot(state[0], state[1])
-        slot.control, slot.failed = state[2], state[3]
-        slot.families = {topic: Family.load(family) for topic, family in state[4].items()}
-        slot.seen = state[5]
-        for data in state[6]:
-            stream = hosted(data[0][0]).load(data, slot.number)
-            slot.streams[stream.uid] = stream
-        if len(state) > 7:  # a state from before there were virtual tables has neither
-            slot.feeds.load(state[7])
-            slot.inbox.load(state[8])
-        if len(state) > 9:  # one from before tables could be altered has none
-            slot.tables = msgspec.convert(state[9], dict[str, Table])
-        for topic, table in slot.tables.items():
-            slot._family(topic).order = table.tags
-        return slot
+class Slot(SlotState):
+    """See the module."""
 
     # ------------------------------------------------------------------ a batch
 
-    def on_batch(self, messages: Messages) -> list[Output]:
-        """Take in the messages of one micro-batch; what to send, in order."""
+    def on_batch(
+        self, messages: Messages, aside: Mapping[int, str] = NOBODY, absent: Mapping[int, str] = NOBODY
+    ) -> list[Output]:
+        """Take in the messages of one micro-batch; what to send, in order. ``aside``: streams that fail in
+        it, and why: they take no part; ``absent``: those of them that are not even hosted.
+
+        :raises StreamsFail: if streams raise. The slot is good for nothing then.
+        """
         out: list[Output] = []
+        self._aside, self._absent = aside, absent
+        for uid, cause in aside.items():
+            self.set_aside(uid, cause, out)
         topics = messages.by_topic()
         if CONTROL.name in topics:
             self._on_control(topics[CONTROL.name], topics, out)
@@ -118,35 +59,51 @@ class Slot:
         if REGROUP.name in topics:
             self._on_regrouped(topics[REGROUP.name], out)
         if HANDOVER.name in topics:
-            out.extend(on_handovers(topics[HANDOVER.name], self.number, self.streams, self.seen))
+            self._on_handovers(topics[HANDOVER.name], out)
         if CLOCK.name in topics:
             self._on_ticks(topics[CLOCK.name], out)
         for stream in self.streams.values():
-            out.extend(stream.take_outgoing())
-            out.extend(stream.farewells(dict(self.seen.get(stream.definition.topic, {}))))
-            stream.sweep()
-            totals = stream.news()
-            if totals is not None:
-                self._tell(status.Counters(SERVICE, stream.uid, self.number, totals), out)
+            with self.blame.of(stream.uid):
+                out.extend(stream.take_outgoing())
+                out.extend(stream.farewells(self.seen.get(stream.definition.topic, {})))
+                stream.sweep()
+                totals = stream.news(CLOCK.name in topics)
+                if totals is not None:
+                    tell(status.Counters(SERVICE, stream.uid, self.number, totals), out)
+        # last: what came with the question is in the answer
+        out += [answer(one, number, self.number, self.streams, self.failed) for number, one in self._asked]
+        self._asked = []
+        if self.refused.changed:
+            tell(status.Counters(SERVICE, 0, self.number, self.refused.totals), out)
+        self.blame.settle()
         return out
-
-    def _tell(self, news: status.AnyStatus, out: list[Output]) -> None:
-        out.append((STATUS.name, status.key(news), status.encode(news)))
 
     # ------------------------------------------------------------------ control
 
     def _on_control(self, messages: Messages, topics: dict[str, Messages], out: list[Output]) -> None:
         before = self.control
         times = (messages.timestamp * NS_PER_MS).tolist()
-        for offset, at, value in zip(messages.offset.tolist(), times, messages.value, strict=True):
-            if offset > self.control and value is not None:
-                record = control.decode_control(value)
-                if isinstance(record, control.ChangeTable):
-                    self._judge_before(record.table, topics, out)
-                self._apply(record, at, out)
-                self.control = offset
+        for place, record in self.refused.decoded(messages, control.decode_control):
+            offset = int(messages.offset[place])
+            if offset <= self.control:
+                continue
+            if isinstance(record, control.ChangeTable):
+                self._judge_before(record.table, topics, out)
+            try:
+                with self.blame.of_all(about(record, self.streams)):
+                    self._apply(record, times[place], out)
+            except MemoryError:
+                raise
+            except Exception as error:  # no stream of this slot is concerned
+                self.refused.pass_over("refused", messages, place, error)
+            if isinstance(record, control.DiagnoseStream):
+                self._asked.append((offset, record))
+            self.control = offset
+            for uid, cause in self._aside.items():
+                if uid in self.streams and self.streams[uid].life.running:
+                    self.set_aside(uid, cause, out)
         if self.number == 0 and self.control > before:
-            self._tell(status.Applied(self.control), out)
+            tell(status.Applied(self.control), out)
 
     def _judge_before(self, table: Table, topics: dict[str, Messages], out: list[Output]) -> None:
         """Rows of before an ALTER are judged by what the table was; they may have come with its record."""
@@ -163,14 +120,19 @@ class Slot:
         """``at``: when the record was written, ns."""
         self.feeds.apply(record, self.number)
         match record:
-            case control.DefineStream(spec=spec, live_from=live_from, epoch=epoch):
-                self._define(spec, live_from, epoch, at, out)
+            case control.DefineStream():
+                self._define(record, at, out)
+            case control.StopStream(uid=uid) | control.RecalculateStream(uid=uid) if uid in self.failed:
+                return  # it has stopped, and remembers where
             case control.StopStream(uid=uid) if uid in self.streams:
                 self.streams[uid].life.running = False
-            case control.StartStream(uid=uid, live_from=live_from, epoch=epoch) if uid in self.streams:
-                self.streams[uid].resume(live_from, epoch, at)
+            case control.StartStream(uid=uid) if uid in self.streams or uid in self.feeds.of:
+                self.make_well(uid, out)
+                if not self._start(record, at):
+                    return
             case control.DropStream(uid=uid):
-                self.failed.pop(uid, None)
+                self.make_well(uid, out)
+                self.unhosted.pop(uid, None)
                 if uid in self.streams:
                     self._forget_tags(self.streams.pop(uid).definition.topic)
             case control.ChangeTable(table=table):
@@ -182,7 +144,21 @@ class Slot:
                     self._know(child)
             case _:
                 pass  # about a stream that is not here, or another slot's children
-        out.extend(on_record(record, self.streams, self.seen, at))
+        out.extend(on_record(record, self.streams, self.seen, self.inbox.taken, at))
+
+    def _start(self, record: control.StartStream, at: int) -> bool:
+        """Whether the stream begins anew here. One that failed in another slot may run in this one: it misses
+        nothing, only its epoch is another."""
+        stream = self.streams.get(record.uid)
+        if stream is None:
+            return False
+        if stream.life.running:
+            if not stream.life.holding and not stream.definition.table.virtual:
+                stream.life.epoch = record.epoch
+                return False
+            self.halt(stream)
+        stream.resume(record.live_from, record.epoch, at)
+        return True
 
     def _know(self, child: Child) -> None:
         topic = wal_topic(child.db, child.table)
@@ -190,9 +166,11 @@ class Slot:
         family.know(child)
         for stream in self.streams.values():
             if stream.definition.topic == topic and not stream.life.gone:
-                stream.meet(name, family)
+                with self.blame.of(stream.uid):
+                    stream.meet(name, family)
 
-    def _define(self, spec: StreamSpec, live_from: Offsets, epoch: int, at: int, out: list[Output]) -> None:
+    def _define(self, record: control.DefineStream, at: int, out: list[Output]) -> None:
+        spec = record.spec
         definition = essence(spec)
         try:
             meaning = compiled(definition)
@@ -200,19 +178,22 @@ class Slot:
             self.failed[spec.uid] = error.message
             self.streams.pop(spec.uid, None)
             if self.number == 0:
-                self._tell(status.StreamFailure(spec.uid, error.message), out)
+                tell(status.StreamFailure(spec.uid, error.message, self.number), out)
             return
-        if self.failed.pop(spec.uid, "") and self.number == 0:
-            self._tell(status.StreamFailure(spec.uid, ""), out)
+        if spec.uid in self._absent:
+            return
+        self.make_well(spec.uid, out)
         if meaning.reads_tags:
             self._family(meaning.topic).keep_tags = True
         known = self.streams.get(spec.uid)
         if known is not None and known.definition.table.uid == meaning.table.uid:
             known.redefine(definition)
-            known.resume(live_from, epoch, at)
+            known.resume(record.live_from, record.epoch, at)
         elif meaning.concerns(self.number, self.slots):
-            stream = hosted(definition)(Life(definition, epoch, live_from), self.number)
+            life = Life(definition, record.epoch, record.live_from, origins=record.origins)
+            stream = hosted(definition)(life, self.number)
             self.streams[spec.uid] = stream
+            stream.count("started", at)
             stream.begin(self.slots, at)
 
     def _change(self, table: Table) -> None:
@@ -244,14 +225,15 @@ class Slot:
             self.families[topic].keep_tags = False
             self.families[topic].tags.clear()
 
-    def _family(self, topic: str) -> Family:
-        return self.families.setdefault(topic, Family())
-
     # ------------------------------------------------------------------ rows of tables
 
     def _on_rows(self, topic: str, messages: Messages, out: list[Output]) -> None:
-        out.extend(self.feeds.forward(topic, messages))
-        self._on_wal(topic, messages, out)
+        fed = [uid for uid, feed in self.feeds.of.items() if topic in feed.sources]
+        with self.blame.of_all(fed):
+            out.extend(self.feeds.forward(topic, messages))
+        mine = [stream.uid for stream in self.streams.values() if stream.definition.topic == topic]
+        with self.blame.of_all(mine):
+            self._on_wal(topic, messages, out)
 
     def _on_wal(self, topic: str, messages: Messages, out: list[Output]) -> None:
         streams = [
@@ -266,7 +248,7 @@ class Slot:
         if streams[0].definition.table.virtual:
             messages, wanted = self._open(live, streams[0].definition.table, messages)
         else:
-            wanted = {stream.uid: stream.wants(messages) for stream in live}
+            wanted = self._wanted(live, messages)
         needed = with_operations(streams, messages, list(wanted.values()))
         if live:
             seen = self.seen.setdefault(topic, {})
@@ -282,7 +264,9 @@ class Slot:
         for place, span in deletes_in(live, messages):
             self._judge_part(topic, streams, wanted, messages, (begin, place), out)
             family = self._family(topic)
-            out.extend(delete(live, messages, place, span, wanted, dict(self.seen[topic]), family))
+            for stream in live:
+                with self.blame.of(stream.uid):
+                    out.extend(delete(stream, messages, place, span, wanted, dict(self.seen[topic]), family))
             begin = place
         self._judge_part(topic, streams, wanted, messages, (begin, len(messages)), out)
 
@@ -302,63 +286,82 @@ class Slot:
         merge = any(stream.definition.signals for stream in live)
         messages, meant = self.inbox.open(table, messages, merge)
         nothing = np.zeros(len(messages), dtype=bool)
-        return messages, {s.uid: s.wants(messages) & meant.get(s.uid, nothing) for s in live}
+        wanted = self._wanted(live, messages)
+        return messages, {uid: mask & meant.get(uid, nothing) for uid, mask in wanted.items()}
+
+    def _wanted(self, live: list[Stream], messages: Messages) -> dict[int, Any]:
+        """bool[messages] by stream."""
+        wanted: dict[int, Any] = {}
+        for stream in live:
+            with self.blame.of(stream.uid):
+                wanted[stream.uid] = stream.wants(messages)
+        return wanted
 
     def _judge(
         self, topic: str, streams: list[Stream], wanted: dict[int, Any], messages: Messages, out: list[Output]
     ) -> None:
         table = self._table(topic, streams)
         live = [stream for stream in streams if stream.uid in wanted]
-        read_as = {words: read(table, messages, signals, words) for words, signals in signals_of(live, table)}
+        read_as = read_for(live, table, messages, self.blame)
         rows = next(iter(read_as.values()))
         names = keyed(messages.key, table)
         family = self._family(topic)
         held = np.bincount(rows.message, minlength=len(messages))
         takes = {uid: mask & (held > 0) for uid, mask in wanted.items()}
         tags: list[Tags] | None = [] if any(part.pending for part in read_as.values()) else None
-        groups = placed(streams, takes, names, rows.operations, family, table, tags)
+        groups = placed(streams, takes, names, rows.operations, family, table, tags, self.blame)
         if tags is not None:
-            for words, part in read_as.items():
-                part.describe(members_of(table, words, names, tags))
+            describe(live, read_as, table, names, tags, self.blame)
         for stream in live:
-            mask, rows = wanted[stream.uid], read_as[stream.definition.table]
-            stream.count("undecodable", int(mask[rows.bad].sum()))
-            group = groups[stream.uid]
-            stream.count("unknown_table", int(held[takes[stream.uid] & (group < 0)].sum()))
-            mine, passed = rows, stream.definition.filter
-            if passed is not None:
-                mine = rows.only(rows.signals[passed])
-                before, after = (int((group[r.message] >= 0).sum()) for r in (rows, mine))
-                stream.count("filtered", before - after)
-            out.extend(stream.judge_table(mine, group, messages, dict(self.seen[topic])))
+            with self.blame.of(stream.uid):
+                mask, rows = wanted[stream.uid], read_as[stream.definition.table]
+                stream.count("rows_read", int(held[takes[stream.uid]].sum()))
+                stream.count("undecodable", int(mask[rows.bad].sum()))
+                group = groups[stream.uid]
+                stream.count("unknown_table", int(held[takes[stream.uid] & (group < 0)].sum()))
+                mine = _passing(stream, rows, group)
+                out.extend(stream.judge_table(mine, group, messages, dict(self.seen[topic])))
 
     # ------------------------------------------------------------------ regrouped rows
 
     def _on_regrouped(self, messages: Messages, out: list[Output]) -> None:
         received: dict[int, list[tuple[int, regroup.Regrouped]]] = {}
-        for partition, value in zip(messages.partition.tolist(), messages.value, strict=True):
-            if value is not None:
-                message = regroup.decode(value)
-                received.setdefault(message.stream, []).append((partition, message))
+        for place, message in self.refused.decoded(messages, regroup.decode):
+            received.setdefault(message.stream, []).append((int(messages.partition[place]), message))
         for uid in sorted(received):
             stream = self.streams.get(uid)
             if stream is not None and stream.live:
-                out.extend(stream.judge_regrouped(received[uid]))
+                with self.blame.of(uid):
+                    out.extend(stream.judge_regrouped(received[uid]))
+
+    def _on_handovers(self, messages: Messages, out: list[Output]) -> None:
+        """What calc-svc tells of the past; every slot gets all of it."""
+        for place, handover in self.refused.decoded(messages, recalc.decode_handover):
+            stream = self.streams.get(handover.stream) if handover.slot == self.number else None
+            if isinstance(stream, RecalcStream) and stream.live:
+                seen = self.seen.get(stream.definition.topic, {})
+                with self.blame.of(stream.uid):
+                    out.extend(stream.take_past(handover, int(messages.timestamp[place]), seen))
 
     # ------------------------------------------------------------------ processing time
 
     def _on_ticks(self, messages: Messages, out: list[Output]) -> None:
-        for value in messages.value:
-            if value is not None:
-                tick = control.decode_tick(value)
-                for stream in self.streams.values():
-                    if stream.live:
+        for _, tick in self.refused.decoded(messages, control.decode_tick):
+            for stream in self.streams.values():
+                if stream.live:
+                    with self.blame.of(stream.uid):
                         out.extend(stream.on_tick(tick, self.seen.get(stream.definition.topic, {})))
 
 
-def hosted(definition: bytes) -> type[Stream]:
-    """What keeps a stream of this definition in a slot."""
-    return RecalcStream if compiled(definition).schedule is None else PeriodStream
+def _passing(stream: Stream, rows: TableRows, group: Ints) -> TableRows:
+    """Those of the rows that PRE_FILTER lets pass; the others are counted."""
+    passed = stream.definition.filter
+    if passed is None:
+        return rows
+    mine = rows.only(rows.signals[passed])
+    before, after = (int((group[r.message] >= 0).sum()) for r in (rows, mine))
+    stream.count("filtered", before - after)
+    return mine
 
 
 def keyed(keys: list[bytes | None], table: Table) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import msgspec
@@ -21,9 +21,12 @@ from millrace_core.trigger.windower import Occurrences
 from millrace_core.wire import events, regroup
 from millrace_core.wire.control import Offsets, Tick
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.recalc import Taken
 from millrace_core.wire.topics import REGROUP, TRIGGERS
 
 EVENTS_PER_BATCH = 2_000  # keeps a trigger message below a few hundred kB
+STEADY = frozenset({"rows_read", "rows_used", "late_used", "events_sent", "requests_sent", "last_trigger"})
+"""Counters that grow with every batch: they are told when a tick comes, not with each message."""
 Output = tuple[str, bytes, bytes]
 """A message to send: topic, key, value."""
 
@@ -33,10 +36,14 @@ class Life(msgspec.Struct, array_like=True):
 
     ``number``, ``sent``: trigger batches and regrouped messages sent so far. ``received``: the last number of
     regrouped messages, by partition of the regroup topic and sending slot. ``seen``: WAL offsets behind the
-    regrouped rows. ``totals``: what was dropped, by cause.
+    regrouped rows. ``totals``: counters of ``wire.counters``.
 
     ``slots``: of the deployment. ``holding``: live rows wait for what lies before them. ``stopped_at``: up to
     where it had judged when it was stopped. ``deleted``: deletes while it held rows: (group id, first, last).
+    ``origins``: of a virtual table: ``live_from`` of its sources, by topic. ``origins_stopped``: about where
+    these were when it was stopped; ``taken``: what had come from them, exactly (see wire.recalc.Request).
+    ``awaited``: deletes that T has not reached, as in ``deleted``.
+    ``untold``: the totals have grown since they were told.
     """
 
     definition: bytes
@@ -53,6 +60,11 @@ class Life(msgspec.Struct, array_like=True):
     stopped_at: Offsets = {}
     deleted: list[tuple[int, int, int]] = []
     slots: int = 1
+    origins: dict[str, Offsets] = {}
+    origins_stopped: dict[str, Offsets] = {}
+    taken: dict[str, dict[str, int]] = {}
+    awaited: list[tuple[int, int, int]] = []
+    untold: bool = False
 
 
 class Stream:
@@ -95,6 +107,11 @@ class Stream:
 
     def begin(self, slots: int, at: int) -> None:
         """It was defined at processing time ``at`` (ns), in a deployment of so many slots."""
+
+    def stop(self, seen: Offsets, origins: Mapping[str, Offsets], taken: Taken) -> None:
+        """It judges no more. ``seen``: what its slot has seen of the trigger table; ``origins``: about where
+        the sources of a virtual table are, ``taken``: what this slot has taken from them."""
+        self.life.running = False
 
     def resume(self, live_from: Offsets, epoch: int, at: int) -> None:
         """It runs (again), for rows behind ``live_from``, since processing time ``at`` (ns)."""
@@ -248,15 +265,20 @@ class Stream:
             self.delays.grow(len(self.groups))
             touched = np.unique(np.concatenate((judged.group, judged.moves.group))).tolist()
             definition.delay.follow(self.delays, self.memory, touched, found, written)
-        for cause, count in judged.dropped.items():
+        unused = definition.windower.unused(judged)
+        for cause, count in (judged.dropped | unused).items():
             self.count(cause, count)
         self.count("empty_windows", found.skipped)
+        self.count("rows_used", len(judged.group) - sum(unused.values()))
+        self.count("late_used", int(judged.late.sum()))
         yield from self._tell(found, written, seen)
 
     def _tell(self, found: Occurrences, written: Ints, seen: Offsets) -> Iterator[Output]:
         """The events that somebody wants; ``written[step]``: Kafka's timestamp (ms) of a step's cause."""
         definition, life = self.definition, self.life
         found = definition.emission.arrange(found)
+        if len(found):
+            self._count_sent(len(found), int(written[found.step].max()) * NS_PER_MS)
         for begin in range(0, len(found), EVENTS_PER_BATCH):
             part = found.take(np.arange(begin, min(begin + EVENTS_PER_BATCH, len(found))))
             life.number += 1
@@ -295,16 +317,27 @@ class Stream:
 
     # ------------------------------------------------------------------ counters, state
 
-    def count(self, cause: str, rows: int) -> None:
-        """Something was dropped."""
-        if rows:
-            self.life.totals[cause] = self.life.totals.get(cause, 0) + rows
+    def count(self, counter: str, more: int) -> None:
+        """Add to one of the counters that ``wire.counters`` lists."""
+        if more:
+            self.life.totals[counter] = self.life.totals.get(counter, 0) + more
 
-    def news(self) -> dict[str, int] | None:
-        """The totals, if they have changed since this was asked last."""
-        if self.life.totals == self._told:
+    def _count_sent(self, events: int, at: int) -> None:
+        """Trigger events go out; ``at``: when what caused the last of them was written, ns."""
+        self.count("events_sent", events)
+        totals = self.life.totals
+        totals["last_trigger"] = max(at, totals.get("last_trigger", at))
+
+    def news(self, ticked: bool) -> dict[str, int] | None:
+        """The totals, if they are to be told now: at a tick if they have changed since they were told, else
+        only if something has changed in this batch that does not change all the time."""
+        life, told = self.life, self._told
+        changed = {name for name, total in life.totals.items() if told.get(name) != total}
+        life.untold = life.untold or bool(changed)
+        if not life.untold or not (ticked or changed - STEADY):
             return None
-        self._told = dict(self.life.totals)
+        life.untold = False
+        self._told = dict(life.totals)
         return self._told
 
     def sweep(self) -> None:

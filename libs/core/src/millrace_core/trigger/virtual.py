@@ -283,10 +283,9 @@ class Inbox:
 
     def _came_before(self, topic: str, name: str, origin: Origin) -> bool:
         taken = self.taken.setdefault(topic, {}).setdefault(name, {})
-        source = f"{origin.topic}/{origin.uid}/{origin.partition}/{origin.key}"
-        if origin.offset <= taken.get(source, -1):
+        if origin.offset <= taken.get(origin.source, -1):
             return True
-        taken[source] = origin.offset
+        taken[origin.source] = origin.offset
         return False
 
     def _value(self, topic: str, name: str, table: Table, found: Forwarded, merge: bool) -> bytes:

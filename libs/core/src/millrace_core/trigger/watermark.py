@@ -16,7 +16,7 @@ import numpy.typing as npt
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import Options
 from millrace_core.timeline import ticks
-from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, take
+from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, first_not_less, take
 from millrace_core.trigger.columns import Table as Records
 
 Bools = npt.NDArray[np.bool_]
@@ -169,7 +169,7 @@ class Clock:
         ready = queue["ts"] <= final[np.searchsorted(touched, queue[OWNER])]
         memory.replace("waiting", touched, take(queue, ~ready))
         out, again = take(queue, ready), again[ready]
-        reached = _first_reach(out[OWNER], out["ts"], rows.group, rows.now)
+        reached = first_not_less(out[OWNER], out["ts"], rows.group, rows.now)
         group = np.concatenate((out[OWNER], rows.group[early]))
         step = np.concatenate((rows.step[reached], rows.step[early]))
         ts = np.concatenate((out["ts"], rows.ts[early]))
@@ -256,21 +256,6 @@ def _running_newest(ts: Ints, first: Ints, known: Ints) -> tuple[Ints, Ints]:
     before[1:] = newest[:-1]
     before[first] = known
     return before, newest
-
-
-def _first_reach(group: Ints, value: Ints, groups: Ints, values: Ints) -> Ints:
-    """For each (group, value): the first place of (groups, values) that is of the group and not less.
-
-    ``groups`` and, within a group, ``values`` ascend; there is such a place for each.
-    """
-    both = np.concatenate((group, groups)), np.concatenate((value, values))
-    is_target = np.repeat((0, 1), (len(group), len(groups)))
-    order = np.lexsort((is_target, both[1], both[0]))
-    targets_before = np.cumsum(is_target[order])
-    queries = is_target[order] == 0
-    reached = np.empty(len(group), dtype=np.int64)
-    reached[order[queries]] = targets_before[queries]
-    return reached
 
 
 def _first_moves(

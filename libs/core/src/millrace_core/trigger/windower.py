@@ -151,6 +151,10 @@ class Windower(ABC):
         """How many windows :meth:`on_time` is about to leave out because they are too many."""
         return 0
 
+    def unused(self, judged: Judged) -> dict[str, int]:
+        """How many of these rows mean nothing to it, by cause (a counter of ``wire.counters``)."""
+        return {}
+
     def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
         """The same for all rows of a batch; the memories move on."""
         groups = np.unique(np.concatenate((judged.group, judged.moves.group))).tolist()

@@ -23,18 +23,22 @@ class ControlRecord(msgspec.Struct, frozen=True, tag_field="op"):
 class DefineStream(ControlRecord, frozen=True, tag="define"):
     """A stream is live for WAL messages of its trigger table from ``live_from`` on (partition -> offset).
 
-    ``epoch`` grows with every START, so that events of different runs are told apart.
+    ``epoch`` grows with every START, so that events of different runs are told apart. ``origins``: of a
+    stream on a virtual table: ``live_from`` of its source tables, by topic; the same as in KnowOrigins.
     """
 
     spec: StreamSpec
     live_from: Offsets
     epoch: int = 0
+    origins: dict[str, Offsets] = {}
 
 
 class StopStream(ControlRecord, frozen=True, tag="stop"):
-    """The stream judges nothing any more; its open windows stay."""
+    """The stream judges nothing any more; its open windows stay. ``origins``: of a stream on a virtual table:
+    the ends of its source tables' topics, a moment before."""
 
     uid: int
+    origins: dict[str, Offsets] = {}
 
 
 class StartStream(ControlRecord, frozen=True, tag="start"):
@@ -55,6 +59,14 @@ class RecalculateStream(ControlRecord, frozen=True, tag="recalculate"):
     uid: int
     first: int
     last: int | None = None
+
+
+class DiagnoseStream(ControlRecord, frozen=True, tag="diagnose"):
+    """DIAGNOSE STREAM: each slot answers with its part (``wire.diagnosis``), its ``limit`` newest groups at
+    most."""
+
+    uid: int
+    limit: int
 
 
 class DropStream(ControlRecord, frozen=True, tag="drop"):
@@ -97,7 +109,7 @@ class KnowOrigins(ControlRecord, frozen=True, tag="origins"):
 
 
 AnyControl = (
-    DefineStream | StopStream | StartStream | RecalculateStream | DropStream
+    DefineStream | StopStream | StartStream | RecalculateStream | DiagnoseStream | DropStream
     | ChangeTable | DropTable | KnowChildren | KnowOrigins
 )  # fmt: skip
 

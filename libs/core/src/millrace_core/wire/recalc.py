@@ -17,6 +17,9 @@ Why = Literal["CHANGE", "MANUAL", "HISTORY", "UNTREATED"]
 """CHANGE: late rows, updates, deletes. MANUAL: RECALCULATE STREAM. HISTORY: rows older than the stream.
 UNTREATED: rows written while it was stopped."""
 
+Taken = dict[str, dict[str, int]]
+"""Of what came from the sources of virtual tables the last offset: name -> ``Origin.source`` -> offset."""
+
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
     """Event times ``[first, last]`` of a group, in ticks. ``until``: T of the group when it was asked: what
@@ -34,7 +37,8 @@ class Request(msgspec.Struct, frozen=True):
     ``slot`` of ``slots``: which groups are its own. ``parts``: those that it knows; ``rest`` (first, last):
     its other groups as well, each up to its newest stored row. ``seen``: WAL offsets of the trigger table
     that the answer must have seen. ``localtime``: ns. ``written``: HISTORY, UNTREATED: the stretches of the
-    WAL (partition -> [from, to)) whose rows are meant.
+    WAL (partition -> [from, to)) whose rows are meant; ``origins``: of a virtual trigger table the same of
+    its source tables instead, by topic. ``taken``: what lies behind these offsets alone.
     """
 
     stream: int
@@ -47,6 +51,8 @@ class Request(msgspec.Struct, frozen=True):
     parts: list[Part] = []
     rest: tuple[int, int] | None = None
     written: dict[int, tuple[int, int]] = {}
+    origins: dict[str, dict[int, tuple[int, int]]] = {}
+    taken: Taken = {}
 
 
 class Past(msgspec.Struct, frozen=True, array_like=True):

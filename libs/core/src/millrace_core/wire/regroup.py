@@ -55,4 +55,8 @@ def encode(message: Regrouped) -> bytes:
 
 
 def decode(value: bytes) -> Regrouped:
-    return _decoder.decode(value)
+    """:raises ValueError: if it is no such message."""
+    message = _decoder.decode(value)
+    if len(message.ts) % 8:
+        raise ValueError(f"{len(message.ts)} bytes are no times of 8 bytes each")
+    return message

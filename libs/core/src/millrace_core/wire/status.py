@@ -12,13 +12,16 @@ class Applied(msgspec.Struct, frozen=True, tag="applied", tag_field="about"):
 
 
 class StreamFailure(msgspec.Struct, frozen=True, tag="failure", tag_field="about"):
-    """A calculation of a stream failed for good. Key: ``failure/<stream uid>``.
+    """A stream failed, ``message`` says why: empty once it is well again.
 
-    ``message`` is empty once the stream is well again.
+    ``slot`` None: a calculation failed for good; the stream goes on, and is well when one succeeds. Key:
+    ``failure/<stream uid>``. Else trigger-svc has set the stream aside in this slot, where it judges nothing
+    until it is started again. Key: ``failure/<stream uid>/<slot>``.
     """
 
     stream: int
     message: str
+    slot: int | None = None
 
 
 class StreamPaused(msgspec.Struct, frozen=True, tag="paused", tag_field="about"):
@@ -47,8 +50,12 @@ class TriggersHeld(msgspec.Struct, frozen=True, tag="held", tag_field="about"):
 
 
 class Counters(msgspec.Struct, frozen=True, tag="counters", tag_field="about"):
-    """Totals by cause (rows, late, expired, undecodable, …).
+    """What one task of a stream has counted since the stream was made: counter -> total, as ``wire.counters``
+    defines them.
 
+    ``slot``: the slot of trigger-svc, or the partition of the topic that the service reads. ``instance``: the
+    process that counts (empty: any of the service's). ``upto``: the first offset of the partition whose
+    record is not counted in: what is read again after a crash is not counted twice.
     Key: ``counters/<service>/<stream>/<slot>``.
     """
 
@@ -56,6 +63,17 @@ class Counters(msgspec.Struct, frozen=True, tag="counters", tag_field="about"):
     stream: int
     slot: int
     totals: dict[str, int]
+    instance: str = ""
+    upto: int = 0
+
+
+class ReadUpTo(msgspec.Struct, frozen=True, tag="read", tag_field="about"):
+    """How far trigger-svc has read and judged a topic: partition -> the first offset that it has not.
+    Key: ``read/<topic>``."""
+
+    topic: str
+    offsets: dict[int, int]
+    instance: str = ""
 
 
 class Recalculation(msgspec.Struct, frozen=True, tag="recalculation", tag_field="about"):
@@ -63,7 +81,8 @@ class Recalculation(msgspec.Struct, frozen=True, tag="recalculation", tag_field=
 
     Key: ``recalculation/<stream>/<partition>/<offset>``, where its (last) request stands. ``first``,
     ``last``: event times in ticks. ``state``: Running, Finished or Failed (``message`` says why).
-    ``fraction``: 0 to 1.
+    ``fraction``: 0 to 1. ``rows``: stored rows read; ``events``: trigger events sent. ``seconds_left``: until
+    it is done if it goes on as it went so far; None while nothing can be said of that.
     """
 
     stream: int
@@ -77,11 +96,12 @@ class Recalculation(msgspec.Struct, frozen=True, tag="recalculation", tag_field=
     rows: int
     events: int
     message: str = ""
+    seconds_left: float | None = None
 
 
-AnyStatus = Applied | StreamFailure | StreamPaused | TriggersHeld | Counters | Recalculation
+AnyStatus = Applied | StreamFailure | StreamPaused | TriggersHeld | Counters | ReadUpTo | Recalculation
 
-PAUSED, HELD = "paused/", "held/"
+PAUSED, HELD, COUNTERS, READ = "paused/", "held/", "counters/", "read/"
 """How the keys of these records begin."""
 
 _encoder = msgspec.json.Encoder()
@@ -92,8 +112,10 @@ def key(status: AnyStatus) -> bytes:
     match status:
         case Applied():
             return b"applied"
-        case StreamFailure(stream=uid):
+        case StreamFailure(stream=uid, slot=None):
             return f"failure/{uid}".encode()
+        case StreamFailure(stream=uid, slot=slot):
+            return f"failure/{uid}/{slot}".encode()
         case StreamPaused(stream=uid, partition=partition):
             return f"{PAUSED}{uid}/{partition}".encode()
         case TriggersHeld(stream=uid, partition=partition):
@@ -101,7 +123,9 @@ def key(status: AnyStatus) -> bytes:
         case Recalculation(stream=uid, partition=partition, offset=offset):
             return f"recalculation/{uid}/{partition}/{offset}".encode()
         case Counters(service=service, stream=uid, slot=slot):
-            return f"counters/{service}/{uid}/{slot}".encode()
+            return f"{COUNTERS}{service}/{uid}/{slot}".encode()
+        case ReadUpTo(topic=topic):
+            return f"{READ}{topic}".encode()
 
 
 def part_of(key: bytes) -> tuple[int, int]:

@@ -23,6 +23,11 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
     partition: int
     offset: int
 
+    @property
+    def source(self) -> str:
+        """What it comes from: offsets of one source only grow."""
+        return f"{self.topic}/{self.uid}/{self.partition}/{self.key}"
+
 
 class Forwarded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``rows``: a WAL value with the virtual table's columns; a row does not name those of other sources.

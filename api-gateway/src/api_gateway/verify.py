@@ -1,0 +1,71 @@
+"""VERIFY STREAM: have calc-svc run a stream's windows as one batch, and list what the output table lacks."""
+
+from __future__ import annotations
+
+from api_gateway.answer import Answer
+from api_gateway.context import Context
+from api_gateway.diagnose import checked_limit
+from api_gateway.session import Session
+from api_gateway.stream_life import find_stream
+from millrace_core.dialect.lexer import Kind, Lexer
+from millrace_core.dialect.statements import VerifyStream
+from millrace_core.dialect.times import time_value
+from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.recalc.judged import Judged, judged_of, refusal
+from millrace_core.wire import control
+from millrace_core.wire.topics import CONTROL
+from millrace_wal import replay
+
+LIMIT, MOST = 1_000, 10_000
+"""How many differences are listed, and how many may be asked for."""
+VOLATILE = frozenset({"_tlocaltime", "now", "today", "rand"})
+"""Words of a query whose results are others the next time."""
+MARGIN_SECONDS = 5.0
+"""calc-svc gives up so long before this gateway would: its answer says more."""
+
+
+def verify_stream(context: Context, session: Session, statement: VerifyStream) -> Answer:
+    """Rows of (kind, tbname, ts, column, expected, found); none: the stream is right.
+
+    :raises MillraceError: UNKNOWN_STREAM; NOT_ALLOWED for a stream whose results cannot be made again (why);
+        INVALID_VALUE for a bad time or LIMIT; what calc-svc says.
+    """
+    entry = find_stream(context, session, statement.name)
+    assert entry is not None, "a missing one is an error"
+    spec = entry.spec
+    why = refusal(spec) or _volatile(spec.query or "")
+    if why is not None or spec.source is None:
+        message = f"VERIFY STREAM {spec.full_name}: {why}"
+        raise CatalogError(ErrorCode.NOT_ALLOWED, message, statement.name.position)
+    limit = checked_limit(statement.limit, statement.limit_position, LIMIT, MOST)
+    times = session.values(spec.source.table.precision)
+    first, last = time_value(statement.start, times), time_value(statement.end, times)
+    if last < first:
+        raise SqlError(
+            ErrorCode.INVALID_VALUE,
+            f"VERIFY STREAM {spec.full_name}: TO {statement.end.text} lies before FROM "
+            f"{statement.start.text}",
+            statement.end.position,
+        )
+    seconds = max(context.settings.query_seconds - MARGIN_SECONDS, context.settings.query_seconds / 2)
+    return context.calc.verify(
+        spec.uid, (first, last), _judged(context, spec.uid), limit, seconds, session.timezone,
+        context.writer.position, context.written.ends(),
+    )  # fmt: skip
+
+
+def _volatile(query: str) -> str | None:
+    """Why a query's results cannot be made again; None if nothing speaks against it."""
+    lexer = Lexer(query)
+    while (token := lexer.next()).kind is not Kind.END:
+        if token.kind is Kind.WORD and token.value in VOLATILE:
+            return f"its query uses {token.text}: its results depend on when they were calculated"
+    return None
+
+
+def _judged(context: Context, uid: int) -> Judged:
+    """Which rows the stream has judged, from what it was told: the control records are all still there."""
+    told = (
+        control.decode_control(record.value) for record in replay(context.log, CONTROL.name) if record.value
+    )
+    return judged_of(uid, told)

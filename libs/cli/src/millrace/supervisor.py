@@ -1,0 +1,116 @@
+"""Parts of a stack that crash are started again, after a pause that doubles with every crash in a row.
+
+A part that somebody stopped or killed by this package is left alone: its pid file says so, or is gone. So
+tests and people may stop, kill and start parts while a supervisor runs.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace import processes
+from millrace.processes import Place
+
+NAME = "supervisor"
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """What the supervisor has done for a part: how often it was started again, and ``cause``: how it had
+    ended the last time."""
+
+    count: int
+    cause: str
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Seconds: the ``first`` pause before a start, the ``longest`` one; ``steady``: a part that ran so long
+    begins with the first one again; ``look``: between two looks."""
+
+    first: float = 1.0
+    longest: float = 30.0
+    steady: float = 60.0
+    look: float = 0.5
+
+    def after(self, crashes: int) -> float:
+        """The pause after so many crashes in a row, from 1 on."""
+        return min(self.first * 2.0 ** min(crashes - 1, 30), self.longest)
+
+
+def _file(place: Place) -> Path:
+    return place.pid_file(NAME).with_suffix(".restarts")
+
+
+def restarts(place: Place) -> dict[str, Restarts]:
+    """What the supervisor that runs, or ran last, has done: part -> restarts; parts that never crashed are
+    not in it."""
+    try:
+        found = json.loads(_file(place).read_text())
+        return {name: Restarts(count, cause) for name, (count, cause) in found.items()}
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+class Supervisor:
+    """Watches the parts ``names``; ``start`` starts one and returns once it is ready, or raises."""
+
+    def __init__(
+        self, place: Place, names: Sequence[str], start: Callable[[str], None],
+        report: Callable[[str], None], pauses: Pauses = Pauses(),
+    ) -> None:  # fmt: skip
+        self._place, self._start, self._report, self._pauses = place, start, report, pauses
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._restarts: dict[str, Restarts] = {}
+        self._guards = [threading.Thread(target=self._guard, args=(name,), daemon=True) for name in names]
+
+    def start(self) -> None:
+        """Begin to watch; what an earlier supervisor has done is forgotten."""
+        self._write()
+        for guard in self._guards:
+            guard.start()
+
+    def stop(self, seconds: float = 10) -> None:
+        """Start nothing any more. A part that is just being started may still get ready by itself."""
+        self._stop.set()
+        until = time.monotonic() + seconds
+        for guard in self._guards:
+            guard.join(max(until - time.monotonic(), 0))
+
+    def _guard(self, name: str) -> None:
+        crashes, since = 0, time.monotonic()
+        while not self._stop.wait(self._pauses.look):
+            if not processes.crashed(self._place, name):
+                continue
+            crashes = 1 if time.monotonic() - since > self._pauses.steady else crashes + 1
+            pause, cause = self._pauses.after(crashes), processes.last_words(self._place, name)
+            self._report(f"{name} has ended unexpectedly, it starts again in {pause:g} s: {cause}")
+            if self._stop.wait(pause):
+                return
+            if processes.crashed(self._place, name):  # else somebody else has seen to it
+                self._start_again(name, cause)
+            since = time.monotonic()
+
+    def _start_again(self, name: str, cause: str) -> None:
+        with self._lock:
+            known = self._restarts.get(name)
+            self._restarts[name] = Restarts(known.count + 1 if known else 1, cause)
+            self._write()
+        try:
+            self._start(name)
+            self._report(f"{name} runs again")
+        except Exception as error:  # whatever it is, the next try may do better
+            self._report(f"{name} did not start: {error}")
+
+    def _write(self) -> None:
+        file = _file(self._place)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_suffix(".new_restarts")
+        draft.write_text(json.dumps({name: (one.count, one.cause) for name, one in self._restarts.items()}))
+        draft.replace(file)

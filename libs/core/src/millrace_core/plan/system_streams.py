@@ -1,0 +1,221 @@
+"""The tables of information_schema that tell of streams: their state, tasks, counters, recalculations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from millrace_core.catalog import Catalog, StreamEntry
+from millrace_core.model.schema import TICKS_PER_SECOND, stable_hash
+from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.wire.counters import CALC as RUNNER
+from millrace_core.wire.counters import COUNTERS, HISTORY, RECALC, TRIGGER, combined, sum_of
+from millrace_core.wire.status import Counters, Recalculation
+
+Row = dict[str, object]
+Statuses = Mapping[tuple[str, str], tuple[str, str]]
+"""(database, stream) -> (status, message)."""
+
+_NAME = DataType("VARCHAR", 192)
+_INT = DataType("INT")
+_TEXT = DataType("VARCHAR", 2048)
+_DOUBLE = DataType("DOUBLE")
+NS_PER_MS = 1_000_000
+FAR = 253_402_300_799_000
+"""The end of the year 9999 in ms: a range that reaches further has no end there."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What the services tell of streams. ``behind``: stream uid -> messages of the trigger table that are
+    stored and not yet judged. ``failures``: (uid, slot; None: the calculation) -> why it failed.
+    ``instance``: the process of trigger-svc."""
+
+    statuses: Statuses = field(default_factory=dict)
+    recalculations: Sequence[Recalculation] = ()
+    counters: Sequence[Counters] = ()
+    behind: Mapping[int, int] = field(default_factory=dict)
+    failures: Mapping[tuple[int, int | None], str] = field(default_factory=dict)
+    instance: str = ""
+
+    def status_of(self, entry: StreamEntry) -> tuple[str, str]:
+        """(status, message); a stream that nobody has told of is ``Init``."""
+        return self.statuses.get((entry.spec.db, entry.spec.name), ("Init", ""))
+
+
+STREAM_TABLES: dict[str, dict[str, DataType]] = {
+    "ins_streams": {
+        "stream_name": _NAME, "db_name": _NAME, "create_time": TIMESTAMP, "stream_id": _NAME, "sql": _TEXT,
+        "status": _NAME, "snodeleader": _INT, "snodereplica": _INT, "message": _TEXT,
+        "rows_read": BIGINT, "rows_unused": BIGINT, "events_sent": BIGINT, "events_waiting": BIGINT,
+        "calculations": BIGINT, "failures": BIGINT, "result_rows": BIGINT, "rows_dropped": BIGINT,
+        "recalculations": BIGINT, "notices": BIGINT, "notify_delivered": BIGINT, "notify_dropped": BIGINT,
+        "messages_behind": BIGINT, "last_trigger": TIMESTAMP, "last_calculated": TIMESTAMP,
+    },
+    "ins_stream_tasks": {
+        "stream_name": _NAME, "stream_id": _NAME, "task_id": _NAME, "type": _NAME, "serious_id": _NAME,
+        "deploy_id": _INT, "node_type": _NAME, "node_id": _INT, "task_idx": _INT, "status": _NAME,
+        "start_time": TIMESTAMP, "last_update": TIMESTAMP, "extra_info": _TEXT, "message": _TEXT,
+        "db_name": _NAME, "instance": _NAME,
+    },
+    "ins_stream_recalculates": {
+        "stream_name": _NAME, "stream_id": _NAME, "recalc_id": _NAME, "start": TIMESTAMP, "end": TIMESTAMP,
+        "progress": _NAME, "status": _NAME, "reason": _NAME, "fraction": _DOUBLE, "rows_read": BIGINT,
+        "events_sent": BIGINT, "message": _TEXT, "time_left": _DOUBLE,
+    },
+    "ins_stream_counters": {
+        "stream_name": _NAME, "db_name": _NAME, "stream_id": _NAME, "counter": _NAME, "value": BIGINT,
+        "unit": _NAME, "service": _NAME, "kind": _NAME, "meaning": _TEXT,
+    },
+}  # fmt: skip
+"""Columns of each table. The first ones are those of TDengine 3.3.7, under its names."""
+
+
+def stream_rows(name: str, catalog: Catalog, news: News) -> list[Row]:
+    """The rows of one of :data:`STREAM_TABLES`; cells that are missing are NULL."""
+    return list(_ROWS[name](catalog, news))
+
+
+def _streams(catalog: Catalog, news: News) -> Iterator[Row]:
+    """``rows_unused``, ``rows_dropped``, ``notify_dropped``: over all causes, which ins_stream_counters tells
+    apart. ``events_waiting``: sent by trigger-svc, and not yet calculated."""
+    totals = combined(news.counters)
+    for entry in catalog.streams.values():
+        spec, mine = entry.spec, totals.get(entry.spec.uid, {})
+        status, message = news.status_of(entry)
+        sent, taken = mine.get("events_sent", 0), mine.get("events_taken", 0)
+        yield {
+            "stream_name": spec.name, "db_name": spec.db, "create_time": spec.created,
+            "stream_id": f"{spec.uid:x}", "sql": spec.sql, "status": status, "snodeleader": 1,
+            "message": message, "rows_read": mine.get("rows_read", 0),
+            "rows_unused": sum_of(mine, "unused"), "events_sent": sent,
+            "events_waiting": max(sent - taken, 0), "calculations": mine.get("calculations", 0),
+            "failures": mine.get("failures", 0), "result_rows": mine.get("result_rows", 0),
+            "rows_dropped": sum_of(mine, "dropped"), "recalculations": mine.get("requests_answered", 0),
+            "notices": mine.get("notices", 0), "notify_delivered": mine.get("notify_delivered", 0),
+            "notify_dropped": sum_of(mine, "notify_dropped"), "messages_behind": news.behind.get(spec.uid),
+            "last_trigger": _ms(mine, "last_trigger"), "last_calculated": _ms(mine, "last_calculated"),
+        }  # fmt: skip
+
+
+def _ms(totals: Mapping[str, int], moment: str) -> int | None:
+    return totals[moment] // NS_PER_MS if moment in totals else None
+
+
+def _counters(catalog: Catalog, news: News) -> Iterator[Row]:
+    """All counters of all streams: 0 for what nobody has counted, NULL for a moment that has not come."""
+    totals = combined(news.counters)
+    for entry in catalog.streams.values():
+        spec, mine = entry.spec, totals.get(entry.spec.uid, {})
+        for counter in COUNTERS:
+            yield {
+                "stream_name": spec.name, "db_name": spec.db, "stream_id": f"{spec.uid:x}",
+                "counter": counter.name, "unit": counter.unit, "service": ", ".join(counter.services),
+                "value": mine.get(counter.name, 0 if counter.fold == "sum" else None),
+                "kind": counter.sort, "meaning": counter.meaning,
+            }  # fmt: skip
+
+
+# -- tasks ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskType:
+    """``info``: counters that say what the task did, with words for each; ``last``: when it did."""
+
+    name: str
+    info: tuple[tuple[str, str], ...]
+    last: str = ""
+
+
+TASK_TYPES: dict[str, _TaskType] = {
+    TRIGGER: _TaskType(
+        "Trigger", (("rows_read", "rows read"), ("events_sent", "events sent")), "last_trigger"
+    ),
+    RUNNER: _TaskType(
+        "Runner", (("calculations", "calculated"), ("result_rows", "rows written"), ("failures", "failed")),
+        "last_calculated",
+    ),
+    RECALC: _TaskType("Recalculation", (("requests_answered", "answered"), ("rows_read_again", "rows read"))),
+    HISTORY: _TaskType("History", (("requests_answered", "answered"), ("rows_read_again", "rows read"))),
+}  # fmt: skip
+"""Who runs tasks: a slot of trigger-svc, or a partition of the topic that calc-svc reads, is one."""
+
+
+def _tasks(catalog: Catalog, news: News) -> Iterator[Row]:
+    """A stream's tasks are those that have told of themselves. One that runs no trigger or no calculation yet
+    has a row of that type without a number."""
+    told: dict[int, list[Counters]] = {}
+    for record in news.counters:
+        if record.service in TASK_TYPES:
+            told.setdefault(record.stream, []).append(record)
+    order = list(TASK_TYPES)
+    for entry in catalog.streams.values():
+        mine = sorted(told.get(entry.spec.uid, []), key=lambda one: (order.index(one.service), one.slot))
+        there = {record.service for record in mine}
+        for service in (TRIGGER, RUNNER):
+            if service not in there:
+                yield _task(entry, news, Counters(service, entry.spec.uid, -1, {}))
+        for record in mine:
+            yield _task(entry, news, record)
+
+
+def _task(entry: StreamEntry, news: News, record: Counters) -> Row:
+    spec, type_ = entry.spec, TASK_TYPES[record.service]
+    status, message = _task_status(entry, news, record)
+    number = None if record.slot < 0 else record.slot
+    info = [f"{words}: {record.totals[name]}" for name, words in type_.info if name in record.totals]
+    return {
+        "stream_name": spec.name, "stream_id": f"{spec.uid:x}", "db_name": spec.db,
+        "task_id": f"{stable_hash('task', spec.uid, record.service, record.slot):x}", "type": type_.name,
+        "serious_id": f"{stable_hash('deployed', spec.uid, entry.epoch):x}", "deploy_id": entry.epoch,
+        "node_type": "snode", "node_id": 1, "task_idx": number, "status": status, "message": message,
+        "start_time": _ms(record.totals, "started"), "last_update": _ms(record.totals, type_.last),
+        "extra_info": ", ".join(info), "instance": record.instance or _instance(news, record.service),
+    }  # fmt: skip
+
+
+def _instance(news: News, service: str) -> str | None:
+    return news.instance or None if service == TRIGGER else None
+
+
+def _task_status(entry: StreamEntry, news: News, record: Counters) -> tuple[str, str]:
+    """A task is what its stream is, but for failures and pauses of others than itself."""
+    status, message = news.status_of(entry)
+    if record.service == TRIGGER:
+        if failure := news.failures.get((entry.spec.uid, record.slot)):
+            return "Failed", failure
+        return (entry.wanted, "") if status in ("Failed", "Paused") else (status, message)
+    if record.service == RUNNER and (failure := news.failures.get((entry.spec.uid, None))):
+        return "Failed", failure
+    return (entry.wanted, "") if status == "Failed" else (status, message)
+
+
+# -- recalculations ------------------------------------------------------------------------------------------
+
+
+def _recalculates(catalog: Catalog, news: News) -> Iterator[Row]:
+    """``progress`` is TDengine's column; those behind it say more. ``time_left`` is in seconds."""
+    entries = {entry.spec.uid: entry for entry in catalog.streams.values()}
+    for one in news.recalculations:
+        if (entry := entries.get(one.stream)) is None:
+            continue
+        source = entry.spec.source
+        ticks = TICKS_PER_SECOND[source.table.precision if source else "ms"]
+        first, last = (max(min(at * 1000 // ticks, FAR), -FAR) for at in (one.first, one.last))
+        yield {
+            "stream_name": entry.spec.name, "stream_id": f"{one.stream:x}",
+            "recalc_id": f"{stable_hash('recalculation', one.stream, one.partition, one.offset):x}",
+            "start": None if first == -FAR else first, "end": None if last == FAR else last,
+            "progress": f"{one.fraction * 100:.1f}%", "status": one.state, "reason": one.why,
+            "fraction": one.fraction, "rows_read": one.rows, "events_sent": one.events,
+            "message": one.message, "time_left": one.seconds_left,
+        }  # fmt: skip
+
+
+_ROWS = {
+    "ins_streams": _streams,
+    "ins_stream_tasks": _tasks,
+    "ins_stream_recalculates": _recalculates,
+    "ins_stream_counters": _counters,
+}

@@ -1,0 +1,76 @@
+"""Whose exception it is: what one stream raises must not stop the others of its slot.
+
+A slot does everything for a stream under :meth:`Blame.of`. What is raised there is noted, and the slot goes
+on, so that one run finds all streams that fail. Nothing of such a run is used: ``trigger.isolation`` runs the
+batch again without them.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+
+class StreamsFail(Exception):
+    """Streams that raised in a batch. ``causes``: their uids -> what was raised, and where."""
+
+    def __init__(self, causes: dict[int, str]) -> None:
+        super().__init__("; ".join(f"stream {uid}: {cause}" for uid, cause in causes.items()))
+        self.causes = causes
+
+
+class Blame:
+    """What was raised in one batch, by stream."""
+
+    def __init__(self) -> None:
+        self._own: dict[int, str] = {}
+        self._shared: dict[int, str] = {}
+        self._first: Exception | None = None
+
+    def of(self, uid: int) -> _Watch:
+        """A context: what is raised in it is this stream's, and goes no further."""
+        return _Watch(self, (uid,), self._own)
+
+    def of_all(self, uids: Iterable[int]) -> _Watch:
+        """The same for work that is done for several streams at once: any of them may be at fault. Only if
+        none raises by itself all are."""
+        return _Watch(self, tuple(uids), self._shared)
+
+    def settle(self) -> None:
+        """:raises StreamsFail: if anything was raised."""
+        if self._first is not None:
+            raise StreamsFail(self._own or self._shared) from self._first
+
+    def note(self, error: Exception, uids: Iterable[int], causes: dict[int, str]) -> None:
+        self._first = self._first or error
+        for uid in uids:
+            causes.setdefault(uid, described(error))
+
+
+class _Watch:
+    """One use of :class:`Blame`; a class, for a generator would cost ten times as much."""
+
+    __slots__ = ("_blame", "_causes", "_uids")
+
+    def __init__(self, blame: Blame, uids: tuple[int, ...], causes: dict[int, str]) -> None:
+        self._blame, self._uids, self._causes = blame, uids, causes
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, MemoryError) or not self._uids:
+            return False  # a machine without memory is no stream's fault: the batch is tried again
+        self._blame.note(error, self._uids, self._causes)
+        return True
+
+
+def described(error: Exception) -> str:
+    """Type, message, and where: ``ZeroDivisionError: division by zero (grid.py:51, windows)``."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno}, {frames[-1].name})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"

@@ -1,0 +1,124 @@
+"""A slot's part of the answer to DIAGNOSE STREAM, read from what it keeps of the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+
+import msgspec
+import numpy as np
+
+from millrace_core.trigger.columns import OWNER, Ints
+from millrace_core.trigger.delay import DelayMemory
+from millrace_core.trigger.period import PeriodMemory
+from millrace_core.trigger.period_stream import PeriodStream
+from millrace_core.trigger.recalc_stream import RecalcStream
+from millrace_core.trigger.stream import Output, Stream
+from millrace_core.trigger.waits import waits_of
+from millrace_core.trigger.watermark import NEVER
+from millrace_core.wire import diagnosis
+from millrace_core.wire.control import DiagnoseStream
+from millrace_core.wire.diagnosis import Diagnosis, GroupPart, OpenWindow, Wait
+from millrace_core.wire.topics import STATUS
+
+MOST_WINDOWS = 10
+"""Open windows of a group that are told of; the rest is counted."""
+MOST_BYTES = 400_000
+"""Groups that would make a message longer are left out: Kafka takes a megabyte."""
+
+
+def answer(
+    asked: DiagnoseStream, number: int, slot: int, streams: Mapping[int, Stream], failed: Mapping[int, str]
+) -> Output:
+    """The message of this slot. ``number``: of the control record; ``failed``: streams that are set aside or
+    cannot be kept at all, and why."""
+    stream, failure = streams.get(asked.uid), failed.get(asked.uid, "")
+    part = Diagnosis(asked.uid, slot, number, failure=failure)
+    if stream is not None:
+        try:
+            part = part_of(stream, number, asked.limit, failure)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            # a question must never stop what is asked about
+            why = f"its state in slot {slot} cannot be read: {type(error).__name__}: {error}"
+            part = msgspec.structs.replace(part, failure=failure or why)
+    return STATUS.name, diagnosis.key(asked.uid, slot), diagnosis.encode(part)
+
+
+def part_of(stream: Stream, number: int, limit: int, failure: str = "") -> Diagnosis:
+    """What the slot knows of a stream: its life, its counters, its newest ``limit`` groups."""
+    stream.clock.grow(len(stream.groups))
+    stream.memory.grow(len(stream.groups))
+    newest = stream.clock.singles["newest"]
+    groups: list[GroupPart] = []
+    left = MOST_BYTES
+    of = _Groups(stream)
+    for place in islice(np.argsort(-newest, kind="stable").tolist(), limit):
+        group = of.part(place)
+        left -= diagnosis.size(group)
+        if left < 0:
+            break
+        groups.append(group)
+    life = stream.life
+    return Diagnosis(
+        stream.uid, stream.slot, number, True, failure, life.running, life.gone, life.holding,
+        dict(life.totals), len(stream.groups), groups,
+    )  # fmt: skip
+
+
+class _Groups:
+    """The groups of a stream; what all of them need is counted once."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        waiting = stream.clock.lists["waiting"]
+        self._waiting = _counted(waiting[OWNER], len(stream.groups))
+        self._first = np.zeros(len(stream.groups), dtype=np.int64)
+        # sorted by (group, time): backwards, so that the first one is written last
+        self._first[waiting[OWNER][::-1]] = waiting["ts"][::-1]
+        self._held = np.zeros(len(stream.groups), dtype=np.int64)
+        if isinstance(stream, RecalcStream):
+            self._held = _counted(stream.held.lists["rows"][OWNER], len(stream.groups))
+
+    def part(self, place: int) -> GroupPart:
+        stream = self._stream
+        group = stream.groups.get(place)
+        if isinstance(stream, PeriodStream):
+            return GroupPart(group, waits=_instant(stream, place))
+        watermark = stream.definition.clock.watermark
+        windows, idle = waits_of(stream.definition.windower, stream.memory.get(place), watermark)
+        newest = int(stream.clock.singles["newest"][place])
+        seen = newest != NEVER
+        return GroupPart(
+            group, newest if seen else None, newest - watermark if seen else None,
+            int(self._waiting[place]), int(self._first[place]), int(self._held[place]),
+            self._delayed(windows[:MOST_WINDOWS], place), max(len(windows) - MOST_WINDOWS, 0),
+            [] if windows else idle,
+        )  # fmt: skip
+
+    def _delayed(self, windows: list[OpenWindow], place: int) -> list[OpenWindow]:
+        """The windows with what MAX_DELAY waits for."""
+        delays = self._stream.delays
+        if self._stream.definition.delay is None or place >= delays.count:
+            return windows
+        memory = delays.get(place)
+        assert isinstance(memory, DelayMemory)
+        due = {window.start: window.due for window in memory.open}
+        return [
+            OpenWindow(w.start, w.end, w.rows, [*w.waits, Wait("delay", due[w.start])])
+            if w.start in due else w
+            for w in windows
+        ]  # fmt: skip
+
+
+def _counted(owner: Ints, groups: int) -> Ints:
+    """How many records each group has."""
+    return np.bincount(owner, minlength=groups)
+
+
+def _instant(stream: PeriodStream, place: int) -> list[Wait]:
+    """What a group of a PERIOD stream waits for."""
+    progress = stream.progress
+    waits = [Wait("time", stream.schedule.after(max(progress.instant, progress.began)))]
+    memory = stream.memory.get(place)
+    assert isinstance(memory, PeriodMemory)
+    return [*waits, Wait("data")] if stream.only_with_data and not memory.news else waits

@@ -1,0 +1,49 @@
+"""A batch of a slot, whatever single streams do in it.
+
+The slot runs the batch as if nothing could fail. If streams raise, all that it did is thrown away: the state
+before the batch is there, as the bytes that came in, and the batch runs again with these streams set aside.
+So the good case costs nothing, and the others give what they would give without them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millrace_core.trigger.blame import StreamsFail
+from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.slot import Slot
+from millrace_core.trigger.stream import Output
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """``sent``: messages, in order; ``state``: for the next batch; ``remarks``: what is worth a line of the
+    service's log."""
+
+    sent: list[Output]
+    state: bytes
+    remarks: tuple[str, ...]
+
+
+def judge_batch(state: bytes | None, number: int, slots: int, messages: Messages) -> Judged:
+    """Judge one micro-batch of the slot ``number`` of ``slots``; ``state``: what the batch before left.
+
+    :raises ValueError: if the state was written by a newer version.
+    :raises StreamsFail: if streams raise that take no part in the batch any more: it is the slot's own fault.
+    """
+    aside: dict[int, str] = {}
+    absent: dict[int, str] = {}
+    while True:
+        slot = Slot(number, slots) if state is None else Slot.restore(state, absent)
+        try:
+            sent = slot.on_batch(messages, aside, absent)
+            after = slot.snapshot()
+        except StreamsFail as failed:
+            again = failed.causes.keys() & aside.keys()
+            if failed.causes.keys() <= absent.keys():
+                raise
+            # one that cannot even be stopped stays out of the slot in this batch, its state as it is
+            absent |= {uid: aside[uid] for uid in again}
+            aside |= {uid: cause for uid, cause in failed.causes.items() if uid not in again}
+            continue
+        return Judged(sent, after, tuple(dict.fromkeys(slot.refused.remarks)))

@@ -1,0 +1,72 @@
+"""Control records and other inner messages: whom they are about, and those that mean nothing.
+
+Whatever lies in the topics ``control``, ``clock``, ``regroup`` and ``handover``, a slot must get past it: a
+message that cannot be decoded is counted, remarked on, and passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.stream import Stream
+from millrace_core.wire import control
+from millrace_core.wire.topics import REGROUP
+
+T = TypeVar("T")
+
+
+class Refused:
+    """``totals``: messages passed over so far, by cause; ``remarks``: one sentence for each of this batch.
+
+    ``counts``: whether this slot is the one that counts what goes to all slots.
+    """
+
+    def __init__(self, counts: bool) -> None:
+        self.counts = counts
+        self.totals: dict[str, int] = {}
+        self.changed = False
+        self.remarks: list[str] = []
+
+    def decoded(self, messages: Messages, decode: Callable[[bytes], T]) -> Iterator[tuple[int, T]]:
+        """Place and meaning of each message of a topic; deletions mean nothing."""
+        for place, value in enumerate(messages.value):
+            if value is None:
+                continue
+            try:
+                found = decode(value)
+            except ValueError as error:  # msgspec's errors are such, as those of wrong UTF-8
+                self.pass_over("undecodable", messages, place, error)
+                continue
+            yield place, found
+
+    def pass_over(self, why: str, messages: Messages, place: int, error: Exception) -> None:
+        """``why``: ``undecodable``, or ``refused`` for one that says what cannot be done."""
+        topic = messages.topic[place]
+        if not self.counts and topic != REGROUP.name:
+            return
+        cause = f"{why}_{topic}"
+        self.totals[cause] = self.totals.get(cause, 0) + 1
+        self.changed = True
+        at = f"partition {messages.partition[place]}, offset {messages.offset[place]}"
+        self.remarks.append(f"a message of the topic {topic} is {why} ({at}): {error}")
+
+
+def about(record: control.AnyControl, streams: Mapping[int, Stream]) -> list[int]:
+    """The streams of a slot (by uid) that a record is about."""
+    match record:
+        case control.DefineStream(spec=spec):
+            return [spec.uid]
+        case control.KnowOrigins(stream=uid):
+            return [uid]
+        case control.ChangeTable(table=table):
+            return [uid for uid, stream in streams.items() if stream.definition.table.uid == table.uid]
+        case control.DropTable(uid=gone):
+            return [uid for uid, stream in streams.items() if stream.definition.table.uid == gone]
+        case control.KnowChildren(children=children):
+            names = {(child.db, child.table) for child in children}
+            found = {uid: stream.definition.table for uid, stream in streams.items()}
+            return [uid for uid, table in found.items() if (table.db, table.name) in names]
+        case _:
+            return [record.uid]

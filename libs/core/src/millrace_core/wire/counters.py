@@ -1,0 +1,213 @@
+"""All counters of a stream: one table says what each means, its unit, and who counts it.
+
+A service leaves totals as :class:`~millrace_core.wire.status.Counters`, one record per task (a slot, or a
+partition of what it reads). :func:`combined` puts the records of a stream together; the tables
+``information_schema.ins_stream_counters`` and ``ins_streams`` show the result. Totals count from the making
+of the stream on, over restarts; ``docs/COUNTERS.md`` is this table for readers, held equal by a test.
+
+How exact: what trigger-svc counts lies in its checkpoint with what it judged: each row counts once, whatever
+crashes. What the other services count is written with what they did: what a killed process does again is
+counted again, but for ``events_taken``, ``events_again`` and ``repeated``, which remember their offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import Literal
+
+from millrace_core.wire.status import Counters, encode, key
+
+TRIGGER, CALC, NOTIFY = "trigger-svc", "calc-svc", "notify-svc"
+RECALC, HISTORY = "calc-recalc", "calc-history"
+"""The two loops of calc-svc that answer requests; each counts for itself."""
+
+Unit = Literal["rows", "messages", "windows", "events", "requests", "ns"]
+Sort = Literal["", "unused", "dropped", "notify_dropped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """``services``: who counts it. ``sort``: ``unused``, a cause for which a row of the trigger table was not
+    used; ``dropped``, one for which a result row was not stored; ``notify_dropped``, one for which an event
+    did not reach an address. ``fold``: how the values of several tasks become one; ``latest`` and
+    ``earliest`` are moments, ns since the epoch."""
+
+    name: str
+    services: tuple[str, ...]
+    unit: Unit
+    meaning: str
+    sort: Sort = ""
+    fold: Literal["sum", "latest", "earliest"] = "sum"
+
+
+COUNTERS: tuple[Counter, ...] = (
+    # trigger-svc: rows
+    Counter("rows_read", (TRIGGER,), "rows",
+            "Rows of the trigger table that reached the stream since it was made, before any condition; of "
+            "equal times in one message the last. Not under PERIOD, which reads no rows to trigger."),
+    Counter("rows_used", (TRIGGER,), "rows",
+            "Rows that the trigger has judged: they took part in windows or instants, or their values said "
+            "that they do not (a state that is NULL, an event condition that is not met). Rows of history "
+            "that the slot was handed are included; rows that wait for the watermark are not, yet."),
+    Counter("late_used", (TRIGGER,), "rows",
+            "Of rows_used, those that came late: they changed an open window, or asked for a "
+            "recalculation."),
+    Counter("filtered", (TRIGGER,), "rows", "Rows that PRE_FILTER leaves out.", "unused"),
+    Counter("late", (TRIGGER,), "rows",
+            "Rows that came late and were ignored: IGNORE_DISORDER, or a trigger that knows no disorder "
+            "(COUNT_WINDOW, SLIDING).", "unused"),
+    Counter("expired", (TRIGGER,), "rows", "Rows older than EXPIRED_TIME allows.", "unused"),
+    Counter("out_of_range", (TRIGGER,), "rows",
+            "Rows whose time is so far away that no window can be computed for it.", "unused"),
+    Counter("null_columns", (TRIGGER,), "rows",
+            "Rows that COUNT_WINDOW does not count, as all of its columns are NULL in them.", "unused"),
+    Counter("in_gap", (TRIGGER,), "rows",
+            "Rows between two windows of an INTERVAL whose SLIDING is larger.", "unused"),
+    Counter("unknown_table", (TRIGGER,), "rows",
+            "Rows of a child table that was dropped, or whose tags are not known.", "unused"),
+    Counter("undecodable", (TRIGGER,), "messages",
+            "Messages that cannot be read as rows of the trigger table; calc-svc makes dead letters of "
+            "them."),
+    # trigger-svc: what comes of them
+    Counter("empty_windows", (TRIGGER,), "windows",
+            "Windows or instants without rows that were left out, so many lay between two rows."),
+    Counter("events_sent", (TRIGGER,), "events",
+            "Trigger events that trigger-svc has sent to be calculated or notified of."),
+    Counter("requests_sent", (TRIGGER,), "requests",
+            "Requests for recalculation or history that slots have sent."),
+    Counter("started", (TRIGGER, CALC), "ns",
+            "When the first task of the stream began to work.", fold="earliest"),
+    Counter("last_trigger", (TRIGGER,), "ns",
+            "When what caused the latest trigger event was written to the log (PERIOD: its instant).",
+            fold="latest"),
+    # calc-svc: the trigger loop
+    Counter("events_taken", (CALC,), "events",
+            "Trigger events of trigger-svc that calc-svc is done with, whatever came of them. What is "
+            "missing to events_sent waits."),
+    Counter("events_again", (CALC,), "events",
+            "The same for events of recalculations and history."),
+    Counter("repeated", (CALC,), "events",
+            "Trigger events that came again after a restart of trigger-svc, and were passed over."),
+    Counter("calculations", (CALC,), "events", "Trigger events whose query was answered."),
+    Counter("failures", (CALC,), "events", "Trigger events whose calculation failed for good."),
+    Counter("table_gone", (CALC,), "events",
+            "Trigger events of a table that was dropped before they were calculated."),
+    Counter("last_calculated", (CALC,), "ns", "When the latest calculation ended.", fold="latest"),
+    Counter("result_rows", (CALC,), "rows", "Result rows written to the output table."),
+    Counter("null_key", (CALC,), "rows",
+            "Result rows that were not stored, as their key is NULL; notifications have them.", "dropped"),
+    Counter("notices", (CALC,), "events",
+            "Events for notifications that were made; each goes to every address of the stream, and to "
+            "subscribers."),
+    # calc-svc: the loops that answer requests
+    Counter("requests_answered", (RECALC, HISTORY), "requests",
+            "Requests for recalculation or history that are answered."),
+    Counter("requests_failed", (RECALC, HISTORY), "requests", "Those that were given up."),
+    Counter("rows_read_again", (RECALC, HISTORY), "rows", "Stored rows read to answer them."),
+    # notify-svc
+    Counter("notify_delivered", (NOTIFY,), "events",
+            "Events that an address has confirmed, counted per address."),
+    *(
+        Counter(f"notify_{cause}", (NOTIFY,), "events",
+                f"Events that were given up, counted per address: {words}.", "notify_dropped")
+        for cause, words in (
+            ("bad_address", "the address is no WebSocket address"),
+            ("forbidden", "the address is outside the allowed networks"),
+            ("refused", "nothing listens there"),
+            ("tls", "its certificate is not trusted"),
+            ("handshake", "it does not speak WebSocket"),
+            ("closed", "it closed the connection"),
+            ("silent", "it did not answer in time"),
+            ("full", "too many events waited for it"),
+        )
+    ),
+)  # fmt: skip
+BY_NAME: Mapping[str, Counter] = {counter.name: counter for counter in COUNTERS}
+
+
+def combined(records: Iterable[Counters]) -> dict[int, dict[str, int]]:
+    """Stream uid -> counter -> value, over all tasks. Counters that nobody has counted are not in it, nor are
+    those that the table does not know (a newer writer)."""
+    found: dict[int, dict[str, int]] = {}
+    for record in records:
+        totals = found.setdefault(record.stream, {})
+        for name, value in record.totals.items():
+            if (counter := BY_NAME.get(name)) is not None:
+                totals[name] = folded(counter, totals.get(name), value)
+    return found
+
+
+def folded(counter: Counter, known: int | None, value: int) -> int:
+    """Two values of a counter as one."""
+    if known is None:
+        return value
+    match counter.fold:
+        case "latest":
+            return max(known, value)
+        case "earliest":
+            return min(known, value)
+        case _:
+            return known + value
+
+
+def sum_of(totals: Mapping[str, int], sort: Sort) -> int:
+    """The sum over all causes of a sort."""
+    return sum(totals.get(one.name, 0) for one in COUNTERS if one.sort == sort)
+
+
+Task = tuple[int, int]
+"""A stream (its uid), and a slot or partition."""
+
+
+class Tally:
+    """What one process has counted for a service, on top of what was told before. Used by one thread.
+
+    ``known``: the last record of a task that is in the log, whoever wrote it. It is asked once per task, and
+    again when the task has come back (:meth:`keep`).
+    """
+
+    def __init__(self, service: str, instance: str, known: Callable[[int, int], Counters | None]) -> None:
+        self._service, self._instance, self._known = service, instance, known
+        self._records: dict[Task, Counters] = {}
+        self._fresh: dict[Task, dict[str, int]] = {}
+        self._upto: dict[Task, int] = {}
+
+    def add(self, stream: int, slot: int, counts: Mapping[str, int], upto: int = 0) -> None:
+        """Count; zeros are left out. ``upto``: as in :class:`Counters`."""
+        task, counts = (stream, slot), {name: count for name, count in counts.items() if count}
+        if not counts and upto <= self.upto(stream, slot):
+            return
+        fresh = self._fresh.setdefault(task, {})
+        for name, count in counts.items():
+            fresh[name] = folded(BY_NAME[name], fresh.get(name), count)
+        self._upto[task] = max(upto, self._upto.get(task, 0))
+
+    def upto(self, stream: int, slot: int) -> int:
+        """The first offset of the partition ``slot`` that is not counted in for this stream."""
+        task = stream, slot
+        return max(self._record(task).upto, self._upto.get(task, 0))
+
+    def keep(self, slots: Set[int]) -> None:
+        """Only these are this process's now; others are counted by another one, on top of what is told."""
+        self._records = {task: record for task, record in self._records.items() if task[1] in slots}
+        self._upto = {task: upto for task, upto in self._upto.items() if task[1] in slots}
+
+    def take(self) -> list[tuple[bytes, bytes]]:
+        """Records to write (key, value): of all tasks that have counted since this was asked last."""
+        news = []
+        for task, fresh in self._fresh.items():
+            record = self._record(task)
+            totals = dict(record.totals)
+            for name, count in fresh.items():
+                totals[name] = folded(BY_NAME[name], totals.get(name), count)
+            upto = max(record.upto, self._upto.get(task, 0))
+            self._records[task] = record = Counters(self._service, *task, totals, self._instance, upto)
+            news.append((key(record), encode(record)))
+        self._fresh = {}
+        return news
+
+    def _record(self, task: Task) -> Counters:
+        if task not in self._records:
+            self._records[task] = self._known(*task) or Counters(self._service, *task, {}, self._instance)
+        return self._records[task]

@@ -1,0 +1,103 @@
+"""What a slot answers to DIAGNOSE STREAM: its part of a stream, in the topic ``status``.
+
+Keys begin with :data:`PREFIX`, so that readers of the topic that do not ask pass these records over. The
+gateway deletes an answer (a null value) once it has read it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from millrace_core.wire.events import Group
+
+PREFIX = "diagnosis/"
+"""How the keys of these records begin."""
+
+What = Literal["row", "row_at", "state", "start", "end", "rows", "true_for", "again", "delay", "time", "data"]
+"""What something waits for. row: any row. row_at: one with a time of ``at`` or later. state: a row of another
+state than ``words``. start, end: a row that meets the condition. rows: ``at`` more rows. time, delay:
+processing time ``at`` (ns), of PERIOD and MAX_DELAY. data: a row written by then (IGNORE_NODATA_TRIGGER).
+
+Two do not end a window, they say what becomes of it: true_for: it counts only if it lasts to ``at``; again:
+it is cut again from the stored rows when it closes."""
+
+
+class Wait(msgspec.Struct, frozen=True, array_like=True):
+    what: What
+    at: int = 0
+    words: str = ""
+
+
+class OpenWindow(msgspec.Struct, frozen=True, array_like=True):
+    """A window that is open, or the next instant of SLIDING (``end``) with the one before it (``start``).
+    None: not known. ``rows`` so far; -1: the table must be asked."""
+
+    start: int | None
+    end: int | None
+    rows: int
+    waits: list[Wait]
+
+
+class GroupPart(msgspec.Struct, frozen=True, array_like=True):
+    """A group. ``newest``: event time in ticks of its newest row; ``until``: its T (None: it has no row).
+
+    ``waiting``: rows that wait for T, ``first_waiting`` the oldest one's time; ``held``: rows that wait for
+    history. ``windows``: the open ones, those that close first in front; ``more``: that are left out.
+    ``waits``: what the group waits for while none is open.
+    """
+
+    group: Group
+    newest: int | None = None
+    until: int | None = None
+    waiting: int = 0
+    first_waiting: int = 0
+    held: int = 0
+    windows: list[OpenWindow] = []
+    more: int = 0
+    waits: list[Wait] = []
+
+
+class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="about"):
+    """A slot's part of a stream. ``control``: the number of the control record that asked for it.
+
+    ``hosted``: whether the slot keeps the stream at all; if not, the rest says nothing. ``failure``: why it
+    cannot, or why it has set the stream aside. ``gone``: its trigger table was dropped. ``holding``: live
+    rows wait for history. ``totals``: by the names of ``wire.counters``. ``groups``: the newest of the
+    ``total`` groups.
+    """
+
+    stream: int
+    slot: int
+    control: int
+    hosted: bool = False
+    failure: str = ""
+    running: bool = False
+    gone: bool = False
+    holding: bool = False
+    totals: dict[str, int] = {}
+    total: int = 0
+    groups: list[GroupPart] = []
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Diagnosis)
+
+
+def key(stream: int, slot: int) -> bytes:
+    """The key of a slot's part of a stream: an answer overwrites its predecessor."""
+    return f"{PREFIX}{stream}/{slot}".encode()
+
+
+def encode(part: Diagnosis) -> bytes:
+    return _encoder.encode(part)
+
+
+def size(part: GroupPart) -> int:
+    """Bytes of a group in the message."""
+    return len(_encoder.encode(part))
+
+
+def decode(value: bytes) -> Diagnosis:
+    return _decoder.decode(value)

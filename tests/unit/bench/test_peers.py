@@ -1,0 +1,183 @@
+"""The comparison's pure parts: what must come of the rows, what is due when, and what counts as the same."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+import polars as pl
+import pytest
+from bench.peers import compare, measures, report
+from bench.peers.__main__ import parser, size_of
+from bench.peers.jobs import JOBS, KEY, PHASES, Job, device, expected, texts, value
+from bench.peers.steady import Pace
+from bench.stage import BenchError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+ROUNDS = 60
+
+
+def rows_written(job: Job, phase: int, per_message: int = 1) -> list[tuple[int, int]]:
+    """(ts, v) of a device as its messages say."""
+    found: list[tuple[int, int]] = []
+    for block in texts(job, 0, ROUNDS, per_message):
+        told = json.loads(block[phase])
+        found += [(row["ts"], row["v"]) for row in (told if isinstance(told, list) else [told])]
+    return found
+
+
+def by_hand(job: Job, rows: list[tuple[int, int]]) -> dict[int, tuple[float, ...]]:
+    """start -> the job's columns, worked out row by row."""
+    if job.shape == "tumbling":
+        windows: dict[int, list[int]] = defaultdict(list)
+        for ts, v in rows:
+            windows[ts // job.width_ms * job.width_ms].append(v)
+        closed = [start for start in windows if rows[-1][0] >= start + job.width_ms]
+        return {one: (sum(vs) / len(vs), min(vs), max(vs)) for one in closed if (vs := windows[one])}
+    found: dict[int, tuple[float, ...]] = {}
+    own: list[tuple[int, int]] = []
+    for ts, v in rows:
+        if job.shape == "session":
+            if own and ts - own[-1][0] > job.gap_ms:
+                found[own[0][0]] = (own[-1][0], len(own))
+                own = []
+            own.append((ts, v))
+        elif own or v >= job.high:
+            own.append((ts, v))
+            if v < job.low:
+                found[own[0][0]] = (ts, len(own), max(one for _, one in own))
+                own = []
+    return found
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=lambda job: job.name)
+@pytest.mark.parametrize("phase", [0, 7, 99])
+def test_what_must_come_of_the_rows(job: Job, phase: int) -> None:
+    found = expected(job, ROUNDS, 1, PHASES, 1).filter(pl.col("device") == device(0, phase))
+    told = {row["start"]: tuple(row[column] for column in job.columns) for row in found.iter_rows(named=True)}
+    assert told == by_hand(job, rows_written(job, phase))
+    assert told
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=lambda job: job.name)
+def test_rows_are_the_same_in_messages_of_any_size(job: Job) -> None:
+    assert (
+        rows_written(job, 3, 20) == rows_written(job, 3) == [(job.ts(n), value(3, n)) for n in range(ROUNDS)]
+    )
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=lambda job: job.name)
+def test_a_result_is_closed_by_the_row_of_its_round(job: Job) -> None:
+    whole = expected(job, ROUNDS, 1, PHASES, 1)
+    for rounds in range(1, ROUNDS, 7):
+        known = whole.filter(pl.col("closed") < rounds)
+        assert expected(job, rounds, 1, PHASES, 1).sort(KEY).equals(known.sort(KEY))
+
+
+def test_streams_share_tables_in_turn_and_a_device_measures_what_its_phase_says() -> None:
+    found = expected(JOBS["tumbling"], 12, 2, 101, 3)
+    names = found.group_by("stream").agg(pl.col("device").str.slice(0, 2).unique()).sort("stream")
+    assert names["device"].to_list() == [["t0"], ["t1"], ["t0"]]
+    of_stream = found.filter(pl.col("stream") == 0)
+    first, again = (of_stream.filter(pl.col("device") == device(0, n)).drop("device") for n in (0, PHASES))
+    assert first.equals(again)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(list(JOBS)), st.integers(1, 300), st.sampled_from([1, 7, 100]))
+def test_a_part_is_made_of_whole_messages_and_ends_behind_results(name: str, wanted: int, each: int) -> None:
+    job = JOBS[name]
+    rounds = job.rounds(wanted, each)
+    assert rounds >= wanted and rounds % each == 0
+    due = compare.due(expected(job, rounds, 1, PHASES, 1), rounds - job.behind(each))
+    assert due["device"].n_unique() == PHASES
+    if each == 1 and name != "event":
+        assert due["closed"].max() == rounds - job.behind(1)
+
+
+def results() -> tuple[pl.DataFrame, pl.DataFrame, tuple[str, ...]]:
+    job = JOBS["session"]
+    whole = expected(job, ROUNDS, 1, 3, 1)
+    return whole.drop("closed"), whole, job.columns
+
+
+def test_right_results_count_and_what_is_not_due_may_be_missing() -> None:
+    found, whole, columns = results()
+    compare.check(found.sample(fraction=1, shuffle=True, seed=1), whole, ROUNDS, columns)
+    early = whole.filter(pl.col("closed") <= 30).drop("closed")
+    compare.check(early, whole, 30, columns)
+    with pytest.raises(BenchError, match=r"3 of .* missing"):
+        compare.check(early, whole, 40, columns)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"),
+    [
+        (lambda f: f.slice(1), "missing"),
+        (lambda f: f.with_columns(n=pl.when(pl.int_range(pl.len()) == 2).then(9).otherwise("n")), "wrong"),
+        (lambda f: f.with_columns(n=pl.when(pl.int_range(pl.len()) == 2).then(None).otherwise("n")), "wrong"),
+        (lambda f: pl.concat([f, f.head(1).with_columns(start=pl.col("start") + 1)]), "not expected"),
+    ],
+)
+def test_other_results_do_not_count(spoil: Any, what: str) -> None:
+    found, whole, columns = results()
+    with pytest.raises(BenchError, match=what):
+        compare.check(spoil(found), whole, ROUNDS, columns)
+
+
+def test_a_peer_that_tells_less_is_compared_by_what_it_tells() -> None:
+    found, whole, _ = results()
+    compare.check(found.select(*KEY, "n"), whole, ROUNDS, ("n",))
+
+
+def test_a_result_may_come_again_but_not_with_other_figures() -> None:
+    found, _, columns = results()
+    twice = pl.concat([found, found.head(2)])
+    assert len(compare.distinct(twice, columns)) == len(found)
+    other = pl.concat([found, found.head(1).with_columns(n=pl.col("n") + 1)])
+    with pytest.raises(BenchError, match="came twice"):
+        compare.distinct(other, columns)
+
+
+@pytest.mark.parametrize("measure", measures.MEASURES)
+@pytest.mark.parametrize("size", [measures.Size(), measures.QUICK], ids=["full", "quick"])
+def test_every_measure_has_points_that_can_be_told_apart(measure: str, size: measures.Size) -> None:
+    found = measures.points(measure, size, None)
+    told = [(point.job.name, *point.of.items()) for point in found]
+    assert found and len(set(told)) == len(told)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from([1_000, 50_000]), st.sampled_from([10, 1_000]), st.sampled_from([1, 100]))
+def test_the_main_part_has_the_rows_that_are_asked_for(rows: int, devices: int, each: int) -> None:
+    load = measures.filled(JOBS["tumbling"], rows, devices, each)
+    assert load.rows(load.main) >= rows
+    assert load.warm % each == load.main % each == 0
+
+
+def test_a_steady_load_has_its_rate() -> None:
+    load = Pace(200, 10, 20).load(JOBS["session"])
+    assert load.rows(load.main) == 200 * 20 and load.rows(load.warm) == 200 * 10
+    with pytest.raises(ValueError, match="5 rows a second"):
+        Pace(5, 1, 1).load(JOBS["session"])
+
+
+def test_the_command_line_sets_the_points() -> None:
+    given = parser().parse_args(["--only", "throughput,latency", "--devices", "5,6", "--rows", "70"])
+    size = size_of(given)
+    assert (given.only, size.devices, size.rows, size.grown) == (["throughput", "latency"], (5, 6), 70, 70)
+    for wrong in (["--only", "weight"], ["--peers", "nobody"], ["--devices", "0"]):
+        with pytest.raises(SystemExit):
+            parser().parse_args(wrong)
+
+
+def test_the_table_shows_what_does_not_count() -> None:
+    entry = {"measure": "throughput", "job": "event", "of": {"devices": 1000}, "peer": "a"}
+    fine = entry | {"peer": "b", "figures": {"rows_per_s": 123456.0, "latency_ms": {"p50": 8.25}}}
+    head, names, *lines = report.table([entry | {"error": "3 results are wrong"}, fine]).splitlines()
+    assert head == "throughput"
+    assert names.split() == ["job", "point", "peer", "rows/s", "p50", "ms"]
+    assert "DOES NOT COUNT: 3 results are wrong" in lines[0]
+    assert lines[1].split() == ["event", "devices=1,000", "b", "123,456", "8.25"]

@@ -1,0 +1,169 @@
+"""What one stream cannot calculate or write holds up no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from calc_svc import job
+from calc_svc.catalog import CatalogView
+from calc_svc.compute import Calculator
+from calc_svc.groups import GroupNames
+from calc_svc.job import Product, StreamJobs
+from calc_svc.loop import TriggerLoop
+from calc_svc.patience import append_apart
+from calc_svc.store import TableStore
+from millrace_core.catalog import StreamEntry, encode, key_of
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.schema import Column, Database, Table
+from millrace_core.model.stream import Duration, Interval, Options, Output, Source, StreamSpec
+from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.wire import status
+from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.topics import NOTIFICATIONS, STATUS, wal_topic
+from millrace_wal import MemoryLog, Message, replay
+
+SRC = Table("d", "src", "normal", 7, "ms", (Column("ts", TIMESTAMP), Column("v", DataType("INT"))))
+OUT = Table("d", "out", "normal", 8, "ms", (Column("ts", TIMESTAMP), Column("n", BIGINT)))
+TOPIC = wal_topic("d", "src")
+MINUTE = Duration(1, "m")
+EVENT = TriggerEvent("i", "CLOSE", "LIVE", Group(7, ("src",), "src"), 60_000, 120_000, 1, 0)
+
+
+class Desk:
+    """calc-svc's jobs over a store with one row, their SQL run on DuckDB."""
+
+    def __init__(self, folder: Path, duck: Any) -> None:
+        self.catalog = CatalogView()
+        for offset, record in enumerate([Database("d", "ms"), SRC, OUT]):
+            self.catalog.apply(offset, key_of(record), encode(record))
+        self.store = TableStore(self.catalog, folder, 1_000_000)
+        for table in (SRC, OUT):
+            self.store.open(table)
+        self.store.table(SRC).take([None], [b'{"ts": 60500, "v": 1}'])
+        self.jobs = StreamJobs(Calculator(duck, self.catalog, self.store, 1_000), self.catalog, self.store)
+
+    def define(self, uid: int, query: str, **options: Any) -> None:
+        made = StreamSpec(
+            uid, "d", f"s{uid}", "", Interval(MINUTE, MINUTE), Source(SRC), ("tbname",), Options(**options),
+            query=query, database="d", output=Output("d", "out", OUT.columns),
+        )  # fmt: skip
+        entry = StreamEntry(made, "Running", 0, 1)
+        self.catalog.apply(100 + uid, key_of(entry), encode(entry))
+
+    def run(self, uid: int, *events: TriggerEvent, seen: int = 0) -> Product:
+        return self.jobs.run(uid, [TriggerBatch(uid, 0, 0, 1, {0: seen}, list(events))])
+
+
+@pytest.fixture
+def desk(tmp_path: Path, duck: Any) -> Desk:
+    return Desk(tmp_path, duck)
+
+
+def test_a_query_that_fails_for_ever_says_why_and_is_tried_once(desk: Desk) -> None:
+    desk.define(1, "SELECT _twstart AS ts, count(gone) AS n FROM %%trows")
+    desk.define(2, "SELECT _twstart AS ts, count(*) AS n FROM %%trows")
+    failed = desk.run(1, EVENT)
+    assert failed.status is not None and failed.status.slot is None
+    assert "gone" in failed.status.message and failed.messages == []
+    well = desk.run(2, EVENT)
+    assert well.status is None and len(well.messages) == 1
+
+
+def test_a_stream_that_waits_in_vain_keeps_the_others_waiting_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "SEEN_SECONDS", 0.02)
+    monkeypatch.setattr(job, "STUCK_SECONDS", 0.01)
+    waits: list[float] = []
+    real = desk.store.wait
+
+    def wait(catalog: int, wal: Any, timeout: float) -> None:
+        waits.append(timeout)
+        real(catalog, wal, timeout)
+
+    monkeypatch.setattr(desk.store, "wait", wait)
+    desk.define(1, "SELECT _twstart AS ts, count(*) AS n FROM %%trows")
+    failed = desk.run(1, EVENT, seen=99)
+    assert failed.status is not None and "not read within" in failed.status.message
+    assert waits == [0.02] * job.TRIES
+    waits.clear()
+    assert desk.run(1, EVENT, seen=99).status is not None
+    assert waits == [0.01], "one short try from then on"
+    well = desk.run(1, EVENT)
+    assert well.status == status.StreamFailure(1, "") and len(well.messages) == 1
+    waits.clear()
+    desk.run(1, EVENT, seen=99)
+    assert len(waits) == job.TRIES, "it was well, so it is worth waiting for again"
+
+
+def test_what_fails_while_a_group_takes_its_leave_is_the_streams_status(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.define(1, "SELECT _twstart AS ts, count(*) AS n FROM %%trows")
+
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("in a name")
+
+    monkeypatch.setattr(GroupNames, "resolve", broken)
+    gone = TriggerEvent("", "GONE", "LIVE", EVENT.group, 0, 0, 0, 0)
+    product = desk.run(1, gone)
+    assert product.outputs_gone == []
+    assert product.status == status.StreamFailure(1, "ZeroDivisionError: in a name")
+
+
+def test_max_delay_triggers_that_a_long_calculation_has_missed_are_left_out(desk: Desk) -> None:
+    desk.define(1, "SELECT _tlocaltime AS ts, count(*) AS n FROM %%trows", max_delay=Duration(3, "s"))
+
+    def delayed(start: int, at: int) -> TriggerEvent:
+        return msgspec.structs.replace(EVENT, cause="DELAY", start=start, localtime=at * 1_000_000)
+
+    waiting = [delayed(60_000, 1), delayed(0, 2), delayed(60_000, 4), delayed(60_000, 7), EVENT]
+    product = desk.run(1, *waiting)
+    rows = [row for message in product.messages for row in msgspec.json.decode(message.value or b"")]
+    assert sorted(row["ts"] for row in rows) == [0, 2, 7], "the last one of each window, and its end"
+
+
+def test_a_result_that_the_log_refuses_fails_its_stream_alone() -> None:
+    log, catalog = MemoryLog(), CatalogView()
+    for offset, entry in enumerate((Database("d"), SRC)):
+        catalog.apply(offset, key_of(entry), encode(entry))
+    log.ensure_topics([(TOPIC, 1), NOTIFICATIONS, STATUS])
+    loop = TriggerLoop(log, cast(Any, SimpleNamespace(catalog=catalog, stop=lambda: None)))
+    small = [Message(TOPIC, b"src", b'{"ts":%d}' % i) for i in range(9)]
+    huge = Message(TOPIC, b"src", b"x" * 20_000_000)
+    assert loop._write([Product(1, small[:5]), Product(2, [small[5], huge]), Product(3, small[6:])])
+    assert [record.value for record in replay(log, TOPIC)] == [message.value for message in small]
+    told = [status.decode(record.value or b"") for record in replay(log, STATUS.name)]
+    (failure,) = [one for one in told if isinstance(one, status.StreamFailure)]
+    assert failure.stream == 2
+    assert failure.message.startswith("a result cannot be written: append to topic wal.d.src: a message of")
+    loop.stop()
+
+
+def test_a_log_that_is_away_is_waited_for() -> None:
+    class Away(MemoryLog):
+        def append(self, *_: Any, **__: Any) -> Any:
+            raise MillraceError(ErrorCode.UNAVAILABLE, "away")
+
+    refused: list[Message] = []
+    with pytest.raises(MillraceError, match="away"):
+        append_apart(Away(), [Message("t", None, b"")], lambda message, _: refused.append(message))
+    assert refused == []
+
+
+def test_the_status_of_a_slot_and_of_a_calculation_are_two(desk: Desk) -> None:
+    desk.define(1, "SELECT _twstart AS ts, count(*) AS n FROM %%trows")
+    aside = status.StreamFailure(1, "ValueError: no", 3)
+    desk.catalog.apply_status(status.key(aside), status.encode(aside))
+    desk.catalog.apply_status(b"applied", status.encode(status.Applied(5)))
+    desk.catalog.apply_status(b"later", b'{"about":"something newer"}')
+    assert desk.catalog.stream_statuses()["d", "s1"] == ("Failed", "ValueError: no")
+    assert desk.run(1, EVENT).status is None, "a calculation does not make a slot well"
+    well = status.StreamFailure(1, "", 3)
+    desk.catalog.apply_status(status.key(well), status.encode(well))
+    assert desk.catalog.stream_statuses()["d", "s1"] == ("Running", "")

@@ -1,0 +1,80 @@
+"""What trigger-svc reports of its query, and when it writes a tick for the counters."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import structlog
+
+from millrace_core.wire import control, status
+from millrace_core.wire.topics import CLOCK, STATUS, TOPICS
+from millrace_wal import BEGIN, MemoryLog
+from trigger_svc.clock import ends_of
+from trigger_svc.reporter import Reporter, moved
+
+
+def progress(**ends: int) -> dict[str, Any]:
+    """A report of Spark's: partition 0 of each topic (``_`` for ``.``) up to this offset."""
+    offsets = {name.replace("_", "."): {"0": end} for name, end in ends.items()}
+    return {"sources": [{"endOffset": json.dumps(offsets)}]}
+
+
+class Bench:
+    """A reporter over a log; ``report`` is what Spark said last."""
+
+    def __init__(self) -> None:
+        self.log = MemoryLog()
+        self.log.ensure_topics(TOPICS)
+        self.report: Any = None
+        self.reporter = Reporter(self.log, lambda: self.report, "host:1", structlog.get_logger())
+
+    def step(self, report: Any) -> tuple[list[status.ReadUpTo], int]:
+        """The reports and the number of ticks that there are now."""
+        self.report = report
+        self.reporter.step()
+        found, ticks = [], 0
+        reader = self.log.reader({STATUS.name: {0: BEGIN}, CLOCK.name: {0: BEGIN}})
+        while records := reader.poll(0.01):
+            for record in records:
+                if record.topic == CLOCK.name:
+                    ticks += 1
+                    assert control.decode_tick(record.value or b"").since > 1 << 62, "nothing may fire"
+                elif record.value is not None:
+                    told = status.decode(record.value)
+                    assert isinstance(told, status.ReadUpTo)
+                    found.append(told)
+        reader.close()
+        return found, ticks
+
+
+def test_what_spark_says() -> None:
+    assert ends_of(None) == {}
+    assert ends_of(progress(wal_d_t=4, clock=9)) == {"wal.d.t": {0: 4}, "clock": {0: 9}}
+    assert moved({"wal.d.t": {0: 4}}, {"wal.d.t": {0: 4}, "clock": {0: 10}, "regroup": {0: 1}}) == {
+        "regroup": {0: 1}
+    }
+
+
+def test_rows_are_followed_by_one_report_and_one_tick() -> None:
+    bench = Bench()
+    assert bench.step(None) == ([], 0)
+    first = status.ReadUpTo("wal.d.t", {0: 4}, "host:1")
+    assert bench.step(progress(wal_d_t=4, clock=1)) == ([first], 1)
+    assert bench.step(progress(wal_d_t=4, clock=2)) == ([first], 1), "its own tick is no news"
+    found, ticks = bench.step(progress(wal_d_t=7, clock=2))
+    assert (found[1:], ticks) == ([status.ReadUpTo("wal.d.t", {0: 7}, "host:1")], 2)
+
+
+def test_regrouped_rows_need_a_tick_too() -> None:
+    bench = Bench()
+    assert bench.step(progress(regroup=3)) == ([], 1)
+
+
+def test_a_topic_that_is_gone_is_forgotten() -> None:
+    bench = Bench()
+    bench.step(progress(wal_d_t=4, wal_d_u=1))
+    bench.step(progress(wal_d_u=2))
+    records = bench.log.reader({STATUS.name: {0: BEGIN}}).poll(0.01)
+    last = {record.key: record.value for record in records}
+    assert last[status.key(status.ReadUpTo("wal.d.t", {}))] is None
