@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -17,6 +17,7 @@ from calc_svc.counts import count_rows
 from calc_svc.groups import GroupNames
 from calc_svc.results import calculates, check_output, notices, scale, write_results
 from calc_svc.store import TableStore
+from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec
@@ -61,6 +62,8 @@ class StreamJobs:
     names: GroupNames = field(default_factory=GroupNames)
     ask: Callable[[OutputWanted], None] | None = None
     """Asks the gateway for an output table that was dropped (None: nobody can)."""
+    ends: Callable[[str], Mapping[int, int]] | None = None
+    """How far a topic goes now: partition -> offset (None: nothing is written but what is stored)."""
     _plans: dict[int, tuple[int, Plan]] = field(default_factory=dict)
     _failed: set[int] = field(default_factory=set)
     _stuck: set[int] = field(default_factory=set)
@@ -169,6 +172,7 @@ class StreamJobs:
         with self.calculator.engine.lane("triggers", SEEN_SECONDS) as lane:
             plan = self._plan(spec) if wanted else None
             if plan is not None:
+                self._reach_others(spec, plan)
                 counted = count_rows(self.calculator, spec, wanted, plan, lane)
                 found = self.calculator.calculate(spec, plan, counted, lane)
                 outcomes = {id(event): outcome for event, outcome in zip(wanted, found, strict=True)}
@@ -192,6 +196,20 @@ class StreamJobs:
         seconds = STUCK_SECONDS if spec.uid in self._stuck else SEEN_SECONDS
         self.store.wait(0, {wal_topic(wanted.db, wanted.name): seen}, seconds)
         return True
+
+    def _reach_others(self, spec: StreamSpec, plan: Plan) -> None:
+        """Wait for what was written to the other tables that the query reads: whoever was told that a row is
+        there, and writes what triggers after it, finds it in the result."""
+        if self.ends is None:
+            return
+        own = None if spec.source is None else spec.source.table.uid
+        tables = [use.table for use in plan.sources if use.table is not None and use.table.uid != own]
+        names = set[tuple[str, str]]()
+        for table in tables:
+            names |= sources_of(table, self.catalog.catalog) if table.virtual else {(table.db, table.name)}
+        if names:
+            topics = sorted(wal_topic(*name) for name in names)
+            self.store.wait(0, {topic: self.ends(topic) for topic in topics}, SEEN_SECONDS)
 
     def _plan(self, spec: StreamSpec) -> Plan:
         """The stream's plan, made anew when a definition has changed since."""

@@ -63,7 +63,7 @@ class CalcService:
         self._consumer = WalConsumer(self._log, self._catalog, self.store)
         self._flusher = Flusher(self.store)
         jobs = StreamJobs(self.calculator, self._catalog, self.store)
-        jobs.ask = self._ask
+        jobs.ask, jobs.ends = self._ask, self._log.end_offsets
         self._loop = TriggerLoop(self._log, jobs)
         answers = Answers(self._catalog, self.store, Told(self._catalog))
         self._recalc = [RecalcLoop(self._log, answers, group, self._loop.done) for group in LANES]
