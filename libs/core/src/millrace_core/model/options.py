@@ -1,4 +1,7 @@
-"""STREAM_OPTIONS: one table of what each option takes, who refuses it and what it excludes (seed 000)."""
+"""STREAM_OPTIONS: one table of what each option takes, who refuses it and what it excludes (seed 000).
+
+``docs/OPTIONS.md`` is this table for readers, held equal by a test.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +35,12 @@ class Needs(Enum):
 @dataclass(frozen=True, slots=True)
 class OptionRule:
     """One row. ``field``: of ``model.stream.Options``. ``refused``, ``ignored``: keywords of triggers that do
-    not take it, or take it without effect. ``excludes``: options that cannot stand beside it."""
+    not take it, or take it without effect. ``excludes``: options that cannot stand beside it. ``meaning``: a
+    sentence for the page of options."""
 
     keyword: str
     field: str
+    meaning: str
     takes: Takes = Takes.NOTHING
     rule: DurationRule | None = None
     refused: frozenset[str] = frozenset()
@@ -53,39 +58,101 @@ OPTIONS: dict[str, OptionRule] = {
     rule.keyword: rule
     for rule in (
         OptionRule(
-            "WATERMARK", "watermark", Takes.DURATION, DurationRule(FIXED_UNITS, zero=True),
+            "WATERMARK",
+            "watermark",
+            "Rows wait until event time has moved on by so much; what comes later than that is late.",
+            Takes.DURATION,
+            DurationRule(FIXED_UNITS, zero=True),
             ignored=_set("PERIOD"),
         ),
         OptionRule(
-            "EXPIRED_TIME", "expired_time", Takes.DURATION, DurationRule(SHORT_UNITS), ignored=_set("PERIOD")
+            "EXPIRED_TIME",
+            "expired_time",
+            "Rows older than the newest by more trigger and recalculate nothing; queries still read them.",
+            Takes.DURATION,
+            DurationRule(SHORT_UNITS),
+            ignored=_set("PERIOD"),
         ),
-        OptionRule("IGNORE_DISORDER", "ignore_disorder"),
-        OptionRule("DELETE_RECALC", "delete_recalc", refused=INSTANTS | {"COUNT_WINDOW"}),
-        OptionRule("DELETE_OUTPUT_TABLE", "delete_output_table", needs=Needs.BY_CHILD),
         OptionRule(
-            "FILL_HISTORY", "fill_history", Takes.TIME, refused=_set("PERIOD"),
+            "IGNORE_DISORDER",
+            "ignore_disorder",
+            "Late rows and updates change no window; else the windows that they touch are recalculated.",
+        ),
+        OptionRule(
+            "DELETE_RECALC",
+            "delete_recalc",
+            "Deleted rows, and rows of a dropped child table, recalculate the windows that they were in.",
+            refused=INSTANTS | {"COUNT_WINDOW"},
+        ),
+        OptionRule(
+            "DELETE_OUTPUT_TABLE",
+            "delete_output_table",
+            "A child table that is dropped takes its output table along.",
+            needs=Needs.BY_CHILD,
+        ),
+        OptionRule(
+            "FILL_HISTORY",
+            "fill_history",
+            "Rows from before the stream, from the start time on, trigger too; live triggers go first.",
+            Takes.TIME,
+            refused=_set("PERIOD"),
             excludes=_set("FILL_HISTORY_FIRST"),
         ),
         OptionRule(
-            "FILL_HISTORY_FIRST", "fill_history_first", Takes.TIME, refused=_set("PERIOD"),
+            "FILL_HISTORY_FIRST",
+            "fill_history_first",
+            "Rows from before the stream, from the start time on, trigger first; live triggers wait.",
+            Takes.TIME,
+            refused=_set("PERIOD"),
             excludes=_set("FILL_HISTORY"),
         ),
-        OptionRule("CALC_NOTIFY_ONLY", "calc_notify_only"),
-        OptionRule("LOW_LATENCY_CALC", "low_latency_calc"),
-        OptionRule("PRE_FILTER", "pre_filter", Takes.CONDITION, needs=Needs.TABLE),
-        OptionRule("FORCE_OUTPUT", "force_output"),
         OptionRule(
-            "MAX_DELAY", "max_delay", Takes.DURATION, DurationRule("smhd", low=Duration(3, "s")),
+            "CALC_NOTIFY_ONLY",
+            "calc_notify_only",
+            "Results are sent to the addresses of NOTIFY and not stored.",
+        ),
+        OptionRule(
+            "LOW_LATENCY_CALC",
+            "low_latency_calc",
+            "The stream is calculated before those that wait with it, and alone.",
+        ),
+        OptionRule(
+            "PRE_FILTER",
+            "pre_filter",
+            "Only rows that meet the condition on columns and tags trigger; queries read all rows.",
+            Takes.CONDITION,
+            needs=Needs.TABLE,
+        ),
+        OptionRule(
+            "FORCE_OUTPUT",
+            "force_output",
+            "A query without a result writes one row: constants and placeholders, NULL for columns.",
+        ),
+        OptionRule(
+            "MAX_DELAY",
+            "max_delay",
+            "A window that is open triggers whenever so much processing time has passed.",
+            Takes.DURATION,
+            DurationRule("smhd", low=Duration(3, "s")),
             ignored=INSTANTS,
         ),
-        OptionRule("EVENT_TYPE", "event_types", Takes.EVENTS, ignored=INSTANTS),
         OptionRule(
-            "IGNORE_NODATA_TRIGGER", "ignore_nodata_trigger",
+            "EVENT_TYPE",
+            "event_types",
+            "Whether windows calculate when they open, when they close (the default), or both.",
+            Takes.EVENTS,
+            ignored=INSTANTS,
+        ),
+        OptionRule(
+            "IGNORE_NODATA_TRIGGER",
+            "ignore_nodata_trigger",
+            "No trigger where the trigger table has no rows in the window, or since the trigger before.",
             # a window of rows is never without data
-            ignored=_set("SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"), needs=Needs.TABLE,
+            ignored=_set("SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"),
+            needs=Needs.TABLE,
         ),
     )
-}  # fmt: skip
+}
 """By the keyword in SQL."""
 
 NOTIFY_OPTIONS: dict[str, str] = {"NOTIFY_HISTORY": "history", "ON_FAILURE_PAUSE": "pause_on_failure"}
