@@ -156,6 +156,15 @@ def _stream(catalog: Catalog, session: Session, statement: s.CreateStream) -> It
             yield need._replace(position=statement.query.position)
 
 
+def _verify(catalog: Catalog, session: Session, statement: s.VerifyStream) -> Iterator[Need]:
+    """What it lists are rows of the output table, which may be another database's."""
+    yield from _stream_s("read")(catalog, session, statement)
+    entry = catalog.streams.get((statement.name.db or session.database or "", statement.name.name))
+    if entry is not None and entry.spec.output is not None:
+        output = entry.spec.output
+        yield Need("read", output.db, statement.name.position, output.table)
+
+
 def _query(catalog: Catalog, session: Session, statement: s.Query) -> Iterator[Need]:
     yield from _read(catalog, session, statement.text)
 
@@ -217,7 +226,7 @@ NEEDS: dict[type, Needs] = {
     s.StopStream: _stream_s("write"),
     s.RecalculateStream: _stream_s("write"),
     s.DiagnoseStream: _stream_s("read"),
-    s.VerifyStream: _stream_s("read"),
+    s.VerifyStream: _verify,
     s.Show: _show,
     s.ShowCreate: _show_create,
     s.ShowTags: _named("any"),

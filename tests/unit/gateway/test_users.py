@@ -195,6 +195,18 @@ def test_lists_show_what_may_be_read_or_written(house: Any) -> None:
     assert (seen("SHOW TABLES"), seen("SHOW STREAMS")) == (["other", "t"], ["s"])
 
 
+def test_verifying_takes_reading_the_output_table_too(house: Any) -> None:
+    house(
+        "CREATE STREAM a.s COUNT_WINDOW(2) FROM a.t INTO c.o AS SELECT _twstart AS ts, count(*) AS n FROM a.t"
+    )
+    verify = "VERIFY STREAM a.s FROM 2 TO 1"
+    house("GRANT READ ON a.* TO ann")
+    assert as_ann(house, "DIAGNOSE STREAM a.nothing") is ErrorCode.UNKNOWN_STREAM
+    assert as_ann(house, verify) is ErrorCode.PERMISSION
+    house("GRANT READ ON c.o TO ann")
+    assert as_ann(house, verify) is ErrorCode.INVALID_VALUE, "allowed, but the times are the wrong way round"
+
+
 def test_privileges_are_shown(house: Any) -> None:
     house("GRANT READ ON a.t TO ann")
     house("GRANT ALL ON b.* TO ann")
