@@ -18,6 +18,9 @@ from millrace_core.wire.topics import CONTROL, WAL_PREFIX, wal_topic
 from millrace_wal import Log
 
 MAX_TOPIC = 249  # characters of a topic's name (Kafka)
+BETWEEN_SECONDS = 60.0
+"""Deletions are this far apart at least, and take all topics that have rested by then: who asks for the ends of
+all topics while one is being deleted may wait for seconds, as trigger-svc's query does."""
 
 
 class WalTopics:
@@ -37,6 +40,7 @@ class WalTopics:
         self._lock = threading.Lock()
         self._pending: dict[str, int] = {}
         self._resting: dict[str, float] = {}
+        self._deleted_at = float("-inf")
 
     def make(self, db: str, table: str, partitions: int, where: Position | None) -> None:
         """An empty topic for a new table; nothing of what a dropped table left under the name is in it.
@@ -111,6 +115,8 @@ class WalTopics:
                         self._resting[topic] = now + self._rest
                     del self._pending[topic]
             rested = [topic for topic, until in self._resting.items() if until <= now]
-            self._log.delete_topics(rested)
-            for topic in rested:
-                del self._resting[topic]
+            if rested and now - self._deleted_at >= BETWEEN_SECONDS:
+                self._deleted_at = now
+                self._log.delete_topics(rested)
+                for topic in rested:
+                    del self._resting[topic]

@@ -153,7 +153,7 @@ def test_every_measure_has_points_that_can_be_told_apart(measure: str, size: mea
 @given(st.sampled_from([1_000, 50_000]), st.sampled_from([10, 1_000]), st.sampled_from([1, 100]))
 def test_the_main_part_has_the_rows_that_are_asked_for(rows: int, devices: int, each: int) -> None:
     load = measures.filled(JOBS["tumbling"], rows, devices, each)
-    assert load.rows(load.main) >= rows
+    assert load.counted >= rows and load.counted >= load.rows(load.main) * 0.7
     assert load.warm % each == load.main % each == 0
 
 
