@@ -19,8 +19,8 @@ from millrace_wal import Log
 
 MAX_TOPIC = 249  # characters of a topic's name (Kafka)
 BETWEEN_SECONDS = 60.0
-"""Deletions are this far apart at least, and take all topics that have rested by then: who asks for the ends of
-all topics while one is being deleted may wait for seconds, as trigger-svc's query does."""
+"""Deletions are this far apart at least, and take all topics that have rested by then: who asks for the ends
+of all topics while one is being deleted may wait for seconds, as trigger-svc's query does."""
 
 
 class WalTopics:
