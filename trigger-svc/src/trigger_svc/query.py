@@ -31,8 +31,8 @@ SOURCE: dict[str, str] = {
     "kafka.metadata.max.age.ms": "5000",
     "kafka.receive.buffer.bytes": str(1024 * 1024),
     # a topic that is deleted while its offsets are asked for must not hold up all others for a minute
-    "kafka.default.api.timeout.ms": "5000",
-    "kafka.request.timeout.ms": "5000",
+    "kafka.default.api.timeout.ms": "10000",
+    "kafka.request.timeout.ms": "10000",
     "fetchOffset.numRetries": "20",
     "fetchOffset.retryIntervalMs": "50",
 }

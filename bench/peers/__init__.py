@@ -1,0 +1,1 @@
+"""Millrace beside other stream engines: one machine, the same Kafka, the same rows, the same three jobs."""

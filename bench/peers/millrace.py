@@ -1,0 +1,189 @@
+"""Millrace: the whole of it, from rows to result rows; or its trigger stage alone, to trigger events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+
+from bench.peers.jobs import Job
+from bench.peers.peer import Row
+from bench.peers.run import Load, Run, Topics
+from bench.stage import DB, BenchError, wait
+from bench.workload import rows_of
+from millrace import processes
+from millrace.rest import Rest
+from millrace.settings import SERVICES
+from millrace.stack import Stack
+from millrace_core.timeline.text import parse_timestamp
+from millrace_core.wire import events
+from millrace_core.wire.topics import TRIGGERS, wal_topic
+from millrace_wal import Record
+
+_CALCULATION = ("calc-svc", "notify-svc")
+_STREAMS = {
+    "tumbling": "INTERVAL({width}a) SLIDING({width}a) FROM {source} PARTITION BY tbname"
+    " STREAM_OPTIONS(IGNORE_NODATA_TRIGGER) INTO {sink}"
+    " AS SELECT _twstart AS ts, %%tbname AS who, avg(v) AS a, min(v) AS lo, max(v) AS hi FROM %%tbname"
+    " WHERE ts >= _twstart AND ts < _twend",
+    "session": "SESSION(ts, {gap}a) FROM {source} PARTITION BY tbname INTO {sink}"
+    " AS SELECT _twstart AS ts, %%tbname AS who, cast(_twend AS BIGINT) AS last, count(*) AS n FROM %%tbname"
+    " WHERE ts >= _twstart AND ts <= _twend",
+    "event": "EVENT_WINDOW(START WITH v >= {high} END WITH v < {low}) FROM {source} PARTITION BY tbname"
+    " INTO {sink} AS SELECT _twstart AS ts, %%tbname AS who, cast(_twend AS BIGINT) AS last, count(*) AS n,"
+    " max(v) AS hi FROM %%tbname WHERE ts >= _twstart AND ts <= _twend",
+}
+_TOLD_BY_TRIGGERS: Mapping[str, tuple[str, ...]] = {
+    "tumbling": (),
+    "session": ("last", "n"),
+    "event": ("last", "n"),
+}
+
+
+class Millrace:
+    """The four services on the run's stack; each stream has an output table of its own."""
+
+    name = "millrace"
+
+    def __init__(self) -> None:
+        self._stack: Stack | None = None
+        self._services = tuple(one.name for one in SERVICES)
+        self._columns: tuple[str, ...] = ()
+        self._sinks: dict[str, int] = {}
+
+    def prepare(self) -> Mapping[str, str]:
+        """It is here."""
+        return {}
+
+    def columns(self, job: Job) -> tuple[str, ...]:
+        """All of them."""
+        return job.columns
+
+    def topics(self, load: Load) -> Topics:
+        """The WAL topics of its tables."""
+        return Topics(_sources(load), tuple(wal_topic(DB, f"out{n}") for n in range(load.streams)), own=True)
+
+    def start(self, run: Run, topics: Topics, again: bool = False) -> None:
+        """Starts the services, and defines tables and streams; ``again``: the services that do not run."""
+        self._stack, self._columns = run.stack, self.columns(run.load.job)
+        self._sinks = {sink: number for number, sink in enumerate(topics.sinks)}
+        if again:
+            with ThreadPoolExecutor(len(self._services)) as side_by_side:
+                list(side_by_side.map(run.stack.start, self._services))
+            return
+        run.stack.up()
+        with Rest(run.stack.settings.url("api-gateway"), timeout=600) as rest:
+            rest.execute(f"CREATE DATABASE {DB}")
+            for table in range(run.load.tables):
+                rest.execute(f"CREATE STABLE rows{table} (ts TIMESTAMP, v INT) TAGS (k INT)", DB)
+            for number in range(run.load.streams):
+                rest.execute(_stream(run.load, number), DB)
+            wait(lambda: _all_run(rest), 600, "all streams Running", 0.5)
+
+    def first(self, number: int, text: bytes) -> bytes:
+        """The first message of a device makes its child table."""
+        rows = text if text.startswith(b"[") else b"[%s]" % text
+        return b'{"tags":{"k":%d},"rows":%s}' % (number, rows)
+
+    def settle(self, run: Run, topics: Topics) -> None:
+        """Each device has a watermark of its own: nothing to wait for."""
+
+    def processes(self) -> list[psutil.Process]:
+        """The services that the run needs."""
+        assert self._stack is not None
+        found = []
+        for name in self._services:
+            one = processes.running(self._stack.place, name)
+            if one is None:
+                log = self._stack.place.log_file(name)
+                raise BenchError(f"{name} ended; the end of {log}:\n{processes.tail(log, 30)}")
+            found.append(one)
+        return found
+
+    def rows(self, record: Record) -> Sequence[Row]:
+        """The rows of an output table."""
+        stream = self._sinks[record.topic]
+        return [
+            (stream, row["who"], _ticks(row["ts"]), *(row[column] for column in self._columns))
+            for row in rows_of(record.value)
+        ]
+
+    def crash(self) -> None:
+        """All services; the broker is not Millrace's alone."""
+        assert self._stack is not None
+        for name in self._services:
+            self._stack.kill(name)
+
+    def stop(self) -> None:
+        """As a crash: the data is thrown away after a run."""
+        if self._stack is not None:
+            self.crash()
+
+
+class Triggers(Millrace):
+    """The trigger stage alone: calc-svc and notify-svc are stopped once the streams are defined. Results are
+    the trigger events: which windows, from when to when, of how many rows."""
+
+    name = "millrace-trigger"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._services = tuple(one.name for one in SERVICES if one.name not in _CALCULATION)
+        self._streams: dict[int, int] = {}
+        self._interval = False
+
+    def columns(self, job: Job) -> tuple[str, ...]:
+        """What an event says."""
+        return _TOLD_BY_TRIGGERS[job.shape]
+
+    def topics(self, load: Load) -> Topics:
+        """Trigger events of all streams go to one topic."""
+        return Topics(_sources(load), (TRIGGERS.name,), own=True)
+
+    def start(self, run: Run, topics: Topics, again: bool = False) -> None:
+        """As all of Millrace, then without the calculation."""
+        super().start(run, topics, again)
+        if again:
+            return
+        self._streams, self._interval = {}, run.load.job.shape == "tumbling"
+        for name in _CALCULATION:
+            run.stack.stop(name)
+
+    def rows(self, record: Record) -> Sequence[Row]:
+        """The closings of a batch. Streams are numbered as they come: each table has its own devices, and the
+        streams of one table have equal results."""
+        batch = events.decode(record.value or b"")
+        stream = self._streams.setdefault(batch.stream, len(self._streams))
+        return [
+            (stream, one.group.table, one.start, *(() if self._interval else (one.end, one.rownum)))
+            for one in batch.events
+            if one.kind == "CLOSE"
+        ]
+
+
+def _sources(load: Load) -> tuple[str, ...]:
+    return tuple(wal_topic(DB, f"rows{table}") for table in range(load.tables))
+
+
+def _stream(load: Load, number: int) -> str:
+    job = load.job
+    text = _STREAMS[job.shape].format(
+        width=job.width_ms,
+        gap=job.gap_ms,
+        high=job.high,
+        low=job.low,
+        source=f"rows{number % load.tables}",
+        sink=f"out{number}",
+    )
+    return f"CREATE STREAM s{number} {text}"
+
+
+def _all_run(rest: Rest) -> bool:
+    answer = rest.execute(f"SHOW {DB}.STREAMS")
+    status = [name for name, _, _ in answer.columns].index("status")
+    return all(row[status] == "Running" for row in answer.rows)
+
+
+def _ticks(found: int | str) -> int:
+    return found if isinstance(found, int) else parse_timestamp(found, "ms")

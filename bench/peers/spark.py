@@ -1,0 +1,39 @@
+"""Plain Spark Structured Streaming: Kafka to Kafka, append mode, the very settings that trigger-svc uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+from bench.peers import environment
+from bench.peers.peer import ProgramPeer, versions
+from bench.peers.run import Run
+from trigger_svc.query import SINK, SOURCE
+from trigger_svc.session import CONF
+
+PACKAGES = ("pyspark", "pandas", "pyarrow")
+# without batches without data a window would be told only when more data comes
+OTHER_THAN_OURS = {"spark.sql.streaming.noDataMicroBatches.enabled": "true"}
+_START = ("subscribePattern", "startingOffsets")
+
+
+class Spark(ProgramPeer):
+    """One streaming query for each stream, in one session. It finds its checkpoints by itself."""
+
+    name = "spark"
+
+    def prepare(self) -> Mapping[str, str]:
+        """The packages in the versions that Millrace has."""
+        self._python = environment.python(self.name, [f"{name}=={version(name)}" for name in PACKAGES])
+        return versions(self._python, PACKAGES)
+
+    def settings(self, run: Run, again: bool) -> dict[str, Any]:
+        """Millrace's settings, and its connector."""
+        jars = sorted((run.jars / "spark").glob("*.jar"))
+        return {
+            "conf": CONF | OTHER_THAN_OURS,
+            "source_options": {name: text for name, text in SOURCE.items() if name not in _START},
+            "sink_options": SINK,
+            "class_path": ":".join(str(jar.absolute()) for jar in jars),
+        }
