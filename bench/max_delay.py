@@ -15,13 +15,13 @@ from threading import Event, Thread
 from typing import Any
 
 from bench import report
-from bench.events import read_all
 from bench.feed import Feed
 from bench.goals import Figure
 from bench.stage import DB, BenchError, Stage, say, stage
 from bench.stats import latencies_ms
 from millrace_core.wire import events
 from millrace_core.wire.topics import TRIGGERS, wal_topic
+from millrace_wal import replay
 
 DELAY_MS = 3_000
 TABLES, STEPS = 50, 10
@@ -67,9 +67,9 @@ def _late(one: Stage, number: int, tables: int, steps: int) -> list[float]:
         feed.done()
         time.sleep(STAGGER)
     time.sleep(DELAY_MS / 1000 * (steps + 1))
-    opened = {record.key: record.timestamp for record in _records(one, topic)}
+    opened = {record.key: record.timestamp for record in replay(one.log, topic)}
     fired: dict[str, list[int]] = {}
-    for record in _records(one, TRIGGERS.name):
+    for record in replay(one.log, TRIGGERS.name):
         for event in events.decode(record.value or b"").events:
             if event.cause == "DELAY" and (event.group.table or "").startswith(f"o{number}_"):
                 fired.setdefault(str(event.group.table), []).append(record.timestamp)
@@ -81,13 +81,6 @@ def _late(one: Stage, number: int, tables: int, steps: int) -> list[float]:
     if len(fired) != tables or min(map(len, fired.values())) < steps:
         raise BenchError(f"{len(fired)} of {tables} windows fired, one {min(map(len, fired.values()))} times")
     return late
-
-
-def _records(one: Stage, topic: str) -> Iterator[Any]:
-    reader = read_all(one.log, topic)
-    while records := reader.poll(1.0):
-        yield from records
-    reader.close()
 
 
 @contextmanager

@@ -16,7 +16,7 @@ SELECT
   CAST(`_src0`.`s` LIKE 'it%' AS BOOLEAN) AS `it`,
   CAST(NOT `_src0`.`b` AS BOOLEAN) AS `nb`,
   CAST(ABS(`_src0`.`v`) AS INT) AS `abs(v)`,
-  CAST(UPPER(`_src0`.`s`) AS STRING) AS `upper(s)`,
+  CAST(TRANSLATE(`_src0`.`s`, 'abcdefghijklmnopqrstuvwxyz', 'ABCDEFGHIJKLMNOPQRSTUVWXYZ') AS STRING) AS `upper(s)`,
   CAST((
     `_src0`.`s` || '-' || SUBSTRING(CAST(`_src0`.`v` AS STRING), 1, 8)
   ) AS STRING) AS `concat(s, '-', cast(v as varchar(8)))`
@@ -36,7 +36,7 @@ SELECT
   CAST(`_src0`.`s` LIKE 'it%' AS BOOLEAN) AS `it`,
   CAST(NOT `_src0`.`b` AS BOOLEAN) AS `nb`,
   CAST(ABS(`_src0`.`v`) AS INT) AS `abs(v)`,
-  CAST(UPPER(`_src0`.`s`) AS STRING) AS `upper(s)`,
+  CAST(TRANSLATE(`_src0`.`s`, 'abcdefghijklmnopqrstuvwxyz', 'ABCDEFGHIJKLMNOPQRSTUVWXYZ') AS STRING) AS `upper(s)`,
   CAST((
     `_src0`.`s` || '-' || SUBSTRING(CAST(`_src0`.`v` AS STRING), 1, 8)
   ) AS STRING) AS `concat(s, '-', cast(v as varchar(8)))`

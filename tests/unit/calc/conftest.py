@@ -1,15 +1,32 @@
-"""Runs generated SQL on DuckDB, in the place of a Spark lane: the calculation without a JVM."""
+"""calc-svc without Kafka and Spark: a store over the in-memory log, or filled by hand; SQL run on DuckDB."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pytest
 import sqlglot
+
+from calc_svc.catalog import CatalogView
+from calc_svc.compute import Calculator
+from calc_svc.consumer import WalConsumer
+from calc_svc.job import StreamJobs
+from calc_svc.store import TableStore
+from millrace_core.catalog import encode, key_of
+from millrace_core.model.schema import Child, Column, Database, Table
+from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.store.rows import HIGHEST, LOWEST
+from millrace_core.wire import dead, topics
+from millrace_core.wire.rows import Operation, encode_operation
+from millrace_core.wire.topics import wal_topic
+from millrace_wal import MemoryLog, Message, replay
 
 
 class DuckLane:
@@ -43,3 +60,113 @@ class DuckEngine:
 @pytest.fixture
 def duck() -> Any:
     return DuckEngine()
+
+
+class StoredTables:
+    """Jobs over these records, whose tables are stored and filled by hand; their SQL is run on DuckDB."""
+
+    def __init__(self, folder: Path, duck: Any, *records: Any) -> None:
+        self.catalog = CatalogView()
+        self.records = 0
+        self.learn(*records)
+        self.store = TableStore(self.catalog, folder, 1_000_000)
+        for record in records:
+            if isinstance(record, Table):
+                self.store.open(record)
+        self.calculator = Calculator(duck, self.catalog, self.store, 1_000)
+        self.jobs = StreamJobs(self.calculator, self.catalog, self.store)
+
+    def learn(self, *records: Any) -> None:
+        for record in records:
+            self.catalog.apply(self.records, key_of(record), encode(record))
+            self.records += 1
+
+
+COLUMNS = (
+    Column("ts", TIMESTAMP),
+    Column("amps", DataType("INT")),
+    Column("Note (raw)", DataType("VARCHAR", 8)),
+)
+METERS = Table("power", "meters", "super", 7, "ms", COLUMNS, (Column("site", DataType("INT")),))
+PLAIN = Table("power", "log", "normal", 8, "ms", COLUMNS)
+TOPIC = wal_topic("power", "meters")
+Rows = dict[tuple[str, int], tuple[object, ...]]
+
+
+class Running:
+    """A store and its consumer over a log and a folder; ``restart`` forgets what is only in memory."""
+
+    partitions = 2
+
+    def __init__(self, folder: Path, memory_rows: int = 1_000_000) -> None:
+        self.log = MemoryLog()
+        self.log.ensure_topics(topics.TOPICS)
+        self.folder, self.memory_rows = folder, memory_rows
+        self.define(Database("power"))
+        self.consumer: WalConsumer | None = None
+
+    def define(self, *records: Database | Table | Child) -> None:
+        for record in records:
+            if isinstance(record, Table):
+                self.log.ensure_topics([(wal_topic(record.db, record.name), self.partitions)])
+        self.log.append([Message(topics.CATALOG.name, key_of(r), encode(r)) for r in records])
+
+    def undefine(self, record: Table | Child) -> None:
+        self.log.append([Message(topics.CATALOG.name, key_of(record), None)])
+
+    def start(self) -> None:
+        self.catalog = CatalogView()
+        self.store = TableStore(self.catalog, self.folder, self.memory_rows)
+        self.consumer = WalConsumer(self.log, self.catalog, self.store)
+        self.consumer.start()
+
+    def stop(self) -> None:
+        if self.consumer is not None:
+            self.consumer.stop()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def send(self, name: str | None, value: object, table: Table = METERS) -> None:
+        raw = encode_operation(value) if isinstance(value, Operation) else msgspec.json.encode(value)
+        key = None if name is None else name.encode()
+        self.log.append([Message(wal_topic(table.db, table.name), key, raw)])
+
+    def wait(self) -> None:
+        """Until everything in the log has been read."""
+        wal = {topic: self.log.end_offsets(topic) for topic in self.log.topics(topics.WAL_PREFIX)}
+        self.store.wait(self.log.end_offsets(topics.CATALOG.name)[0], wal, 10)
+
+    def rows(self, table: Table = METERS, low: int = LOWEST, high: int = HIGHEST) -> Rows:
+        self.wait()
+        view = self.store.table(table).view(low, high)
+        data, child = view.slices.within(low, high)
+        names = view.described["tbname"].to_list()
+        found = list(zip((names[number] for number in child.tolist()), data.iter_rows(), strict=True))
+        rows: Rows = {(name, cells[0]): cells for name, cells in found}
+        assert len(rows) == len(found), "a key is there twice"
+        return rows
+
+    def letters(self) -> list[dead.DeadLetter]:
+        return [dead.decode(record.value or b"") for record in replay(self.log, topics.DEAD_LETTERS.name)]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    system = Running(tmp_path / "tables")
+    system.define(METERS, PLAIN, Child("power", "meters", "m1", (1,)))
+    system.start()
+    yield system
+    system.stop()
+
+
+def eventually(check: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.02)
+
+
+def row(ts: int, amps: int | None = 0) -> dict[str, object]:
+    return {"ts": ts, "amps": amps, "Note (raw)": "x"}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import msgspec
 import polars as pl
 import pytest
@@ -12,24 +9,15 @@ import pytest
 from calc_svc.sources import one_relation
 from millrace_core.errors import ErrorCode, PlanError
 from millrace_core.model.revisions import altered
-from millrace_core.model.schema import Child, Column, Table
+from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import DataType
 from millrace_core.plan import SourceUse
 from millrace_core.wire.rows import Altered, Retag
 from millrace_core.wire.topics import wal_topic
 
-from .test_store import METERS, PLAIN, Running, eventually, row
+from .conftest import METERS, PLAIN, Running, eventually, row
 
 INT = DataType("INT")
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    system = Running(tmp_path / "tables")
-    system.define(METERS, PLAIN, Child("power", "meters", "m1", (1,)))
-    system.start()
-    yield system
-    system.stop()
 
 
 def change(

@@ -9,12 +9,9 @@ import msgspec
 import polars as pl
 import pytest
 
-from calc_svc.catalog import CatalogView
-from calc_svc.compute import Calculator, Outcome
-from calc_svc.job import StreamJobs
+from calc_svc.compute import Outcome
 from calc_svc.results import notices
-from calc_svc.store import TableStore
-from millrace_core.catalog import StreamEntry, encode, key_of
+from millrace_core.catalog import StreamEntry
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.stream import (
     AnyTrigger,
@@ -38,6 +35,8 @@ from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.wire.events import Group, Kind, TriggerBatch, TriggerEvent
 from millrace_core.wire.notices import Notice
 from millrace_core.wire.topics import wal_topic
+
+from .conftest import StoredTables
 
 S10 = Duration(10, "s")
 CONDITION = Condition("v > 0", ("v",))
@@ -112,23 +111,16 @@ SRC = Table("d", "src", "normal", 7, "us", (Column("ts", TIMESTAMP), Column("v",
 OUT = Table("d", "out", "normal", 8, "us", (Column("ts", TIMESTAMP), Column("n", BIGINT)))
 
 
-class Desk:
-    """calc-svc's job over a filled store, its SQL run on DuckDB."""
+class Desk(StoredTables):
+    """A trigger table with two rows, an output table."""
 
     def __init__(self, folder: Path, duck: Any) -> None:
-        self.catalog = CatalogView()
-        for offset, record in enumerate([Database("d", "us"), SRC, OUT]):
-            self.catalog.apply(offset, key_of(record), encode(record))
-        self.store = TableStore(self.catalog, folder, 1_000_000)
-        for table in (SRC, OUT):
-            self.store.open(table)
+        super().__init__(folder, duck, Database("d", "us"), SRC, OUT)
         self.store.table(SRC).take([None], [b'[{"ts": 60500, "v": 1}, {"ts": 70000, "v": 2}]'])
-        self.jobs = StreamJobs(Calculator(duck, self.catalog, self.store, 1_000), self.catalog, self.store)
 
     def run(self, made: StreamSpec, *events: TriggerEvent) -> tuple[list[object], list[dict[str, object]]]:
         """The rows written and the events told of."""
-        entry = StreamEntry(made, "Running", 0, 1)
-        self.catalog.apply(99, key_of(entry), encode(entry))
+        self.learn(StreamEntry(made, "Running", 0, 1))
         product = self.jobs.run(made.uid, [TriggerBatch(made.uid, 0, 0, 1, {}, list(events))])
         assert product.status is None
         assert {message.topic for message in product.messages} <= {wal_topic("d", "out")}

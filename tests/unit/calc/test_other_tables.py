@@ -7,16 +7,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from calc_svc.catalog import CatalogView
-from calc_svc.compute import Calculator
-from calc_svc.job import StreamJobs
-from calc_svc.store import TableStore
-from millrace_core.catalog import StreamEntry, encode, key_of
+from millrace_core.catalog import StreamEntry
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.stream import Duration, Interval, Output, Source, StreamSpec
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.topics import wal_topic
+
+from .conftest import StoredTables
 
 COLUMNS = (Column("ts", TIMESTAMP), Column("v", DataType("INT")))
 TRIGGER = Table("d", "trigger", "normal", 7, "ms", COLUMNS)
@@ -27,20 +25,14 @@ EVENT = TriggerEvent("i", "CLOSE", "LIVE", Group(0, (), None), 60_000, 120_000, 
 
 
 def test_rows_on_their_way_into_the_store_are_waited_for(tmp_path: Path, duck: Any) -> None:
-    catalog = CatalogView()
-    for offset, record in enumerate([Database("d", "ms"), TRIGGER, OTHER, OUT]):
-        catalog.apply(offset, key_of(record), encode(record))
-    store = TableStore(catalog, tmp_path, 1_000_000)
-    for table in (TRIGGER, OTHER, OUT):
-        store.open(table)
+    desk = StoredTables(tmp_path, duck, Database("d", "ms"), TRIGGER, OTHER, OUT)
+    store = desk.store
     query = "SELECT _twstart AS ts, sum(v) AS n FROM d.other WHERE ts >= _twstart AND ts < _twend"
     spec = StreamSpec(
         1, "d", "s", "", Interval(MINUTE, MINUTE), Source(TRIGGER), query=query, database="d",
         output=Output("d", "out", OUT.columns),
     )  # fmt: skip
-    entry = StreamEntry(spec, "Running", 0, 1)
-    catalog.apply(100, key_of(entry), encode(entry))
-    jobs = StreamJobs(Calculator(duck, catalog, store, 1_000), catalog, store)
+    desk.learn(StreamEntry(spec, "Running", 0, 1))
     asked: list[str] = []
 
     def ends(topic: str) -> dict[int, int]:
@@ -54,8 +46,8 @@ def test_rows_on_their_way_into_the_store_are_waited_for(tmp_path: Path, duck: A
         store.table(OTHER).advance({0: 1})
         store.moved()
 
-    jobs.ends = ends
-    product = jobs.run(1, [TriggerBatch(1, 0, 0, 1, {}, [EVENT])])
+    desk.jobs.ends = ends
+    product = desk.jobs.run(1, [TriggerBatch(1, 0, 0, 1, {}, [EVENT])])
     assert product.status is None
     assert asked == [wal_topic("d", "other")], "the trigger table has a place of its own to be read to"
     assert [json.loads(message.value or b"") for message in product.messages] == [[{"ts": 60_000, "n": 5}]]

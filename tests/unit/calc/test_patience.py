@@ -11,12 +11,10 @@ import pytest
 
 from calc_svc import job
 from calc_svc.catalog import CatalogView
-from calc_svc.compute import Calculator
 from calc_svc.groups import GroupNames
-from calc_svc.job import Product, StreamJobs
+from calc_svc.job import Product
 from calc_svc.loop import TriggerLoop
 from calc_svc.patience import append_apart
-from calc_svc.store import TableStore
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Column, Database, Table
@@ -27,6 +25,8 @@ from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.topics import NOTIFICATIONS, STATUS, wal_topic
 from millrace_wal import MemoryLog, Message, replay
 
+from .conftest import StoredTables
+
 SRC = Table("d", "src", "normal", 7, "ms", (Column("ts", TIMESTAMP), Column("v", DataType("INT"))))
 OUT = Table("d", "out", "normal", 8, "ms", (Column("ts", TIMESTAMP), Column("n", BIGINT)))
 TOPIC = wal_topic("d", "src")
@@ -34,26 +34,19 @@ MINUTE = Duration(1, "m")
 EVENT = TriggerEvent("i", "CLOSE", "LIVE", Group(7, ("src",), "src"), 60_000, 120_000, 1, 0)
 
 
-class Desk:
-    """calc-svc's jobs over a store with one row, their SQL run on DuckDB."""
+class Desk(StoredTables):
+    """A trigger table with one row, an output table."""
 
     def __init__(self, folder: Path, duck: Any) -> None:
-        self.catalog = CatalogView()
-        for offset, record in enumerate([Database("d", "ms"), SRC, OUT]):
-            self.catalog.apply(offset, key_of(record), encode(record))
-        self.store = TableStore(self.catalog, folder, 1_000_000)
-        for table in (SRC, OUT):
-            self.store.open(table)
+        super().__init__(folder, duck, Database("d", "ms"), SRC, OUT)
         self.store.table(SRC).take([None], [b'{"ts": 60500, "v": 1}'])
-        self.jobs = StreamJobs(Calculator(duck, self.catalog, self.store, 1_000), self.catalog, self.store)
 
     def define(self, uid: int, query: str, **options: Any) -> None:
         made = StreamSpec(
             uid, "d", f"s{uid}", "", Interval(MINUTE, MINUTE), Source(SRC), ("tbname",), Options(**options),
             query=query, database="d", output=Output("d", "out", OUT.columns),
         )  # fmt: skip
-        entry = StreamEntry(made, "Running", 0, 1)
-        self.catalog.apply(100 + uid, key_of(entry), encode(entry))
+        self.learn(StreamEntry(made, "Running", 0, 1))
 
     def run(self, uid: int, *events: TriggerEvent, seen: int = 0) -> Product:
         return self.jobs.run(uid, [TriggerBatch(uid, 0, 0, 1, {0: seen}, list(events))])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -11,105 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from calc_svc.catalog import CatalogView
-from calc_svc.consumer import WalConsumer
-from calc_svc.store import TableStore
-from millrace_core.catalog import encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.store.rows import HIGHEST, LOWEST
-from millrace_core.wire import dead, topics
-from millrace_core.wire.rows import Delete, Drop, Operation, Register, encode_operation
+from millrace_core.model.schema import Child
+from millrace_core.wire import topics
+from millrace_core.wire.rows import Delete, Drop, Register
 from millrace_core.wire.topics import wal_topic
-from millrace_wal import MemoryLog, Message, replay
+from millrace_wal import replay
 
-COLUMNS = (
-    Column("ts", TIMESTAMP),
-    Column("amps", DataType("INT")),
-    Column("Note (raw)", DataType("VARCHAR", 8)),
-)
-METERS = Table("power", "meters", "super", 7, "ms", COLUMNS, (Column("site", DataType("INT")),))
-PLAIN = Table("power", "log", "normal", 8, "ms", COLUMNS)
-TOPIC = wal_topic("power", "meters")
-Rows = dict[tuple[str, int], tuple[object, ...]]
-
-
-class Running:
-    """A store and its consumer over a log and a folder; ``restart`` forgets what is only in memory."""
-
-    def __init__(self, folder: Path, memory_rows: int = 1_000_000) -> None:
-        self.log = MemoryLog()
-        self.log.ensure_topics(topics.TOPICS)
-        self.folder, self.memory_rows = folder, memory_rows
-        self.define(Database("power"))
-        self.consumer: WalConsumer | None = None
-
-    def define(self, *records: Database | Table | Child) -> None:
-        for record in records:
-            if isinstance(record, Table):
-                self.log.ensure_topics([(wal_topic(record.db, record.name), 2)])
-        self.log.append([Message(topics.CATALOG.name, key_of(r), encode(r)) for r in records])
-
-    def undefine(self, table: Table) -> None:
-        self.log.append([Message(topics.CATALOG.name, key_of(table), None)])
-
-    def start(self) -> None:
-        self.catalog = CatalogView()
-        self.store = TableStore(self.catalog, self.folder, self.memory_rows)
-        self.consumer = WalConsumer(self.log, self.catalog, self.store)
-        self.consumer.start()
-
-    def stop(self) -> None:
-        if self.consumer is not None:
-            self.consumer.stop()
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
-    def send(self, name: str | None, value: object, table: Table = METERS) -> None:
-        raw = encode_operation(value) if isinstance(value, Operation) else msgspec.json.encode(value)
-        key = None if name is None else name.encode()
-        self.log.append([Message(wal_topic(table.db, table.name), key, raw)])
-
-    def wait(self) -> None:
-        """Until everything in the log has been read."""
-        wal = {topic: self.log.end_offsets(topic) for topic in self.log.topics(topics.WAL_PREFIX)}
-        self.store.wait(self.log.end_offsets(topics.CATALOG.name)[0], wal, 10)
-
-    def rows(self, table: Table = METERS, low: int = LOWEST, high: int = HIGHEST) -> Rows:
-        self.wait()
-        view = self.store.table(table).view(low, high)
-        data, child = view.slices.within(low, high)
-        names = view.described["tbname"].to_list()
-        found = list(zip((names[number] for number in child.tolist()), data.iter_rows(), strict=True))
-        rows: Rows = {(name, cells[0]): cells for name, cells in found}
-        assert len(rows) == len(found), "a key is there twice"
-        return rows
-
-    def letters(self) -> list[dead.DeadLetter]:
-        return [dead.decode(record.value or b"") for record in replay(self.log, topics.DEAD_LETTERS.name)]
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    system = Running(tmp_path / "tables")
-    system.define(METERS, PLAIN, Child("power", "meters", "m1", (1,)))
-    system.start()
-    yield system
-    system.stop()
-
-
-def eventually(check: Callable[[], bool], seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.02)
-
-
-def row(ts: int, amps: int | None = 0) -> dict[str, object]:
-    return {"ts": ts, "amps": amps, "Note (raw)": "x"}
+from .conftest import METERS, PLAIN, TOPIC, Rows, Running, eventually, row
 
 
 def test_rows_of_children_and_normal_tables(running: Running) -> None:

@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 
 from calc_svc import verify as module
-from calc_svc.catalog import CatalogView
-from calc_svc.compute import Calculator
-from calc_svc.store import TableStore
 from calc_svc.verify import VerifyRequest, verify
-from millrace_core.catalog import StreamEntry, encode, key_of
+from millrace_core.catalog import StreamEntry, key_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.expression import Call, Constant, Field
 from millrace_core.model.schema import Child, Column, Database, Table
@@ -38,6 +35,8 @@ from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.recalc.judged import Judged
 from millrace_core.store.place import place_of
 
+from .conftest import StoredTables
+
 BIGINT, INT, TEXT = DataType("BIGINT"), DataType("INT"), DataType("VARCHAR", 16)
 METERS = Table(
     "d", "meters", "super", 7, "ms", (Column("ts", TIMESTAMP), Column("v", INT)), (Column("site", INT),)
@@ -50,7 +49,7 @@ EVERY = Judged({0: 0})
 QUERY = "SELECT _twstart AS ts, count(*) AS n FROM %%trows"
 
 
-class Desk:
+class Desk(StoredTables):
     """A trigger table with the children c1 and c2, an output table, one stream grouped by tbname."""
 
     def __init__(self, folder: Path, duck: Any, trigger: AnyTrigger, query: str = QUERY, **more: Any) -> None:
@@ -60,21 +59,11 @@ class Desk:
             9, "d", "s", query, trigger, Source(METERS), ("tbname",), options, output=output, query=query,
             database="d",
         )  # fmt: skip
-        self.catalog = CatalogView()
-        self.records = 0
-        self.learn(Database("d"), METERS, OUT, StreamEntry(self.spec, "Running", 0, 0))
-        self.learn(*(Child("d", "meters", name, (1,)) for name in ("c1", "c2")))
-        self.learn(*(Child("d", "out", f"out_{name}", (name,)) for name in ("c1", "c2")))
-        self.store = TableStore(self.catalog, folder, 1_000_000)
-        self.calculator = Calculator(duck, self.catalog, self.store, 1_000)
+        children = [Child("d", "meters", name, (1,)) for name in ("c1", "c2")]
+        outputs = [Child("d", "out", f"out_{name}", (name,)) for name in ("c1", "c2")]
+        stream = StreamEntry(self.spec, "Running", 0, 0)
+        super().__init__(folder, duck, Database("d"), METERS, OUT, stream, *children, *outputs)
         self.ends: dict[str, int] = {}
-        for table in (METERS, OUT):
-            self.store.open(table)
-
-    def learn(self, *records: Any) -> None:
-        for record in records:
-            self.catalog.apply(self.records, key_of(record), encode(record))
-            self.records += 1
 
     def write(self, name: str, *rows: dict[str, Any], table: Table = METERS) -> None:
         """One message."""

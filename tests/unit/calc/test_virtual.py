@@ -12,11 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from calc_svc.catalog import CatalogView
-from calc_svc.consumer import WalConsumer
 from calc_svc.sources import Moment, one_relation, set_relation
-from calc_svc.store import TableStore
-from millrace_core.catalog import encode, key_of
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Child, Column, Database, Origin, Table
 from millrace_core.model.types import TIMESTAMP, DataType
@@ -26,7 +22,9 @@ from millrace_core.wire import dead, topics, virtual
 from millrace_core.wire.events import Group
 from millrace_core.wire.rows import Drop, encode_operation
 from millrace_core.wire.topics import wal_topic
-from millrace_wal import MemoryLog, Message, replay
+from millrace_wal import Message, replay
+
+from .conftest import Running
 
 INT, TEXT = DataType("INT"), DataType("VARCHAR", 8)
 METERS = Table(
@@ -51,30 +49,16 @@ C2 = Child("d", "virt", "c2", (20,), origins=(None, AMPS2, None))
 C3 = Child("d", "virt", "c3", (20,), origins=(None, V, NOTE1))
 
 
-class System:
-    """A store and its consumer over a log."""
+class System(Running):
+    """The tables of three databases, one of them virtual."""
+
+    partitions = 1
 
     def __init__(self, folder: Path) -> None:
-        self.log, self.folder = MemoryLog(), folder
-        self.log.ensure_topics(topics.TOPICS)
+        super().__init__(folder)
         self.define(Database("a"), Database("b"), Database("d"))
         self.define(METERS, PLAIN, M1, M2, PAIR, VIRT, C1, C2, C3)
         self.start()
-
-    def start(self) -> None:
-        self.catalog = CatalogView()
-        self.store = TableStore(self.catalog, self.folder, 1_000_000)
-        self.consumer = WalConsumer(self.log, self.catalog, self.store)
-        self.consumer.start()
-
-    def define(self, *records: Any) -> None:
-        for record in records:
-            if isinstance(record, Table):
-                self.log.ensure_topics([(wal_topic(record.db, record.name), 1)])
-        self.log.append([Message(topics.CATALOG.name, key_of(r), encode(r)) for r in records])
-
-    def undefine(self, record: Any) -> None:
-        self.log.append([Message(topics.CATALOG.name, key_of(record), None)])
 
     def write(self, name: str, *rows: dict[str, Any]) -> int:
         """The offset of the message."""
@@ -86,10 +70,6 @@ class System:
         """As a slot of trigger-svc does."""
         sent = virtual.Forwarded(origin, (1,), msgspec.Raw(msgspec.json.encode(rows)))
         self.log.append([Message(wal_topic(table.db, table.name), name.encode(), virtual.encode(sent))])
-
-    def wait(self) -> None:
-        wal = {topic: self.log.end_offsets(topic) for topic in self.log.topics(topics.WAL_PREFIX)}
-        self.store.wait(self.log.end_offsets(topics.CATALOG.name)[0], wal, 10)
 
     def select(self, sql: str) -> list[dict[str, Any]]:
         """The rows of the one relation that a query reads."""
@@ -105,7 +85,7 @@ class System:
 def system(tmp_path: Path) -> Iterator[System]:
     found = System(tmp_path)
     yield found
-    found.consumer.stop()
+    found.stop()
 
 
 def rows_of(system: System, table: Table) -> dict[tuple[str, int], tuple[Any, ...]]:

@@ -9,6 +9,7 @@ import pytest
 from millrace_conformance import case as model
 from millrace_conformance import load
 from millrace_conformance.case import Expect, Sql, Step, substitute
+from millrace_conformance.source import BadCase, BadCases
 
 ROOT = Path(__file__).parents[3]
 PATH = Path("some-case.yaml")
@@ -99,7 +100,7 @@ def test_a_case_with_all_steps() -> None:
     ],
 )
 def test_bad_steps_are_refused_with_their_line(steps: str, line: int, what: str) -> None:
-    with pytest.raises(load.BadCase) as error:
+    with pytest.raises(BadCase) as error:
         load.read_case(PATH, f"{HEAD}steps:\n{steps}\n")
     assert str(error.value).startswith(f"some-case.yaml:{line}: ")
     assert what in str(error.value)
@@ -121,7 +122,7 @@ def test_bad_steps_are_refused_with_their_line(steps: str, line: int, what: str)
     ],
 )
 def test_bad_heads_are_refused_with_their_line(old: str, new: str, line: int, what: str) -> None:
-    with pytest.raises(load.BadCase) as error:
+    with pytest.raises(BadCase) as error:
         load.read_case(PATH, f"{HEAD}steps:\n  - sql: A\n".replace(old, new))
     assert str(error.value).startswith(f"some-case.yaml:{line}: ")
     assert what in str(error.value)
@@ -129,7 +130,7 @@ def test_bad_heads_are_refused_with_their_line(old: str, new: str, line: int, wh
 
 @pytest.mark.parametrize("text", ["", "text", "[]", "!!python/object:os.system {}", "\x00"])
 def test_what_is_no_case_at_all(text: str) -> None:
-    with pytest.raises(load.BadCase):
+    with pytest.raises(BadCase):
         load.read_case(PATH, text)
 
 
@@ -147,7 +148,7 @@ def test_an_id_is_taken_once(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "some-case.yaml").write_text(f"{HEAD}steps:\n  - sql: A\n")
-    with pytest.raises(load.BadCases, match="the id some-case is that of"):
+    with pytest.raises(BadCases, match="the id some-case is that of"):
         load.load(load.files([tmp_path]))
 
 
@@ -156,7 +157,7 @@ def test_disputes() -> None:
     assert load.read_disputes(path, "# none\n") == {}
     text = "some-case:\n  reason: because\n  seed: a sentence\n"
     assert load.read_disputes(path, text) == {"some-case": load.Dispute("because", "a sentence")}
-    with pytest.raises(load.BadCase, match=r"disputed.yaml:1: 'some-case' must have 'seed'"):
+    with pytest.raises(BadCase, match=r"disputed.yaml:1: 'some-case' must have 'seed'"):
         load.read_disputes(path, "some-case:\n  reason: because\n")
 
 

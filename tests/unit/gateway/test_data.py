@@ -139,7 +139,7 @@ def test_a_query_carries_what_it_must_have_seen(meters: Any) -> None:
     wal = asked.pop("wal")
     assert asked == {
         "sql": "SELECT v FROM one", "db": "d", "timezone": "Asia/Shanghai",
-        "catalog": meters.log.end_offsets("catalog")[0],
+        "catalog": meters.log.end_offsets("catalog")[0], "user": "root",
     }  # fmt: skip
     assert wal["wal.d.one"] == {"0": 2}
     meters.restart()

@@ -231,11 +231,15 @@ SPARK_MACROS = (
     "THEN array_to_string(string_split(s, d)[:n], d) "
     "ELSE array_to_string(string_split(s, d)[-least(-n, len(string_split(s, d))):], d) END",
     "split(s, r) AS regexp_split_to_array(s, r)",
-    "array_position(l, x) AS CASE WHEN x IS NOT NULL THEN coalesce(list_position(l, x), 0) END",
+    "array_position(l, x) AS CASE WHEN x IS NOT NULL AND l IS NOT NULL "
+    "THEN coalesce(list_position(l, x), 0) END",
     "conv(s, a, b) AS CAST(CAST('0x' || s AS BIGINT) AS VARCHAR)", "octet_length(s) AS strlen(s)",
-    "sha2(s, n) AS CASE n WHEN 256 THEN sha256(s) END",
-    "crc32(b) AS hash(b) % 4294967296",  # another hash, enough to compare plans
-    "try_to_binary(s, f) AS from_base64(s)",
+    "sha2(s, n) AS CASE WHEN n IN (0, 256) THEN sha256(s) END",
+    "crc32(b) AS CASE WHEN b IS NOT NULL THEN xor(4294967295, list_reduce(list_concat([4294967295], "
+    "list_transform(range(0, 4 * strlen(hex(b))), "
+    "lambda k: ((('0x' || substr(hex(b), 2 * (k // 8) + 1, 2))::BIGINT >> (k % 8))"
+    " & 1)::BIGINT)), lambda c, x: xor(c >> 1, CASE WHEN xor(c, x) & 1 = 1 THEN 3988292384 ELSE 0 END))) END",
+    "rand() AS random()", "try_to_binary(s, f) AS TRY(from_base64(s))",
     "make_valid_utf8(s) AS decode(CAST(s AS BLOB))",
     "element_at(l, i) AS list_extract(l, i)", "percentile(x, p) AS quantile_cont(x, p)",
     "mode(x, same) AS list_sort(list_transform(map_entries(histogram(x)), "

@@ -15,7 +15,6 @@ from millrace_core.model.stream import Duration
 from millrace_core.model.types import DataType
 from millrace_core.plan import plan_query
 from millrace_core.timeline import add
-from millrace_core.timeline.calendar import months_window_start
 
 T0 = 1_767_225_600_000  # 2026-01-01 00:00:00 UTC
 Row = dict[str, Any]
@@ -160,13 +159,20 @@ def test_windows_over_nothing(kit: Any) -> None:
 # -- INTERVAL -----------------------------------------------------------------------------------------
 
 
+def first_of_months(ts: int, months: int, where: ZoneInfo) -> int:
+    """Where the ``months`` that hold ``ts`` begin: they are counted from January 1970."""
+    local = datetime.fromtimestamp(ts / 1_000, where)
+    year, month = divmod(((local.year - 1970) * 12 + local.month - 1) // months * months, 12)
+    return int(datetime(1970 + year, month + 1, 1, tzinfo=where).timestamp()) * 1_000
+
+
 def interval_windows(
     ts: int, zone: str, unit: str, size: int, slide: int, offset: int
 ) -> list[tuple[int, int]]:
     """The windows of an instant, on the local clock; ``size`` and ``slide`` in days or months."""
     where = ZoneInfo(zone)
     if unit == "months":
-        last = months_window_start(ts - offset, slide, "ms", where)
+        last = first_of_months(ts - offset, slide, where)
         starts = [
             add(last, Duration(-slide * i, "n"), "ms", where) + offset for i in range(-(-size // slide))
         ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from millrace_core.model.expression import Field
 from millrace_core.model.stream import Condition
 from millrace_core.recalc.answer import cut_again
-from millrace_core.recalc.cut import Cutter, Rows, closed_only, in_order
+from millrace_core.recalc.cut import Cutter, Rows, in_order
 from millrace_core.recalc.reach import Stretch
 from millrace_core.timeline import Schedule
 from millrace_core.trigger.count import CountWindower
@@ -28,6 +28,8 @@ from millrace_core.trigger.state_arrays import StateRule
 from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, Windower
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Part
+
+from .conftest import closed_only
 
 Cells = list[tuple[int, Any]]
 ME = Group(0, (), None)

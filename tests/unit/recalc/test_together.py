@@ -8,78 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace_core.model.stream import Duration
-from millrace_core.recalc.cut import Cutter, Rows, closed_only, in_order
-from millrace_core.trigger.definition import compiled, essence
-from millrace_core.trigger.windower import CLOSE, ON_TIME
 from millrace_core.wire import control
 from millrace_core.wire.rows import Delete, Drop
 
-ALL = -(1 << 62)
-
-
-def over(operator: str, limit: int) -> dict[str, Any]:
-    arguments = [{"node": "field", "name": "v"}, {"node": "constant", "value": limit}]
-    expression = {"node": "call", "name": operator, "arguments": arguments}
-    return {"sql": "", "columns": ["v"], "expression": expression}
-
-
-TRIGGERS: dict[str, dict[str, Any]] = {
-    "interval": {"Interval": {"interval": 10, "sliding": 10}},
-    "overlapping": {"Interval": {"interval": 10, "sliding": 5}},
-    "session": {"Session": {"gap": 5}},
-    "state": {"State": {"column": "v"}},
-    "state1": {"State": {"column": "v", "extend": 1}},
-    "state2": {"State": {"column": "v", "extend": 2}},
-    "event": {"Event": {"start": over("ge", 3), "end": over("lt", 2)}},
-    "event2": {"Event": {"start": over("ge", 2), "end": over("lt", 2), "true_for": 3}},
-    "count": {"Count": {"count": 3, "sliding": 3}},
-    "sliding": {"Sliding": {"sliding": 10}},
-}
-CUT_AGAIN = [name for name in TRIGGERS if name not in ("count", "sliding")]
-both = ("WINDOW_OPEN", "WINDOW_CLOSE")
-
-
-def make(kit: Any, name: str, watermark: int = 0, **options: Any) -> Any:
-    spec = kit.stream(trigger=TRIGGERS[name], kinds=both, notify=both, watermark=watermark)
-    return msgspec.structs.replace(spec, options=msgspec.structs.replace(spec.options, **options))
-
-
-def truth(spec: Any, table: dict[int, Any], until: int) -> dict[int, tuple[int, int]]:
-    """Start -> (end, rows) of the windows of these rows, in order, that are closed at ``until``."""
-    windower = compiled(essence(spec)).windower
-    cells = sorted((ts, v) for ts, v in table.items() if ts <= until)
-    values = [v for _, v in cells]
-    columns: dict[str, Any] = {}
-    for signal in windower.signals:
-        if signal.name == "start":
-            columns["start"] = [
-                v is not None and v >= (3 if spec.trigger.true_for is None else 2) for v in values
-            ]
-        elif signal.name == "end":
-            columns["end"] = [v is not None and v < 2 for v in values]
-        else:
-            columns[signal.name] = values
-    arrays = {n: np.array(c, dtype=bool if n in ("start", "end") else object) for n, c in columns.items()}
-    ts = np.array([ts for ts, _ in cells], dtype=np.int64)
-    cutter = Cutter(windower, 1)
-    parts = [cutter.feed(Rows(np.zeros(len(ts), dtype=np.int64), ts, arrays))]
-    parts.append(cutter.advance(np.array([until], dtype=np.int64)))
-    found = closed_only(in_order(parts))
-    told = zip(*(a.tolist() for a in (found.kind, found.start, found.end, found.rownum)), strict=True)
-    return {start: (end, rows) for kind, start, end, rows in told if kind in (CLOSE, ON_TIME)}
-
-
-def same(told: dict[int, tuple[int, int]], true: dict[int, tuple[int, int]]) -> None:
-    assert {start: end for start, (end, _) in told.items()} == {s: end for s, (end, _) in true.items()}
-    for start, (_, rows) in told.items():
-        assert rows in (-1, true[start][1]), start
-
+from .conftest import ALL, CUT_AGAIN, TRIGGERS, make, same, truth
 
 steps = st.lists(
     st.tuples(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,8 @@ from millrace_core.wire.topics import slot_of, wal_topic
 from millrace_core.wire.virtual import Link
 from millrace_wal import Record
 
-TOGETHER = runpy.run_path(str(Path(__file__).with_name("test_together.py")))
-BASE = runpy.run_path(str(Path(__file__).with_name("conftest.py")))
-ALL, make, truth, same = (TOGETHER[name] for name in ("ALL", "make", "truth", "same"))
+from .conftest import ALL, KIT, Deployment, make, same, truth
+
 INT = DataType("INT")
 PHYS = Table("d", "phys", "super", 3, "ms", (Column("ts", TIMESTAMP), Column("a", INT)), (Column("k", INT),))
 PLAIN = Table("d", "plain", "normal", 4, "ms", (Column("t", TIMESTAMP), Column("b", INT)))
@@ -48,13 +46,13 @@ CHILDREN = (
 SOURCE_OF = {"p1": ("c1", ("a", "v")), "p2": ("c2", ("a", "v")), "plain": ("c1", ("b", "w"))}
 
 
-class Deployment(BASE["Deployment"]):  # type: ignore[misc]
+class VirtualDeployment(Deployment):
     """``virt.c1`` takes v from p1 and w from plain; ``virt.c2`` takes v from p2."""
 
     def __init__(self, folder: Path, spec: StreamSpec, *, more: tuple[Child, ...] = ()) -> None:
         self.spec = msgspec.structs.replace(spec, created=CREATED)
         self.table, self.topic = VIRT, wal_topic("d", "virt")
-        self.cluster: Any = BASE["KIT"].Cluster(slots=2)
+        self.cluster: Any = KIT.Cluster(slots=2)
         self.catalog = CatalogView()
         records: list[Any] = [Database("d"), PHYS, PLAIN, VIRT, StreamEntry(self.spec, "Running", 0, 0)]
         records += [Child("d", "phys", name, (1,)) for name in V]
@@ -151,7 +149,7 @@ def test_history_is_what_the_sources_had(
     spec = virtual(kit, name, **{"fill_history_first" if first else "fill_history": begin})
     later = {ts + 100: v for ts, v in live.items()} | {200: 1, 201: 2, 240: 9, 300: 1}
     with tempfile.TemporaryDirectory() as folder:
-        together = Deployment(Path(folder), spec)
+        together = VirtualDeployment(Path(folder), spec)
         for ts, value in old.items():
             together.put("p1", ts, value)
         for ts in other:
@@ -181,7 +179,7 @@ def test_a_stop_is_a_pause(
     """``lag``: rows that were written before the stop, and reached no slot before it."""
     spec = virtual(kit, name, fill_history=ALL)
     with tempfile.TemporaryDirectory() as folder:
-        together = Deployment(Path(folder), spec)
+        together = VirtualDeployment(Path(folder), spec)
         together.define()
         ordered = sorted(before)
         seen = max(0, len(ordered) - lag)
@@ -224,7 +222,7 @@ def test_late_rows_and_deletes_of_a_source_end_in_the_windows_of_the_rows_in_ord
     w: set[int] = set()
     newest = 0
     with tempfile.TemporaryDirectory() as folder:
-        together = Deployment(Path(folder), spec)
+        together = VirtualDeployment(Path(folder), spec)
         together.define()
         ends = [(20, 1), (21, 9), (22, 8), (23, 1), (70, 7)]
         for what, forward, value, answered in [("p1", 1, 1, True), *steps, *(("p1", *e, True) for e in ends)]:
@@ -258,7 +256,7 @@ def test_by_hand_reads_the_sources_and_ignores_children_that_were_made_later(
     kit: Any, tmp_path: Path
 ) -> None:
     late = Child("d", "virt", "c3", (1,), created=CREATED + 1, origins=(None, V["p2"], None))
-    together = Deployment(
+    together = VirtualDeployment(
         tmp_path, msgspec.structs.replace(virtual(kit, "session"), notify=None), more=(late,)
     )
     for source, ts in (("p1", 1), ("plain", 4), ("p1", 20), ("p2", 2), ("p2", 30)):
@@ -275,7 +273,7 @@ def test_by_hand_reads_the_sources_and_ignores_children_that_were_made_later(
 @pytest.mark.parametrize("partition", [(), ("k",)])
 def test_history_of_groups_of_several_tables(kit: Any, tmp_path: Path, partition: tuple[str, ...]) -> None:
     spec = msgspec.structs.replace(virtual(kit, "session", fill_history_first=ALL), partition=partition)
-    together = Deployment(tmp_path, spec)
+    together = VirtualDeployment(tmp_path, spec)
     for source, ts in (("p1", 1), ("plain", 4), ("p2", 8), ("p2", 30)):
         together.put(source, ts, 1)
     together.run()
@@ -291,7 +289,7 @@ def test_history_of_groups_of_several_tables(kit: Any, tmp_path: Path, partition
 
 
 def test_what_came_while_the_history_is_read_is_not_history(kit: Any, tmp_path: Path) -> None:
-    together = Deployment(tmp_path, virtual(kit, "count", fill_history_first=ALL))
+    together = VirtualDeployment(tmp_path, virtual(kit, "count", fill_history_first=ALL))
     for ts in (1, 2):
         together.put("p1", ts, 1)
     together.run()

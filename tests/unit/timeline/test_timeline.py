@@ -20,11 +20,8 @@ from millrace_core.timeline import (
     local_midnight,
     parse_timestamp,
     ticks,
-    window_start,
     zone,
 )
-from millrace_core.timeline.align import window_starts
-from millrace_core.timeline.calendar import months_window_start
 from millrace_core.timeline.precision import convert, from_ns, to_ns
 
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -134,25 +131,6 @@ def test_convert() -> None:
         convert(2**60, "ms", "ns")
 
 
-lengths = st.integers(1, 10**6)
-
-
-@given(st.integers(-(10**15), 10**15), lengths, lengths, st.integers(0, 10**6))
-def test_windows_that_contain_a_time(ts: int, interval: int, sliding: int, offset: int) -> None:
-    start = window_start(ts, interval, sliding, offset)
-    assert (start - offset) % sliding == 0
-    assert start + interval > ts >= start + interval - sliding  # the earliest that ends after ts
-    found = window_starts(ts, interval, sliding, offset)
-    assert all(s <= ts < s + interval for s in (found[0], found[-1])) if found else start > ts
-    assert found.stop == ts + 1 and (not found or found[-1] + sliding > ts)
-
-
-def test_weeks_begin_on_thursday() -> None:
-    week = 7 * DAY
-    start = window_start(parse_timestamp("2026-01-01 12:00:00", "ms"), week, week)
-    assert format_local(start, "ms") == "2026-01-01 00:00:00.000"  # a Thursday
-
-
 @given(st.integers(0, 4_000_000_000_000), zones)
 def test_local_midnight(ts: int, tz: str) -> None:
     where = zone(tz)
@@ -181,14 +159,6 @@ def test_months_are_local() -> None:
     ny = ZoneInfo("America/New_York")
     before = parse_timestamp("2026-02-10 12:00:00", "ms", ny)
     assert format_local(add(before, Duration(1, "n"), "ms", ny), "ms", ny) == "2026-03-10 12:00:00.000"
-    assert format_local(months_window_start(before, 3, "ms", ny), "ms", ny) == "2026-01-01 00:00:00.000"
-    assert format_local(months_window_start(-1, 12, "ms", UTC), "ms") == "1969-01-01 00:00:00.000"
-
-
-@given(seconds.filter(lambda s: abs(s) < 6 * 10**10), st.integers(1, 48))
-def test_calendar_windows_contain_their_times(second: int, months: int) -> None:
-    start = months_window_start(second * 1000, months, "ms", UTC)
-    assert start <= second * 1000 < add(start, Duration(months, "n"), "ms")
 
 
 def test_zones() -> None:

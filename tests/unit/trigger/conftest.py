@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from millrace_core.model import stream
 from millrace_core.model.schema import Column, Table
@@ -23,9 +25,12 @@ from millrace_core.model.stream import (
     StreamSpec,
 )
 from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.trigger.columns import Columns
 from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import STEADY
+from millrace_core.trigger.watermark import Arrivals, Clock, ClockMemory
+from millrace_core.trigger.windower import Occurrences, SoFar, Windower
 from millrace_core.wire import control, events, recalc, status
 from millrace_core.wire.rows import Operation, encode_operation, encode_rows
 from millrace_core.wire.topics import (
@@ -244,6 +249,75 @@ def make_stream(
         table = msgspec.structs.replace(table, columns=(Column("ts", TIMESTAMP), *own))
     told = Notify(("ws://127.0.0.1:1",), notify) if notify else None
     return StreamSpec(uid, "d", f"s{uid}", "", when, Source(table, child), partition, options, told)
+
+
+GROUPS = 3
+arrivals = st.lists(st.tuples(st.integers(0, GROUPS - 1), st.integers(-20, 60)), max_size=25)
+"""Rows of one batch: (group, ts)."""
+clocks = st.builds(
+    Clock,
+    watermark=st.sampled_from([0, 0, 3, 10, 25]),
+    expired=st.none() | st.integers(25, 40),
+    ignore_disorder=st.booleans(),
+    shared=st.booleans(),
+)
+Told = tuple[int, int, int, int]
+"""What is told of a window: kind, start, end, rownum."""
+
+
+def as_arrivals(batch: list[tuple[int, int]], unit: int = 1, origin: int = 0) -> Arrivals:
+    """Rows by group; a row's time is ``unit`` times its number behind ``origin``."""
+    in_order = sorted(batch, key=lambda row: row[0])
+    return Arrivals(
+        np.array([group for group, _ in in_order], dtype=np.int64),
+        np.array([origin + ts * unit for _, ts in in_order], dtype=np.int64),
+    )
+
+
+def ordered(found: Occurrences) -> list[tuple[int, ...]]:
+    """Everything about occurrences but their details, in one order."""
+    arrays = (
+        found.group, found.step, found.start, found.end, found.kind, found.rownum, found.cause, found.next,
+    )  # fmt: skip
+    return sorted(zip(*(array.tolist() for array in arrays), strict=True))
+
+
+def through_bytes(memory: Columns) -> Columns:
+    loaded = Columns(memory.memory)
+    loaded.load(msgspec.msgpack.decode(msgspec.msgpack.encode(memory.dump())))
+    return loaded
+
+
+class OneGroup:
+    """One group, row by row; its memory goes through bytes after each call."""
+
+    def __init__(self, windower: Windower, clock: Clock | None = None) -> None:
+        self.windower = windower
+        self.clock = clock or Clock()
+        self.clocked, self.memory = Columns(ClockMemory, windower.columns), Columns(windower.memory)
+        self.clocked.grow(1)
+        self.memory.grow(1)
+
+    def feed(self, times: Sequence[int], columns: dict[str, Any] | None = None) -> Occurrences:
+        """What becomes of rows with these columns, in the order in which it is found."""
+        group = np.zeros(len(times), dtype=np.int64)
+        arrived = Arrivals(group, np.array(times, dtype=np.int64), columns or {})
+        found = self.windower.on_rows(self.memory, self.clock.judge(self.clocked, arrived))
+        self.memory = through_bytes(self.memory)
+        return found
+
+    @property
+    def open(self) -> list[SoFar]:
+        return list(self.windower.so_far(self.memory.get(0)))
+
+
+def by_step_and_kind(found: Occurrences) -> Occurrences:
+    return found.take(np.lexsort((found.kind, found.step)))
+
+
+def told(found: Occurrences) -> list[Told]:
+    arrays = (found.kind, found.start, found.end, found.rownum)
+    return list(zip(*(array.tolist() for array in arrays), strict=True))
 
 
 class Kit:

@@ -17,9 +17,10 @@ from millrace_core.trigger.columns import Columns
 from millrace_core.trigger.count import COUNTS, CountMemory, CountWindower, any_given
 from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.watermark import Arrivals, Clock, ClockMemory
-from millrace_core.trigger.windower import CLOSE, OPEN, Occurrences, SoFar, Windower
+from millrace_core.trigger.windower import CLOSE, OPEN, SoFar, Windower
 
-GROUPS = 3
+from .conftest import GROUPS, ordered
+
 ROW = st.tuples(st.integers(0, GROUPS - 1), st.integers(-20, 60), st.booleans())
 batches = st.lists(st.lists(ROW, max_size=25), max_size=4)
 shapes = st.sampled_from([(1, 1), (2, 1), (3, 3), (4, 2), (5, 3), (7, 2)])
@@ -35,11 +36,6 @@ def as_arrivals(batch: list[tuple[int, int, bool]]) -> Arrivals:
         np.array([row[1] for row in rows], dtype=np.int64),
         {COUNTS: np.array([row[2] for row in rows], dtype=bool)},
     )
-
-
-def ordered(found: Occurrences) -> list[tuple[int, ...]]:
-    arrays = (found.group, found.step, found.start, found.end, found.kind, found.rownum, found.cause)
-    return sorted(zip(*(array.tolist() for array in arrays), strict=True))
 
 
 @settings(max_examples=40, deadline=None)

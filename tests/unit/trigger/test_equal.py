@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace_core.trigger.columns import Columns
 from millrace_core.trigger.grid import Grid
 from millrace_core.trigger.interval import IntervalMemory, IntervalWindower
-from millrace_core.trigger.watermark import NEVER, Arrivals, Clock, ClockMemory, Judged
-from millrace_core.trigger.windower import Occurrences, Windower
+from millrace_core.trigger.watermark import NEVER, Clock, ClockMemory, Judged
+from millrace_core.trigger.windower import Windower
 
-GROUPS = 3
-arrivals = st.lists(st.tuples(st.integers(0, GROUPS - 1), st.integers(-20, 60)), max_size=30)
+from .conftest import GROUPS, arrivals, as_arrivals, clocks, ordered
+
 batches = st.lists(arrivals, max_size=4)
-clocks = st.builds(
-    Clock,
-    watermark=st.sampled_from([0, 0, 3, 10, 25]),
-    expired=st.none() | st.integers(25, 40),
-    ignore_disorder=st.booleans(),
-    shared=st.booleans(),
-)
 grids = st.builds(
     Grid,
     interval=st.sampled_from([5, 10, 13]),
@@ -30,7 +22,7 @@ grids = st.builds(
 )
 
 
-class OneGroup:
+class Model:
     """What the module's docstring says, row by row."""
 
     def __init__(self, clock: Clock) -> None:
@@ -73,20 +65,12 @@ class OneGroup:
         self.dropped[cause] = self.dropped.get(cause, 0) + 1
 
 
-def as_arrivals(batch: list[tuple[int, int]]) -> Arrivals:
-    order = sorted(range(len(batch)), key=lambda i: batch[i][0])
-    return Arrivals(
-        np.array([batch[i][0] for i in order], dtype=np.int64),
-        np.array([batch[i][1] for i in order], dtype=np.int64),
-    )
-
-
 @settings(deadline=None)
 @given(clocks, batches)
 def test_clock(clock: Clock, some: list[list[tuple[int, int]]]) -> None:
     memory = Columns(ClockMemory)
     memory.grow(GROUPS)
-    models = [OneGroup(clock) for _ in range(GROUPS)]
+    models = [Model(clock) for _ in range(GROUPS)]
     for batch in some:
         rows = as_arrivals(batch)
         judged = clock.judge(memory, rows)
@@ -114,11 +98,6 @@ def test_clock(clock: Clock, some: list[list[tuple[int, int]]]) -> None:
             for cause, count in model.dropped.items():
                 total[cause] = total.get(cause, 0) + count
         assert {cause: n for cause, n in judged.dropped.items() if n} == total
-
-
-def ordered(found: Occurrences) -> list[tuple[int, ...]]:
-    arrays = (found.group, found.step, found.start, found.end, found.kind, found.rownum, found.cause)
-    return sorted(zip(*(array.tolist() for array in arrays), strict=True))
 
 
 @settings(max_examples=300, deadline=None)

@@ -4,53 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from millrace_core.model.expression import Field
 from millrace_core.model.stream import Condition
-from millrace_core.trigger.columns import Columns
 from millrace_core.trigger.definition import compiled, essence
 from millrace_core.trigger.event import EventMemory, EventWindower
 from millrace_core.trigger.event_arrays import END, START, EventRule
-from millrace_core.trigger.watermark import Arrivals, Clock, ClockMemory
 from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, REDO, Row, SoFar
 
-Told = list[tuple[int, int, int, int]]
+from .conftest import OneGroup, Told, by_step_and_kind, told
+
 BOTH = START | END
 
 
-class One:
-    """One group, row by row; its memory goes through bytes after each call. Rows are (ts, flags)."""
+class One(OneGroup):
+    """Rows are (ts, flags)."""
 
     def __init__(self, rule: EventRule | None = None) -> None:
         start, end = Condition("", (), Field("a")), Condition("", (), Field("b"))
-        self.windower = EventWindower(start, end, rule or EventRule())
-        self.clocked, self.memory = Columns(ClockMemory, self.windower.columns), Columns(EventMemory)
-        self.clocked.grow(1)
-        self.memory.grow(1)
+        self.rule = rule or EventRule()
+        super().__init__(EventWindower(start, end, self.rule))
         self.details: list[Any] = []
 
-    def write(self, *rows: tuple[int, int]) -> Told:
-        """What is told: (kind, start, end, rownum), by step."""
+    def write(self, *rows: tuple[int, int]) -> list[Told]:
         flags = np.array([flags for _, flags in rows])
         columns: dict[str, Any] = {"start": flags & START > 0, "end": flags & END > 0}
-        columns |= {f"cell {name}": flags.astype(object) for name in self.windower.rule.names}
-        times = np.array([ts for ts, _ in rows], dtype=np.int64)
-        arrived = Arrivals(np.zeros(len(rows), dtype=np.int64), times, columns)
-        found = self.windower.on_rows(self.memory, Clock().judge(self.clocked, arrived))
-        kept = Columns(EventMemory)
-        kept.load(msgspec.msgpack.decode(msgspec.msgpack.encode(self.memory.dump())))
-        self.memory = kept
-        found = found.take(np.lexsort((found.kind, found.step)))
+        columns |= {f"cell {name}": flags.astype(object) for name in self.rule.names}
+        found = by_step_and_kind(self.feed([ts for ts, _ in rows], columns))
         self.details = found.detail.tolist()
-        return list(
-            zip(*(a.tolist() for a in (found.kind, found.start, found.end, found.rownum)), strict=True)
-        )
-
-    @property
-    def open(self) -> list[SoFar]:
-        return list(self.windower.so_far(self.memory.get(0)))  # type: ignore[arg-type]
+        return told(found)
 
 
 def test_a_row_at_or_before_the_closed_windows_end_is_for_the_store() -> None:

@@ -20,64 +20,30 @@ from millrace_core.trigger.windower import (
     OPEN,
     RECALC,
     REDO,
-    Occurrences,
     SoFar,
     Windower,
 )
 from millrace_core.wire.events import trigger_id
 
-GROUPS = 3
+from .conftest import GROUPS, OneGroup, Told, arrivals, as_arrivals, clocks, ordered, told
+
 GAP = 5
 Window = tuple[int, int]
-Told = tuple[int, int, int, int]
-arrivals = st.lists(st.tuples(st.integers(0, GROUPS - 1), st.integers(-20, 60)), max_size=25)
 batches = st.lists(arrivals, max_size=4)
 rows = st.lists(st.integers(-40, 80), min_size=1, max_size=40)
 cuts = st.lists(st.booleans(), min_size=40, max_size=40)
-clocks = st.builds(
-    Clock,
-    watermark=st.sampled_from([0, 0, 3, 10, 25]),
-    expired=st.none() | st.integers(25, 40),
-    ignore_disorder=st.booleans(),
-    shared=st.booleans(),
-)
 
 
-def as_arrivals(batch: list[tuple[int, int]]) -> Arrivals:
-    in_order = sorted(batch, key=lambda row: row[0])
-    return Arrivals(
-        np.array([group for group, _ in in_order], dtype=np.int64),
-        np.array([ts for _, ts in in_order], dtype=np.int64),
-    )
-
-
-def ordered(found: Occurrences) -> list[tuple[int, ...]]:
-    arrays = (found.group, found.step, found.start, found.end, found.kind, found.rownum, found.cause)
-    return sorted(zip(*(array.tolist() for array in arrays), strict=True))
-
-
-class One:
-    """One group without watermark (or with), row by row; its memory goes through bytes after each call."""
+class One(OneGroup):
+    """Rows are their times."""
 
     def __init__(self, gap: int = GAP, clock: Clock | None = None) -> None:
-        self.windower = SessionWindower(gap)
-        self.clock = clock or Clock()
-        self.clocked, self.memory = Columns(ClockMemory), Columns(SessionMemory)
-        self.clocked.grow(1)
-        self.memory.grow(1)
+        super().__init__(SessionWindower(gap), clock)
 
     def write(self, *times: int) -> list[Told]:
-        """What is told: (kind, start, end, rownum), by step and in no order within it."""
-        zeros = np.zeros(len(times), dtype=np.int64)
-        judged = self.clock.judge(self.clocked, Arrivals(zeros, np.array(times, dtype=np.int64)))
-        found = self.windower.on_rows(self.memory, judged)
-        kept = Columns(SessionMemory)
-        kept.load(self.memory.dump())
-        self.memory = kept
+        found = self.feed(times)
         assert ((found.cause == RECALC) >= (found.kind == REDO)).all()
-        found = found.take(np.argsort(found.step, kind="stable"))
-        arrays = (found.kind, found.start, found.end, found.rownum)
-        return list(zip(*(array.tolist() for array in arrays), strict=True))
+        return told(found.take(np.argsort(found.step, kind="stable")))
 
     @property
     def remembered(self) -> SessionMemory:
@@ -320,9 +286,9 @@ def test_rows_with_equal_times_of_several_tables_go_over_arrays() -> None:
     _, wild = windower._sessions(memory, judged)
     assert not wild.any()
     assert ordered(windower.on_rows(memory, judged)) == [
-        (0, 0, 0, 0, OPEN, 1, LIVE),
-        (0, 5, 0, 3, CLOSE, -1, LIVE),
-        (0, 5, 9, 9, OPEN, 1, LIVE),
+        (0, 0, 0, 0, OPEN, 1, LIVE, 0),
+        (0, 5, 0, 3, CLOSE, -1, LIVE, 0),
+        (0, 5, 9, 9, OPEN, 1, LIVE, 0),
     ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,20 +13,13 @@ from millrace_core.model.stream import Duration, Sliding
 from millrace_core.timeline import Schedule, parse_timestamp, zone
 from millrace_core.trigger.columns import Columns
 from millrace_core.trigger.sliding import SlidingMemory, SlidingWindower
-from millrace_core.trigger.watermark import Arrivals, Clock, ClockMemory
-from millrace_core.trigger.windower import Occurrences, Windower
+from millrace_core.trigger.watermark import Clock, ClockMemory
+from millrace_core.trigger.windower import Windower
 from millrace_core.wire.events import trigger_id
 
-GROUPS = 3
+from .conftest import GROUPS, arrivals, as_arrivals, clocks, ordered
+
 HOUR = 3_600_000
-arrivals = st.lists(st.tuples(st.integers(0, GROUPS - 1), st.integers(-20, 60)), max_size=25)
-clocks = st.builds(
-    Clock,
-    watermark=st.sampled_from([0, 0, 3, 10, 25]),
-    expired=st.none() | st.integers(25, 40),
-    ignore_disorder=st.booleans(),
-    shared=st.booleans(),
-)
 fine = st.builds(
     Schedule, every=st.sampled_from([5, 10, 13]), offset=st.integers(0, 7), precision=st.just("ms")
 )
@@ -40,19 +32,6 @@ coarse = st.builds(
     where=st.sampled_from(["UTC", "Europe/Berlin"]).map(zone),
 )
 MARCH = parse_timestamp("2026-03-29", "ms")
-
-
-def as_arrivals(batch: list[tuple[int, int]], unit: int, origin: int) -> Arrivals:
-    ordered = sorted(batch, key=lambda row: row[0])
-    return Arrivals(
-        np.array([group for group, _ in ordered], dtype=np.int64),
-        np.array([origin + ts * unit for _, ts in ordered], dtype=np.int64),
-    )
-
-
-def ordered(found: Occurrences) -> list[tuple[int, ...]]:
-    arrays = (found.group, found.step, found.end, found.start, found.next, found.kind, found.rownum)
-    return sorted(zip(*(array.tolist() for array in arrays), strict=True))
 
 
 @settings(deadline=None, max_examples=25)

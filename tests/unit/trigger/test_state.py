@@ -4,50 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
-from millrace_core.trigger.columns import Columns
 from millrace_core.trigger.definition import compiled, essence
-from millrace_core.trigger.state import StateMemory, StateWindower
+from millrace_core.trigger.state import StateWindower
 from millrace_core.trigger.state_arrays import StateRule
-from millrace_core.trigger.watermark import Arrivals, Clock, ClockMemory
+from millrace_core.trigger.watermark import Clock
 from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, REDO, SoFar
 
-Told = list[tuple[int, int, int, int]]
+from .conftest import OneGroup, Told, by_step_and_kind, told
 
 
-class One:
-    """One group, row by row; its memory goes through bytes after each call."""
+class One(OneGroup):
+    """Rows are (ts, state)."""
 
     def __init__(self, rule: StateRule | None = None, shared: bool = False) -> None:
-        self.windower = StateWindower("v", rule or StateRule(shared=shared))
-        self.clock = Clock(shared=shared)
-        self.clocked, self.memory = Columns(ClockMemory, self.windower.columns), Columns(StateMemory)
-        self.clocked.grow(1)
-        self.memory.grow(1)
+        super().__init__(StateWindower("v", rule or StateRule(shared=shared)), Clock(shared=shared))
         self.details: list[Any] = []
 
-    def write(self, *rows: tuple[int, Any]) -> Told:
-        """What is told: (kind, start, end, rownum), by step."""
+    def write(self, *rows: tuple[int, Any]) -> list[Told]:
         states = np.empty(len(rows), dtype=object)
         states[:] = [state for _, state in rows]
-        times = np.array([ts for ts, _ in rows], dtype=np.int64)
-        arrived = Arrivals(np.zeros(len(rows), dtype=np.int64), times, {"state": states})
-        found = self.windower.on_rows(self.memory, self.clock.judge(self.clocked, arrived))
-        kept = Columns(StateMemory)
-        kept.load(msgspec.msgpack.decode(msgspec.msgpack.encode(self.memory.dump())))
-        self.memory = kept
-        found = found.take(np.lexsort((found.kind, found.step)))
+        found = by_step_and_kind(self.feed([ts for ts, _ in rows], {"state": states}))
         self.details = found.detail.tolist()
-        return list(
-            zip(*(a.tolist() for a in (found.kind, found.start, found.end, found.rownum)), strict=True)
-        )
-
-    @property
-    def open(self) -> list[SoFar]:
-        return list(self.windower.so_far(self.memory.get(0)))  # type: ignore[arg-type]
+        return told(found)
 
 
 def test_a_row_at_or_before_the_closed_windows_end_is_for_the_store() -> None:

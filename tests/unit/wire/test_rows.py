@@ -7,7 +7,7 @@ import json
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace_core.errors import ErrorCode
@@ -58,6 +58,7 @@ def decoded_rows(values: list[bytes]) -> list[tuple[int, dict[str, object]]]:
     return rows
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(row, min_size=1, max_size=3), max_size=6))
 def test_what_is_encoded_is_decoded(messages: list[list[dict[str, object]]]) -> None:
     values = [encode_rows(rows) for rows in messages]
@@ -65,6 +66,7 @@ def test_what_is_encoded_is_decoded(messages: list[list[dict[str, object]]]) -> 
     assert decoded_rows(values) == expected
 
 
+@settings(deadline=None)
 @given(st.lists(row, min_size=1, max_size=5))
 def test_arrays_of_rows_and_tagged_rows_say_the_same(rows: list[dict[str, object]]) -> None:
     plain = decoded_rows([json.dumps(rows).encode()])

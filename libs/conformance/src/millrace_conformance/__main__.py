@@ -16,6 +16,7 @@ from millrace_conformance.case import Case
 from millrace_conformance.load import Dispute
 from millrace_conformance.producer import ToProduce, produce
 from millrace_conformance.report import Outcome
+from millrace_conformance.source import BadCase, BadCases
 from millrace_core.errors import MillraceError
 
 DISPUTES = Path("tests/conformance/disputed.yaml")
@@ -100,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         known = disputes(given.disputed)
         cases = load.load(load.files(given.cases))
-    except (load.BadCases, load.BadCase, OSError) as error:
+    except (BadCases, BadCase, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     try:

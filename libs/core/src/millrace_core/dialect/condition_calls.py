@@ -109,14 +109,30 @@ def _substring(spelling: Spelling, node: exp.Expr) -> Value:
     return Value(Call("substring", (text, *numbers)), "STRING")
 
 
+_BY_CONSTANTS = {
+    "TRANSLATE": "translate",
+    "REGEXP_REPLACE": "replace_matches",
+    "REGEXP_EXTRACT": "first_match",
+}
+
+
+def _by_constants(spelling: Spelling, node: exp.Expr) -> Value:
+    """What is done to a text by constant texts; of REGEXP_EXTRACT's groups it is always the first."""
+    this, *others = arguments_of(node)
+    if name_of(node) == "REGEXP_EXTRACT":
+        others = others[:1]
+    if not all(isinstance(other, exp.Literal) and other.is_string for other in others):
+        raise spelling.refused(node)
+    text = spelling.as_kind(spelling.visit(this), "STRING", this)
+    return Value(Call(_BY_CONSTANTS[name_of(node)], (text, *(Constant(o.name) for o in others))), "STRING")
+
+
 _REAL, _TEXT = ("DOUBLE",), ("STRING",)
 
 
 _REALS = ("SQRT", "EXP", "LN", "SIGN", "SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN", "DEGREES", "RADIANS")
-_TEXTS = ("LOWER", "UPPER", "TRIM", "LTRIM", "RTRIM")
 SIMPLE: dict[str, tuple[str, tuple[str, ...], str]] = {
     **{name: (name.lower(), _REAL, "DOUBLE") for name in _REALS},
-    **{name: (name.lower(), _TEXT, "STRING") for name in _TEXTS},
     **dict.fromkeys(("POW", "POWER"), ("pow", _REAL * 2, "DOUBLE")),
     **dict.fromkeys(("CONCAT", "DPIPE"), ("concat", _TEXT, "STRING")),
     "DIV": ("div", _REAL * 2, "DOUBLE"),
@@ -135,6 +151,7 @@ NAMED: dict[str, Visitor] = {
     **dict.fromkeys(_MERGING, _merged),
     **dict.fromkeys(("DATE_ADD", "DATEDIFF"), _days),
     **dict.fromkeys(("LOCATE", "CONCAT_WS"), _constant_first),
+    **dict.fromkeys(_BY_CONSTANTS, _by_constants),
     "NULLIF": _nullif,
     "REPLACE": _replace,
     "LPAD": _pad,

@@ -1,4 +1,4 @@
-"""CAST as TDengine does it (decision 0007): nothing fails, what is no number becomes 0."""
+"""CAST as TDengine does it (decision 0007): nothing fails, a text is the number that it begins with, or 0."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from sqlglot import exp
 from millrace_core.errors import MillraceError
 from millrace_core.model.types import DataType
 from millrace_core.plan.functions_base import MOST_TEXT
+from millrace_core.plan.pieces import as_text, call, text
 from millrace_core.plan.typed import (
     BIGINT,
     DOUBLE,
@@ -19,6 +20,9 @@ from millrace_core.plan.typed import (
     typed,
     wrap,
 )
+
+WHOLE = "[+-]?[0-9]+"
+REAL = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
 
 def cast_type(node: exp.Anonymous) -> DataType:
@@ -35,21 +39,24 @@ def cast_type(node: exp.Anonymous) -> DataType:
 
 
 def convert(node: exp.Expr, target: Typed) -> exp.Expr:
-    """CAST as TDengine does it: numbers lose their fraction, text that is no number becomes 0."""
+    """CAST as TDengine does it: numbers lose their fraction, a text is the number it begins with, or 0."""
     source = typed(node)
     if source.timestamp and target.timestamp:
         return rescale(node, source.precision or "ms", target.precision or "ms")
     if target.type.info.integer:
         return cast(_whole(node, source), target)
     if target.real and source.text:
-        number_ = exp.Coalesce(this=exp.TryCast(this=node, to=spark_type(DOUBLE)), expressions=[number(0)])
-        return cast(_unless_null(node, number_), target)
+        part = exp.TryCast(this=_begin(node.copy(), REAL), to=spark_type(DOUBLE))
+        found = exp.TryCast(this=node, to=spark_type(DOUBLE))
+        return cast(_unless_null(node, exp.Coalesce(this=found, expressions=[part, number(0)])), target)
+    if target.type.name == "BOOL" and source.text:
+        return exp.NEQ(this=_whole(node, source), expression=number(0))
     if target.text:
-        text = cast(node, target)
+        written = cast(plain_text(node) if source.real else node, target)
         if source.text and (source.type.length or 0) <= (target.type.length or 0):
-            return text
+            return written
         length = number(target.type.length or 1)
-        return exp.Substring(this=text, start=number(1), length=length)
+        return exp.Substring(this=written, start=number(1), length=length)
     return cast(node, target)
 
 
@@ -58,10 +65,22 @@ def _whole(node: exp.Expr, source: Typed) -> exp.Expr:
         below = exp.LT(this=wrap(node), expression=number(0))
         return exp.If(this=below, true=exp.Ceil(this=node.copy()), false=exp.Floor(this=node.copy()))
     if source.text:
-        whole = exp.TryCast(this=node, to=spark_type(BIGINT))
-        part = exp.TryCast(this=exp.TryCast(this=node.copy(), to=spark_type(DOUBLE)), to=spark_type(BIGINT))
-        return _unless_null(node, exp.Coalesce(this=whole, expressions=[part, number(0)]))
+        part = exp.TryCast(this=_begin(node, WHOLE), to=spark_type(BIGINT))
+        return _unless_null(node, exp.Coalesce(this=part, expressions=[number(0)]))
     return node
+
+
+def plain_text(node: exp.Expr) -> exp.Expr:
+    """The value as TDengine writes it into a text: FLOAT and DOUBLE with six digits behind the point."""
+    if not typed(node).real:
+        return as_text(node)
+    written = call("FORMAT_STRING", text("%.6f"), cast(node, DOUBLE))
+    return _unless_null(node, written)
+
+
+def _begin(node: exp.Expr, pattern: str) -> exp.Expr:
+    """The number that a text begins with, as C reads it; the empty text if there is none."""
+    return call("REGEXP_EXTRACT", node.copy(), text(rf"^[ \t\n\x0B\f\r]*({pattern})"), number(1))
 
 
 def _unless_null(node: exp.Expr, value: exp.Expr) -> exp.Expr:

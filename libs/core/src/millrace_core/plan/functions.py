@@ -21,12 +21,14 @@ from millrace_core.plan.functions_base import (
     duration_ticks,
     fixed,
     is_null,
+    of_one_type,
     same,
     spark,
 )
 from millrace_core.plan.functions_math import MATH
 from millrace_core.plan.functions_text import TEXT
 from millrace_core.plan.functions_time import TIME
+from millrace_core.plan.pieces import call
 from millrace_core.plan.typed import BIGINT, BOOL, Typed, common, number
 
 __all__ = ["FUNCTIONS", "LATER", "Call", "cast_type", "convert", "duration_ticks"]
@@ -40,13 +42,19 @@ def _branches(types: list[Typed], node: exp.Expr, precision: object) -> Typed:
 
 
 def _if(it: Call) -> exp.Expr:
-    condition, true, false = it.args
+    condition, *branches = it.args
+    true, false = of_one_type(it, branches)
     return exp.If(this=condition, true=true, false=false)
 
 
 def _nvl2(it: Call) -> exp.Expr:
-    asked, known, unknown = it.args
+    asked, *branches = it.args
+    known, unknown = of_one_type(it, branches)
     return exp.If(this=is_null(asked), true=unknown, false=known)
+
+
+def _coalesce(it: Call) -> exp.Expr:
+    return call("COALESCE", *of_one_type(it, it.args))
 
 
 def _null_test(wanted: bool) -> Build:
@@ -66,9 +74,9 @@ def _constant(value: Callable[[Call], str | None]) -> Build:
 
 
 OTHERS: dict[str, Function] = {
-    "coalesce": Function(1, None, common_type, spark("COALESCE")),
-    "ifnull": Function(2, 2, common_type, spark("COALESCE")),
-    "nvl": Function(2, 2, common_type, spark("COALESCE")),
+    "coalesce": Function(1, None, common_type, _coalesce),
+    "ifnull": Function(2, 2, common_type, _coalesce),
+    "nvl": Function(2, 2, common_type, _coalesce),
     "nvl2": Function(3, 3, _branches, _nvl2),
     "nullif": Function(2, 2, same, spark("NULLIF")),
     "if": Function(3, 3, _branches, _if, ("condition", "any")),

@@ -12,7 +12,7 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Duration
 from millrace_core.model.types import DataType
-from millrace_core.plan.typed import Typed, common, fail, typed, wrap
+from millrace_core.plan.typed import BIGINT, Typed, cast, common, fail, typed, wrap
 from millrace_core.timeline import ticks
 
 MOST_TEXT = DataType("VARCHAR", 4096)
@@ -183,6 +183,18 @@ def node_of(kind: type[exp.Expr], *keys: str) -> Build:
 def spark(name: str) -> Build:
     """Spark's own function of that name."""
     return lambda call: exp.Anonymous(this=name, expressions=call.args)
+
+
+def of_one_type(it: Call, values: list[exp.Expr]) -> list[exp.Expr]:
+    """The values for a result of the call's type: Spark takes no BOOL beside numbers."""
+    wanted = typed(it.node)
+    mixed = wanted.number and any(typed(value).type.name == "BOOL" for value in values)
+    return [cast(value, wanted) for value in values] if mixed else values
+
+
+def counted(value: exp.Expr) -> exp.Expr:
+    """The value, a BOOL as 0 or 1."""
+    return cast(value, BIGINT) if typed(value).type.name == "BOOL" else value
 
 
 def is_null(node: exp.Expr) -> exp.Expr:

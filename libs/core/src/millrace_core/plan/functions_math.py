@@ -8,19 +8,21 @@ from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
 from millrace_core.model.types import DataType
+from millrace_core.plan.casts import plain_text
 from millrace_core.plan.functions_base import (
     Build,
     Call,
     Function,
     any_null,
     constant_number,
+    counted,
     fixed,
     is_null,
-    node_of,
+    of_one_type,
     same,
     spark,
 )
-from millrace_core.plan.pieces import as_text, call, text, when
+from millrace_core.plan.pieces import call, text, when
 from millrace_core.plan.typed import BIGINT, DOUBLE, Typed, cast, common, fail, number, typed, wrap
 
 MOST_DIGITS = 300
@@ -162,7 +164,9 @@ def _extreme(name: str) -> Build:
     def build(it: Call) -> exp.Expr:
         args = it.args
         if any(type_.text and not type_.null for type_ in it.types):
-            args = [arg if typed(arg).text else as_text(arg) for arg in args]
+            args = [arg if typed(arg).text else plain_text(arg) for arg in args]
+        else:
+            args = of_one_type(it, args)
         return when((any_null(it.args), exp.Null()), default=call(name, *args))
 
     return build
@@ -188,13 +192,13 @@ def _rand(it: Call) -> exp.Expr:
 
 
 MATH: dict[str, Function] = {
-    "abs": Function(1, 1, same, node_of(exp.Abs, "this"), ("number",)),
+    "abs": Function(1, 1, same, lambda it: exp.Abs(this=counted(it.args[0])), ("number",)),
     "ceil": Function(1, 1, same, _whole(exp.Ceil), ("number",)),
     "floor": Function(1, 1, same, _whole(exp.Floor), ("number",)),
     "round": Function(1, 2, same, _round, ("number",)),
     "trunc": Function(2, 2, same, _truncate, ("number",)),
     "truncate": Function(2, 2, same, _truncate, ("number",)),
-    "sign": Function(1, 1, same, node_of(exp.Sign, "this"), ("number",)),
+    "sign": Function(1, 1, same, lambda it: exp.Sign(this=counted(it.args[0])), ("number",)),
     "sqrt": _within("SQRT", ">= 0"),
     "pow": Function(2, 2, fixed(DOUBLE), _finite(_real("POWER", 2).build), ("number",)),
     "power": Function(2, 2, fixed(DOUBLE), _finite(_real("POWER", 2).build), ("number",)),
@@ -206,7 +210,8 @@ MATH: dict[str, Function] = {
     "rand": Function(0, 1, fixed(DOUBLE), _rand, ("integer",)),
     "sin": _real("SIN"), "cos": _real("COS"), "tan": _real("TAN"), "atan": _real("ATAN"),
     "asin": _within("ASIN", ">= -1", "<= 1"), "acos": _within("ACOS", ">= -1", "<= 1"),
-    "degrees": _real("DEGREES"), "radians": _real("RADIANS"),
+    "degrees": Function(1, 1, fixed(DOUBLE), _finite(_real("DEGREES").build), ("number",)),
+    "radians": _real("RADIANS"),
     "greatest": Function(2, None, _extreme_type, _extreme("GREATEST")),
     "least": Function(2, None, _extreme_type, _extreme("LEAST")),
 }  # fmt: skip

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from string import ascii_lowercase, ascii_uppercase
 
 from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
 from millrace_core.model.types import DataType
-from millrace_core.plan.casts import convert
+from millrace_core.plan.casts import convert, plain_text
+from millrace_core.plan.formats import format_time
 from millrace_core.plan.functions_base import (
     MOST_TEXT,
     Call,
@@ -17,7 +19,9 @@ from millrace_core.plan.functions_base import (
     any_null,
     constant_choice,
     constant_text,
+    counted,
     fixed,
+    is_null,
     joined,
     node_of,
     same,
@@ -27,6 +31,7 @@ from millrace_core.plan.pieces import as_int, as_text, call, chain, text, when
 from millrace_core.plan.typed import BIGINT, Typed, cast, fail, number, typed, wrap
 
 MOST_CONCAT = 8
+SPACE = r"[ \t\n\x0B\f\r]"
 
 
 def _concat(it: Call) -> exp.Expr:
@@ -71,18 +76,27 @@ def _above_zero(node: exp.Expr) -> bool:
 def _trim(it: Call) -> exp.Expr:
     """``trim(text[, what, side])``; ``what`` is taken off as a whole, as often as it stands there."""
     if len(it.args) == 1:
-        return exp.Trim(this=it.args[0])
+        return _without(it.args[0], SPACE, "both")
     what = re.escape(constant_text(it.args[1], it.name, "what is trimmed"))
     sides = ("leading", "trailing", "both")
     side = constant_choice(it.args[2], it.name, "the side", sides) if len(it.args) > 2 else "both"
-    found = it.args[0]
-    if not what:
-        return found
+    return _without(it.args[0], what, side) if what else it.args[0]
+
+
+def _without(found: exp.Expr, what: str, side: str) -> exp.Expr:
     if side != "trailing":
         found = call("REGEXP_REPLACE", found, text(f"^(?:{what})+"), text(""))
     if side != "leading":
-        found = call("REGEXP_REPLACE", found, text(f"(?:{what})+$"), text(""))
+        # \\z: the end, where Java's $ is also before a last line break
+        found = call("REGEXP_REPLACE", found, text(rf"(?:{what})+\z"), text(""))
     return found
+
+
+def _cased(source: str, target: str) -> Function:
+    """Letters of ASCII only, as in TDengine: no text gets longer."""
+    return Function(
+        1, 1, same, lambda it: call("TRANSLATE", it.args[0], text(source), text(target)), ("text",)
+    )  # fmt: skip
 
 
 def _ascii(it: Call) -> exp.Expr:
@@ -117,13 +131,19 @@ def _substring_index(it: Call) -> exp.Expr:
 
 
 def _find_in_set(it: Call) -> exp.Expr:
-    """The place of a text in a list (0: not there); the list's separator is a comma or a constant text."""
+    """The place of a text in a list (0: not there); the list's separator is a comma or a constant text.
+
+    As in TDengine the empty text is in the first place of any list, and the separator '' is the comma.
+    """
     this, all_, *rest = it.args
-    separator = constant_text(rest[0], it.name, "the separator") if rest else ","
-    if not separator:
-        raise fail(ErrorCode.INVALID_VALUE, "find_in_set: the separator must not be empty", rest[0])
+    separator = (constant_text(rest[0], it.name, "the separator") if rest else "") or ","
     pieces = call("SPLIT", all_, text(re.escape(separator)))
-    return cast(call("ARRAY_POSITION", pieces, this), BIGINT)
+    place = cast(call("ARRAY_POSITION", pieces, this), BIGINT)
+    if isinstance(this, exp.Literal) and this.name:
+        return place
+    empty = exp.EQ(this=wrap(this.copy()), expression=text(""))
+    there = exp.Not(this=is_null(all_))
+    return when((exp.And(this=empty, expression=there), number(1)), default=place)
 
 
 def _to_json(it: Call) -> exp.Expr:
@@ -146,8 +166,13 @@ def _bytes(node: exp.Expr) -> exp.Expr:
 
 
 def _crc32(it: Call) -> exp.Expr:
-    this = it.args[0]
-    return call("CRC32", this if it.types[0].type.name == "VARBINARY" else _bytes(as_text(this)))
+    """Of the bytes of the text that a value is in TDengine: a BOOL is 1 or 0, a time that of its second."""
+    this, type_ = it.args[0], it.types[0]
+    if type_.type.name == "VARBINARY":
+        return call("CRC32", this)
+    if type_.timestamp:
+        return call("CRC32", _bytes(format_time(this, it.ticks, it.timezone, "yyyy-mm-dd hh24:mi:ss")))
+    return call("CRC32", _bytes(plain_text(counted(this))))
 
 
 def _from_base64(it: Call) -> exp.Expr:
@@ -190,12 +215,11 @@ def _char_type(types: list[Typed], node: exp.Expr, precision: object) -> Typed:
 TEXT: dict[str, Function] = {
     "concat": Function(2, MOST_CONCAT, joined, _concat, ("text",)),
     "concat_ws": Function(3, MOST_CONCAT + 1, joined, _concat_ws, ("text",)),
-    "lower": Function(1, 1, same, node_of(exp.Lower, "this"), ("text",)),
-    "upper": Function(1, 1, same, node_of(exp.Upper, "this"), ("text",)),
+    "lower": _cased(ascii_uppercase, ascii_lowercase), "upper": _cased(ascii_lowercase, ascii_uppercase),
     "length": Function(1, 1, fixed(BIGINT), _length, ("bytes",)),
     "char_length": Function(1, 1, fixed(BIGINT), node_of(exp.Length, "this"), ("text",)),
-    "ltrim": Function(1, 1, same, spark("LTRIM"), ("text",)),
-    "rtrim": Function(1, 1, same, spark("RTRIM"), ("text",)),
+    "ltrim": Function(1, 1, same, lambda it: _without(it.args[0], SPACE, "leading"), ("text",)),
+    "rtrim": Function(1, 1, same, lambda it: _without(it.args[0], SPACE, "trailing"), ("text",)),
     "trim": Function(1, 3, same, _trim, ("text",)),
     "substr": Function(2, 3, same, _substring, ("text", "integer")),
     "substring": Function(2, 3, same, _substring, ("text", "integer")),

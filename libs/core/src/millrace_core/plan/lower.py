@@ -11,6 +11,7 @@ from millrace_core.errors import ErrorCode
 from millrace_core.plan.aggregates import AGGREGATES, COLS
 from millrace_core.plan.aggregates_base import Gathering
 from millrace_core.plan.functions import FUNCTIONS, Call, convert, duration_ticks
+from millrace_core.plan.functions_base import counted
 from millrace_core.plan.json_tags import lower_contains, lower_get
 from millrace_core.plan.quotients import quotient, whole_quotient
 from millrace_core.plan.scope import Context, Scope
@@ -220,6 +221,16 @@ class Lowering:
         node.meta["series"] = True
         return node
 
+    def case(self, node: exp.Expr) -> exp.Expr:
+        """Spark takes no BOOL beside numbers."""
+        for key in list(node.args):
+            self._visit_argument(node, key)
+        if "typed" in node.meta and typed(node).number:
+            results = [(branch, "true") for branch in node.args["ifs"]]
+            for holder, key in [*results, (node, "default")] if node.args.get("default") else results:
+                holder.set(key, counted(holder.args[key]))
+        return node
+
     def json(self, node: exp.Expr) -> exp.Expr:
         tag, key = self.visit(node.this), node.expression.name
         return lower_get(tag, key, typed(node)) if isinstance(node, JsonGet) else lower_contains(tag, key)
@@ -263,5 +274,6 @@ _VISITORS: dict[type[exp.Expr], Callable[[Lowering, exp.Expr], exp.Expr]] = {
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE), Lowering.comparison),
     **dict.fromkeys((exp.And, exp.Or, exp.Not), Lowering.logic),
     exp.Anonymous: Lowering.call,
+    exp.Case: Lowering.case,
     **dict.fromkeys((JsonGet, JsonContains), Lowering.json),
 }

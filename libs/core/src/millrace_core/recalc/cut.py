@@ -9,7 +9,7 @@ import numpy as np
 
 from millrace_core.trigger.columns import Array, Columns, Ints
 from millrace_core.trigger.watermark import NEVER, Bools, Judged, Moves
-from millrace_core.trigger.windower import OPEN, Occurrences, Windower
+from millrace_core.trigger.windower import Occurrences, Windower
 
 
 @dataclass(slots=True)
@@ -82,10 +82,3 @@ def with_openings(found: Occurrences, closed: Collection[tuple[int, int]]) -> Oc
     """The openings and closings of these windows (group, start)."""
     places = zip(found.group.tolist(), found.start.tolist(), strict=True)
     return found.take(np.array([place in closed for place in places], dtype=bool))
-
-
-def closed_only(found: Occurrences) -> Occurrences:
-    """Without the openings of windows that are still open: those belong to the live path."""
-    closings = found.kind != OPEN
-    ends = zip(found.group[closings].tolist(), found.start[closings].tolist(), strict=True)
-    return with_openings(found, set(ends))

@@ -1,6 +1,5 @@
 """Time as integers: ticks of a database's precision, durations, calendars, and their texts."""
 
-from millrace_core.timeline.align import window_start
 from millrace_core.timeline.calendar import add, local_midnight, zone
 from millrace_core.timeline.precision import from_ns, ticks, to_ns
 from millrace_core.timeline.schedule import Schedule
@@ -8,5 +7,5 @@ from millrace_core.timeline.text import format_local, format_rfc3339, parse_time
 
 __all__ = [
     "Schedule", "add", "format_local", "format_rfc3339", "from_ns", "local_midnight", "parse_timestamp",
-    "ticks", "to_ns", "window_start", "zone",
+    "ticks", "to_ns", "zone",
 ]  # fmt: skip

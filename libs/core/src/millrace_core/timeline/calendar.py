@@ -92,14 +92,3 @@ def add(value: int, duration: Duration, precision: Precision, where: tzinfo = UT
     if months := CALENDAR_MONTHS.get(duration.unit):
         return add_months(value, duration.value * months, precision, where)
     return check_range(value + ticks(duration, precision))
-
-
-def months_window_start(value: int, months: int, precision: Precision, where: tzinfo) -> int:
-    """Start of the calendar window of ``months`` that holds ``value``: windows count from January 1970."""
-    local = to_local(value // TICKS_PER_SECOND[precision], where)
-    index = (local.year - 1970) * 12 + local.month - 1
-    year, month0 = divmod(index // months * months, 12)
-    if not 1 <= year + 1970 <= 9999:
-        raise MillraceError(ErrorCode.INVALID_VALUE, f"the year {year + 1970} lies outside 1 to 9999")
-    first = datetime(year + 1970, month0 + 1, 1, tzinfo=where)
-    return check_range(from_local(first) * TICKS_PER_SECOND[precision])

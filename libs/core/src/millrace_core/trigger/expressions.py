@@ -228,13 +228,11 @@ OPERATIONS: dict[str, Operation] = {
     "degrees": lambda a: a * (180 / pi), "radians": lambda a: a * (pi / 180),
     "concat": lambda *texts: pl.concat_str(texts),
     "concat_ws": lambda by, *texts: pl.concat_str(texts, separator=by, ignore_nulls=True),
-    "lower": lambda a: a.str.to_lowercase(),
-    "upper": lambda a: a.str.to_uppercase(),
     "bytes": lambda a: a.str.len_bytes().cast(pl.Int64),
     "chars": lambda a: a.str.len_chars().cast(pl.Int64),
-    "trim": lambda a: a.str.strip_chars(" "),
-    "ltrim": lambda a: a.str.strip_chars_start(" "),
-    "rtrim": lambda a: a.str.strip_chars_end(" "),
+    "translate": lambda a, old, new: a.str.replace_many(list(old), list(new)),
+    "replace_matches": lambda a, pattern, new: a.str.replace_all(pattern, new),
+    "first_match": lambda a, pattern: pl.when(a.is_not_null()).then(a.str.extract(pattern, 1).fill_null("")),
     "substring": _substring,
     "right": _right,
     "replace": lambda a, old, new: a.str.replace_all(old, new, literal=True),
@@ -250,6 +248,7 @@ LITERAL: dict[str, frozenset[int]] = {
     "cast": frozenset({1}), "scaled": frozenset({1}),
     "concat_ws": frozenset({0}), "replace": frozenset({1}), "locate": frozenset({0}),
     "pad": frozenset({1, 2}), "matches": frozenset({1}),
+    "translate": frozenset({1, 2}), "replace_matches": frozenset({1, 2}), "first_match": frozenset({1}),
 }  # fmt: skip
 """Arguments that are constants, and reach the operation as they are."""
 

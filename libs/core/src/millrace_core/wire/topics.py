@@ -7,7 +7,6 @@ import zlib
 from dataclasses import dataclass
 
 WAL_PREFIX = "wal."
-WAL_PATTERN = r"^wal\..*"
 _PLAIN = re.compile(r"[a-z0-9_]")
 
 
