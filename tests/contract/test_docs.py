@@ -23,7 +23,7 @@ PARTS = (
     "docs",
     "schemas",
 )
-WRITTEN = ("bench/results/", ".jars", ".millrace", ".peers", ".venv")
+WRITTEN = ("bench/results/", ".jars", ".millrace", ".peers", ".venv", "uv.lock")
 """What runs write, and the repository does not hold."""
 _FILE = re.compile(r"`([\w./-]+\.(?:py|md|yml|yaml|toml|sh|json|lock|xml))`|`((?:[\w.-]+/)+)`")
 _DECISION = re.compile(r"\bdecisions?(?: |/)(\d{4})")
