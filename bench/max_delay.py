@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import Event, Thread
 from typing import Any
 
@@ -42,10 +42,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     with stage("max-delay") as one:
         for number, name in enumerate(("max_delay_late_ms", "max_delay_late_loaded_ms")):
             say(name)
-            if number:
-                with _load(one):
-                    found[name] = latencies_ms(_late(one, number, tables, steps))
-            else:
+            with _load(one) if number else nullcontext():
                 found[name] = latencies_ms(_late(one, number, tables, steps))
     return found
 

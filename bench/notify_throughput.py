@@ -7,7 +7,6 @@ The events are written to ``notifications`` as calc-svc writes them; calc-svc an
 
 from __future__ import annotations
 
-import argparse
 import base64
 import json
 import subprocess
@@ -18,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from bench import report
 from bench.goals import Figure
 from bench.size import FULL, QUICK, Size
 from bench.stage import DB, BenchError, Stage, hold, let_go, say, stage
@@ -139,16 +139,5 @@ def _client(*arguments: str) -> Iterator[tuple[dict[str, Any], Any]]:
             process.kill()
 
 
-def main() -> None:
-    """The command line."""
-    root = argparse.ArgumentParser(prog="bench.notify_throughput", description=__doc__)
-    root.add_argument("--quick", action="store_true", help="small sizes: whether the bench works, no figures")
-    results = measure(QUICK if root.parse_args().quick else FULL)
-    for figure in FIGURES:
-        verdict = {None: "", True: "met", False: "MISSED"}[figure.met(results)]
-        goal = "" if figure.goal is None else f"{figure.bound} {figure.goal:,g}"
-        print(f"{figure.name:<28}{figure.value(results):>12,.0f} {figure.unit:<5}{goal:<12}{verdict}")
-
-
 if __name__ == "__main__":
-    main()
+    report.run("notify_throughput", __doc__, lambda given: measure(QUICK if given.quick else FULL), FIGURES)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Event, Period, StreamSpec
 from millrace_core.timeline import format_local, from_ns
-from millrace_core.wire.counters import BY_NAME
+from millrace_core.wire.counters import BY_NAME, merged
 from millrace_core.wire.diagnosis import Diagnosis, GroupPart, OpenWindow, Wait
 
 Row = list[object]
@@ -58,11 +58,7 @@ class Case:
 def rows_of(case: Case) -> list[Row]:
     """(about, group, item, amount, ts, te, detail): the stream, its rows, then its groups, the one with the
     newest row first, each followed by its windows."""
-    totals: Counter[str] = Counter()
-    for part in case.hosts:
-        for name, value in part.totals.items():
-            # moments are no sums: the verdict takes the latest
-            totals[name] = max(totals[name], value) if _moment(name) else totals[name] + value
+    totals = Counter(merged(part.totals for part in case.hosts))
     groups = sorted(
         (group for part in case.hosts for group in part.groups),
         key=lambda group: (group.newest is None, -(group.newest or 0), _name(group)),
@@ -93,11 +89,6 @@ def _row(
     detail: str = "", group: str | None = None,
 ) -> Row:  # fmt: skip
     return [about, group, item, amount, ts, te, detail]
-
-
-def _moment(name: str) -> bool:
-    counter = BY_NAME.get(name)
-    return counter is not None and counter.unit == "ns"
 
 
 # ---------------------------------------------------------------------- the stream

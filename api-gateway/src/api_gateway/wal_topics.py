@@ -107,13 +107,13 @@ class WalTopics:
             return
         with self._lock:
             now = self._now()
-            there = set(self._log.topics(WAL_PREFIX))
-            for topic, control in list(self._pending.items()):
-                if control <= self._board.applied:
-                    if topic in there:
-                        self._log.empty_topics([topic])
-                        self._resting[topic] = now + self._rest
-                    del self._pending[topic]
+            released = [topic for topic, control in self._pending.items() if control <= self._board.applied]
+            there = set(self._log.topics(WAL_PREFIX)) if released else set()
+            for topic in released:
+                if topic in there:
+                    self._log.empty_topics([topic])
+                    self._resting[topic] = now + self._rest
+                del self._pending[topic]
             rested = [topic for topic, until in self._resting.items() if until <= now]
             if rested and now - self._deleted_at >= BETWEEN_SECONDS:
                 self._deleted_at = now

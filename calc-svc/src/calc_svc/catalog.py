@@ -53,9 +53,11 @@ class CatalogView:
 
     def failure(self, uid: int) -> str:
         """Why a calculation of a stream failed; empty while none has."""
-        return self._failures().get((uid, None), "")
+        with self.lock:
+            found = self.statuses.get(status.key(status.StreamFailure(uid, "")))
+            return found.message if isinstance(found, status.StreamFailure) else ""
 
-    def _failures(self) -> dict[tuple[int, int | None], str]:
+    def failures(self) -> dict[tuple[int, int | None], str]:
         """(stream, slot of trigger-svc or None for its calculation) -> why it failed."""
         with self.lock:
             found = [one for one in self.statuses.values() if isinstance(one, status.StreamFailure)]
@@ -82,7 +84,7 @@ class CatalogView:
             applied = self.statuses.get(b"applied")
             reached = applied.control if isinstance(applied, status.Applied) else -1
             found = {}
-            failures = {uid: message for (uid, _), message in self._failures().items()}
+            failures = {uid: message for (uid, _), message in self.failures().items()}
             for name, entry in self.catalog.streams.items():
                 message = failures.get(entry.spec.uid, "")
                 state = "Failed" if message else entry.wanted
@@ -100,7 +102,7 @@ class CatalogView:
     def counters_of(self, service: str, stream: int, slot: int) -> status.Counters | None:
         """What one task of a stream has counted."""
         with self.lock:
-            found = self.statuses.get(f"{status.COUNTERS}{service}/{stream}/{slot}".encode())
+            found = self.statuses.get(status.key(status.Counters(service, stream, slot, {})))
             return found if isinstance(found, status.Counters) else None
 
     def stream(self, uid: int) -> StreamEntry | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,10 +10,8 @@ from calc_svc.job import Product
 from millrace_core.wire.counters import Tally
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.topics import STATUS
+from millrace_service import instance
 from millrace_wal import Message
-
-INSTANCE = f"{socket.gethostname()}:{os.getpid()}"
-"""This process, for people who look for a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +27,7 @@ class Arrival:
 
 def tally_of(catalog: CatalogView, service: str) -> Tally:
     """Counts for this process, on top of what the ``status`` topic says."""
-    return Tally(service, INSTANCE, lambda stream, slot: catalog.counters_of(service, stream, slot))
+    return Tally(service, instance(), lambda stream, slot: catalog.counters_of(service, stream, slot))
 
 
 def messages(tally: Tally) -> list[Message]:

@@ -9,10 +9,10 @@ from calc_svc.catalog import CatalogView
 from calc_svc.store import TableStore
 from millrace_core.catalog import StreamEntry
 from millrace_core.plan.system_streams import News
-from millrace_core.wire.status import AnyStatus, Counters, ReadUpTo, StreamFailure
+from millrace_core.wire.status import AnyStatus, Counters, ReadUpTo
 from millrace_core.wire.topics import wal_topic
 
-Kind = TypeVar("Kind", Counters, ReadUpTo, StreamFailure)
+Kind = TypeVar("Kind", Counters, ReadUpTo)
 
 
 def stream_news(catalog: CatalogView, store: TableStore) -> News:
@@ -20,10 +20,11 @@ def stream_news(catalog: CatalogView, store: TableStore) -> News:
     with catalog.lock:
         records = list(catalog.statuses.values())
         statuses, recalculations = catalog.stream_statuses(), catalog.recalculations()
+        failures = catalog.failures()
     reads = {one.topic: one for one in _of(records, ReadUpTo)}
     return News(
         statuses, recalculations, _of(records, Counters), _behind(catalog.streams(), reads, store),
-        {(one.stream, one.slot): one.message for one in _of(records, StreamFailure) if one.message},
+        failures,
         next((one.instance for one in reads.values()), ""),
     )  # fmt: skip
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 import time
 from collections import deque
@@ -15,7 +13,7 @@ from pyspark.sql import SparkSession
 from structlog.typing import FilteringBoundLogger
 
 from millrace_core.wire.topics import TOPICS
-from millrace_service import Health
+from millrace_service import Health, instance
 from millrace_wal import Log
 from trigger_svc.clock import Clock, warm_up
 from trigger_svc.query import start_query
@@ -39,8 +37,7 @@ class Engine:
         self._session: SparkSession | None = None
         self._stopping = threading.Event()
         self._clock = Clock(log, logger)
-        instance = f"{socket.gethostname()}:{os.getpid()}"
-        self._reporter = Reporter(log, self._last_progress, instance, logger)
+        self._reporter = Reporter(log, self._last_progress, instance(), logger)
         self._warm = False
         self.query: Any = None
         self.failed = False

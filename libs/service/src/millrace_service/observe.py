@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -19,6 +21,11 @@ class Health:
 
     ready: bool
     detail: dict[str, object] = field(default_factory=dict)
+
+
+def instance() -> str:
+    """This process, ``host:pid``, for people who look for it."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]

@@ -129,13 +129,20 @@ BY_NAME: Mapping[str, Counter] = {counter.name: counter for counter in COUNTERS}
 def combined(records: Iterable[Counters]) -> dict[int, dict[str, int]]:
     """Stream uid -> counter -> value, over all tasks. Counters that nobody has counted are not in it, nor are
     those that the table does not know (a newer writer)."""
-    found: dict[int, dict[str, int]] = {}
+    by_stream: dict[int, list[Mapping[str, int]]] = {}
     for record in records:
-        totals = found.setdefault(record.stream, {})
-        for name, value in record.totals.items():
+        by_stream.setdefault(record.stream, []).append(record.totals)
+    return {stream: merged(parts) for stream, parts in by_stream.items()}
+
+
+def merged(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The same of one stream's tasks: counter -> value."""
+    totals: dict[str, int] = {}
+    for part in parts:
+        for name, value in part.items():
             if (counter := BY_NAME.get(name)) is not None:
                 totals[name] = folded(counter, totals.get(name), value)
-    return found
+    return totals
 
 
 def folded(counter: Counter, known: int | None, value: int) -> int:
