@@ -19,7 +19,7 @@ from millrace_core.errors import CatalogError, ErrorCode, SqlError
 from millrace_core.model.revisions import altered
 from millrace_core.model.schema import Child, Column, Table
 from millrace_core.wire import control
-from millrace_core.wire import rows as wire
+from millrace_core.wire import operations as wire
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 

@@ -18,7 +18,8 @@ from millrace_core.dialect.times import delete_range
 from millrace_core.dialect.values import insert_rows
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
 from millrace_core.model.schema import Child, Table
-from millrace_core.wire import rows as wire
+from millrace_core.wire import operations
+from millrace_core.wire.rows import encode_columns
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 from millrace_wal.record import MAX_MESSAGE_BYTES
@@ -62,18 +63,17 @@ def prepare(catalog: Catalog, session: Session, statement: Insert) -> Batch:
     for part in statement.tables:
         table, key = _target(catalog, session, part, batch)
         columns = insert_rows(part, table, session.values(table.precision))
-        names = list(columns)
-        rows = [dict(zip(names, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-        value = wire.encode_rows(rows)
+        rows = len(next(iter(columns.values())))
+        value = encode_columns(columns, table)
         if len(value) + len(key) > MAX_MESSAGE_BYTES:
             raise SqlError(
                 ErrorCode.TOO_LARGE,
-                f"{part.name}: {len(rows)} rows make {len(value)} bytes, {MAX_MESSAGE_BYTES} go into one "
+                f"{part.name}: {rows} rows make {len(value)} bytes, {MAX_MESSAGE_BYTES} go into one "
                 "message; insert fewer at a time",
                 part.name.position,
             )
         batch.messages.append(Message(wal_topic(table.db, table.name), key, value))
-        batch.rows += len(rows)
+        batch.rows += rows
     return batch
 
 
@@ -135,7 +135,7 @@ def delete(context: Context, session: Session, statement: Delete) -> Answer:
         current, _ = find_table(context.catalog, session, statement.name)
         if current.uid != table.uid:
             raise missing_table(table.db, statement.name)
-        value = wire.encode_operation(wire.Delete(first, last))
+        value = operations.encode_operation(operations.Delete(first, last))
         topic = wal_topic(table.db, table.name)
         context.append_rows([Message(topic, name.encode(), value) for name in names])
     return affected(rows)

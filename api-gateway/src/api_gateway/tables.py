@@ -17,7 +17,7 @@ from millrace_core.dialect.values import literal_value
 from millrace_core.dialect.virtual import origins_of_table
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
 from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.wire import rows as wire
+from millrace_core.wire import operations as wire
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.wire.rows import Bad, Delete, Drop, Register, RowDecoder, encode_operation, encode_rows
+from millrace_core.wire.decoded import Bad
+from millrace_core.wire.operations import Delete, Drop, Register, encode_operation
+from millrace_core.wire.rows import RowDecoder, encode_rows
 
 TABLE = Table(
     "power",
@@ -73,6 +75,7 @@ def test_arrays_of_rows_and_tagged_rows_say_the_same(rows: list[dict[str, object
     assert decoded_rows([json.dumps({"tags": {"site": 1}, "rows": rows}, indent=1).encode()]) == plain
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(-128, 127)), min_size=1))
 def test_column_arrays_say_the_same_as_rows(cells: list[tuple[int, int | None]]) -> None:
     columns = {"ts": [ts for ts, _ in cells], "phase": [phase for _, phase in cells]}
@@ -120,6 +123,7 @@ LINES = [b"", b" ", b' {"ts":1}', b'{"ts":2}\n', b'{"ts":3}\n{"ts":4}', b'{\n"ts
 """What a decoder that reads all messages in one go, line by line, could take for others."""
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([value for value, _ in BAD] + LINES + [b'{"ts":5}', b'[{"ts":6}]']), max_size=8)
 )
@@ -206,6 +210,7 @@ def written(
     return fields_of([(n, [value]) for cells in rows for n, value in cells]).encode()
 
 
+@settings(deadline=None)
 @given(odd_names, st.lists(message, max_size=4), st.booleans())
 def test_names_change_nothing(
     names: list[str], messages: list[tuple[str, list[list[tuple[int | str, object]]]]], ascii_only: bool

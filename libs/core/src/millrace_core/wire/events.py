@@ -70,6 +70,12 @@ def trigger_id(stream: int, group: int, start: int) -> str:
     return f"{text_hash(f'trigger{SEPARATOR}{stream}{SEPARATOR}{group}{SEPARATOR}{start}'):016x}"
 
 
+def answers_request(key: bytes | None) -> bool:
+    """Whether a message of ``triggers`` with this key (``stream/slot``) has events of history or of a
+    recalculation: those are numbered below zero, apart from the slots."""
+    return b"/-" in (key or b"")
+
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(TriggerBatch)
 

@@ -9,7 +9,8 @@ import polars as pl
 
 from millrace_core.model.revisions import Ints, revision_of, revisions, sources
 from millrace_core.model.schema import Column, Table
-from millrace_core.wire.rows import Bad, Decoded, RowDecoder, polars_type
+from millrace_core.wire.decoded import Bad, Decoded, polars_type, together
+from millrace_core.wire.rows import RowDecoder
 
 
 def recast(frame: pl.DataFrame, old: Sequence[Column], new: Sequence[Column]) -> pl.DataFrame:
@@ -35,7 +36,7 @@ class TableDecoder:
         of = revision_of(self.table, partition, offset) if newest else np.zeros(0, dtype=np.int64)
         if not newest or (of == newest).all():
             return self._decoders[newest].decode(values)
-        return _together([self._part(values, np.flatnonzero(of == i), i) for i in np.unique(of).tolist()])
+        return together([self._part(values, np.flatnonzero(of == i), i) for i in np.unique(of).tolist()])
 
     def _part(self, values: Sequence[bytes], places: Ints, revision: int) -> Decoded:
         """What the messages at these places hold, numbered as all of ``values`` are."""
@@ -49,19 +50,3 @@ class TableDecoder:
             [(int(places[at]), operation) for at, operation in found.operations],
             [Bad(int(places[bad.index]), bad.error) for bad in found.bad],
         )
-
-
-def _together(parts: Sequence[Decoded]) -> Decoded:
-    message = np.concatenate([part.message for part in parts])
-    order = np.argsort(message, kind="stable")
-    absent = {}
-    for name in {name for part in parts for name in part.absent}:
-        masks = [part.absent.get(name, np.zeros(len(part.message), dtype=bool)) for part in parts]
-        absent[name] = np.concatenate(masks)[order]
-    return Decoded(
-        pl.concat([part.frame for part in parts])[order],
-        message[order],
-        absent,
-        sorted((pair for part in parts for pair in part.operations), key=lambda pair: pair[0]),
-        sorted((bad for part in parts for bad in part.bad), key=lambda bad: bad.index),
-    )

@@ -81,3 +81,18 @@ def table_of(topic: str) -> tuple[str, str]:
 def slot_of(topic: str, key: bytes, slots: int) -> int:
     """The slot of a key's messages: crc32 over topic and key, as the plan computes it in the JVM."""
     return zlib.crc32(topic.encode() + b"/" + key) % slots
+
+
+_EVERYWHERE = frozenset({CONTROL.name, CLOCK.name, HANDOVER.name})
+
+
+def slot_for(topic: str, key: bytes | None, slots: int) -> int | None:
+    """The slot that a message of the trigger query goes to; None: all of them.
+
+    A normal table's messages may have no key: its name is meant.
+    """
+    if topic in _EVERYWHERE:
+        return None
+    if key is None:
+        key = table_of(topic)[1].encode() if topic.startswith(WAL_PREFIX) else b""
+    return slot_of(topic, key, slots)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from millrace_core.errors import ErrorCode, WireError
-from millrace_core.wire.rows import MALFORMED
+from millrace_core.wire.operations import MALFORMED
 
 
 class Origin(msgspec.Struct, frozen=True, array_like=True):

@@ -1,0 +1,69 @@
+"""Operations of Millrace in a WAL topic, in one order with its rows; the first byte tells them apart."""
+
+from __future__ import annotations
+
+import msgspec
+
+OPERATION_MARK = b"\x00"
+MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding JSON of anybody's raises; a tag may be nested thousands of levels deep."""
+
+
+class Register(msgspec.Struct, frozen=True, tag="create", tag_field="op"):
+    """A child table of this key begins here, with these tags."""
+
+    tags: dict[str, object]
+    incarnation: int = 0
+
+
+class Drop(msgspec.Struct, frozen=True, tag="drop", tag_field="op"):
+    """The table of this key ends here; its rows are gone."""
+
+
+class Retag(msgspec.Struct, frozen=True, tag="retag", tag_field="op"):
+    """The child table of this key has these tags from here on: all of them, by name."""
+
+    tags: dict[str, object]
+
+
+class Altered(msgspec.Struct, frozen=True, tag="altered", tag_field="op"):
+    """In each partition, under any key: who reads on needs the table's definition of this version."""
+
+    version: int
+
+
+class Delete(msgspec.Struct, frozen=True, tag="delete", tag_field="op"):
+    """Rows of the table of this key with ``first <= ts <= last`` are gone."""
+
+    first: int
+    last: int
+
+
+Operation = Register | Drop | Delete | Retag | Altered
+_operation: msgspec.json.Decoder[Operation] = msgspec.json.Decoder(Operation)
+
+
+def encode_operation(operation: Operation) -> bytes:
+    """The operation as a WAL value: 0x00, then JSON."""
+    return OPERATION_MARK + msgspec.json.encode(operation)
+
+
+def decode_operation(value: bytes) -> Operation:
+    """Inverse of :func:`encode_operation`. :raises: one of :data:`MALFORMED`"""
+    return _operation.decode(value[1:])
+
+
+def operation_in(value: bytes | None) -> Operation | None:
+    """The operation that a message holds; None for one with rows, and for a bad one."""
+    if value is None or value[:1] != OPERATION_MARK:
+        return None
+    try:
+        return decode_operation(value)
+    except MALFORMED:
+        return None
+
+
+def version_needed(value: bytes | None) -> int:
+    """The version of its table that a WAL value asks for; 0 for all values but :class:`Altered`."""
+    operation = operation_in(value)
+    return operation.version if isinstance(operation, Altered) else 0
