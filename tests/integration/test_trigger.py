@@ -24,7 +24,8 @@ from millrace_core.model.stream import Duration, Interval, Options, Source, Stre
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.wire import control, events, status
 from millrace_core.wire.events import TriggerBatch, TriggerEvent
-from millrace_core.wire.rows import Register, encode_operation, encode_rows
+from millrace_core.wire.operations import Register, encode_operation
+from millrace_core.wire.rows import encode_rows
 from millrace_core.wire.topics import CONTROL, STATUS, TOPICS, TRIGGERS, wal_topic
 from millrace_wal import BEGIN, KafkaLog, Message
 
@@ -44,6 +45,8 @@ class Service:
             "MILLRACE_JARS_DIR": str(jars),
             "MILLRACE_TRIGGER_PORT": str(self.port),
             "MILLRACE_SLOTS": "8",
+            # so that batches of all tests go both ways, through the driver and through workers
+            "MILLRACE_TRIGGER_SMALL_BATCH": "6",
             "JAVA_HOME": str(java.home),
         }
         self.process: subprocess.Popen[bytes] | None = None
@@ -305,8 +308,8 @@ def test_it_stops_when_told(service: Service) -> None:
 def test_a_checkpoint_that_cannot_be_read_ends_the_process(
     client: Client, broker: str, jars: Path, java: Java, tmp_path: Path
 ) -> None:
-    (tmp_path / "trigger" / "offsets").mkdir(parents=True)
-    (tmp_path / "trigger" / "offsets" / "0").write_text("nonsense")
+    (tmp_path / "trigger" / "query" / "offsets").mkdir(parents=True)
+    (tmp_path / "trigger" / "query" / "offsets" / "0").write_text("nonsense")
     one = Service(broker, jars, java, tmp_path)
     one.environment["MILLRACE_TRIGGER_RESTARTS"] = "1"
     one.start(wait=False)

@@ -29,6 +29,7 @@ from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, Windower
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Part
 
+from ...conftest import examples
 from .conftest import closed_only
 
 Cells = list[tuple[int, Any]]
@@ -97,7 +98,7 @@ tables = st.dictionaries(
 
 
 @any_windower
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(cells=tables, first=st.integers(-5, 95), length=st.integers(0, 30), until=st.integers(0, 100))
 def test_a_range_is_cut_as_in_the_whole(name: str, cells: Cells, first: int, length: int, until: int) -> None:
     windower = WINDOWERS[name]()
@@ -113,7 +114,7 @@ def test_a_range_is_cut_as_in_the_whole(name: str, cells: Cells, first: int, len
 
 
 @pytest.mark.parametrize("name", [name for name in WINDOWERS if name != "sliding"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cells=tables, changes=tables, until=st.integers(60, 100), first=st.integers(0, 90))
 def test_after_a_change_only_what_is_told_again_differs(
     name: str, cells: Cells, changes: Cells, until: int, first: int

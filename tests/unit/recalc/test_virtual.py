@@ -22,11 +22,13 @@ from millrace_core.model.stream import StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.store.place import place_of
 from millrace_core.wire import control
-from millrace_core.wire.rows import Delete, encode_rows
+from millrace_core.wire.operations import Delete
+from millrace_core.wire.rows import encode_rows
 from millrace_core.wire.topics import slot_of, wal_topic
 from millrace_core.wire.virtual import Link
 from millrace_wal import Record
 
+from ...conftest import examples
 from .conftest import ALL, KIT, Deployment, make, same, truth
 
 INT = DataType("INT")
@@ -140,7 +142,7 @@ def merged(v: dict[int, Any], w: set[int], shift: int = 0) -> dict[int, Any]:
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("name", ["interval", "session", "state", "event2", "count"])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(old=rows, other=times, live=rows, early=st.integers(0, 12), begin=st.sampled_from([ALL, 20]))
 def test_history_is_what_the_sources_had(
     kit: Any, name: str, first: bool, old: dict[int, Any], other: set[int], live: dict[int, Any], early: int,
@@ -170,7 +172,7 @@ def test_history_is_what_the_sources_had(
 
 @pytest.mark.parametrize("untreated", [True, False])
 @pytest.mark.parametrize("name", ["session", "state", "count"])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(before=rows, missed=rows, live=rows, lag=st.integers(0, 3))
 def test_a_stop_is_a_pause(
     kit: Any, name: str, before: dict[int, Any], missed: dict[int, Any], live: dict[int, Any], lag: int,
@@ -212,7 +214,7 @@ changes = st.lists(
 
 
 @pytest.mark.parametrize("name", ["interval", "session", "state", "event2"])
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 @given(steps=changes)
 def test_late_rows_and_deletes_of_a_source_end_in_the_windows_of_the_rows_in_order(
     kit: Any, name: str, steps: list[Any]

@@ -12,7 +12,7 @@ from millrace_core.model.schema import Column, Table
 from millrace_core.model.stream import Count, State, StreamSpec
 from millrace_core.model.types import DataType
 from millrace_core.wire import control
-from millrace_core.wire.rows import Register, Retag
+from millrace_core.wire.operations import Register, Retag
 from millrace_core.wire.topics import wal_topic
 
 INT = DataType("INT")

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from millrace_core.model.stream import Duration, Period, StreamSpec
+from millrace_core.trigger.delay import FAR
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL, TOPICS, wal_topic
 from millrace_wal import MemoryLog, Message, replay
@@ -33,7 +34,7 @@ def until(condition: Callable[[], bool], within: float = 30) -> bool:
 def start() -> tuple[MemoryLog, Clock]:
     log = MemoryLog()
     log.ensure_topics([*TOPICS, (TOPIC, 2)])
-    return log, Clock(log, structlog.get_logger("test"))
+    return log, Clock(log, structlog.get_logger("test"), lambda: FAR)
 
 
 def tell(log: MemoryLog, *records: control.AnyControl) -> None:
@@ -65,6 +66,23 @@ def test_ticks_come_with_the_streams_that_need_them(kit: Any) -> None:
     assert {tick.since for tick in found} == {found[0].since}
     # each tick comes with another instant that is due
     assert len({tick.now // 100_000_000 for tick in found}) == len(found)
+
+
+def test_a_tick_comes_when_an_open_window_is_due() -> None:
+    log = MemoryLog()
+    log.ensure_topics(TOPICS)
+    due = [time.time_ns() + 400_000_000]
+    clock = Clock(log, structlog.get_logger("test"), lambda: due[0])
+    clock.start()
+    assert until(lambda: bool(ticks(log)))
+    assert ticks(log)[0].now >= due[0]
+    time.sleep(0.3)
+    assert len(ticks(log)) == 1, "the slots have not read it yet"
+    first, due[0] = ticks(log)[0].now, time.time_ns() + 100_000_000
+    assert until(lambda: len(ticks(log)) == 2)
+    assert ticks(log)[1].now >= due[0] > first
+    due[0] = FAR
+    clock.stop()
 
 
 def test_a_table_that_is_gone_does_not_stop_the_clock(kit: Any) -> None:

@@ -19,6 +19,7 @@ from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.watermark import Arrivals, Clock, ClockMemory
 from millrace_core.trigger.windower import CLOSE, OPEN, SoFar, Windower
 
+from ...conftest import examples
 from .conftest import GROUPS, ordered
 
 ROW = st.tuples(st.integers(0, GROUPS - 1), st.integers(-20, 60), st.booleans())
@@ -38,7 +39,7 @@ def as_arrivals(batch: list[tuple[int, int, bool]]) -> Arrivals:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clocks, shapes, st.booleans(), batches)
 def test_arrays_and_definition_are_the_same(
     clock: Clock, shape: tuple[int, int], chosen: bool, some: list[list[tuple[int, int, bool]]]
@@ -55,7 +56,7 @@ def test_arrays_and_definition_are_the_same(
         assert [fast.get(group) for group in range(GROUPS)] == [slow.get(group) for group in range(GROUPS)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(shapes, st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=40), st.integers(0, 40))
 def test_windows_are_their_definition(
     shape: tuple[int, int], steps: list[tuple[int, bool]], cut: int

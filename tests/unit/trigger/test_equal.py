@@ -11,6 +11,7 @@ from millrace_core.trigger.interval import IntervalMemory, IntervalWindower
 from millrace_core.trigger.watermark import NEVER, Clock, ClockMemory, Judged
 from millrace_core.trigger.windower import Windower
 
+from ...conftest import examples
 from .conftest import GROUPS, arrivals, as_arrivals, clocks, ordered
 
 batches = st.lists(arrivals, max_size=4)
@@ -100,7 +101,7 @@ def test_clock(clock: Clock, some: list[list[tuple[int, int]]]) -> None:
         assert {cause: n for cause, n in judged.dropped.items() if n} == total
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(clocks, grids, st.booleans(), st.integers(1, 6), batches)
 def test_interval(
     clock: Clock, grid: Grid, empty: bool, most: int, some: list[list[tuple[int, int]]]

@@ -20,11 +20,12 @@ from millrace_core.trigger.session import SessionWindower
 from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import Stream
 from millrace_core.wire import control, events, status
-from millrace_core.wire.rows import Register
+from millrace_core.wire.operations import Register
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, TRIGGERS
 
-THIRTEEN = 13
-SPOILED = "spoiled"
+from ...conftest import examples
+
+THIRTEEN, SPOILED = 13, "spoiled"
 BAD, GOOD = 90, 1
 
 
@@ -220,7 +221,7 @@ TIMES = st.integers(0, 60) | st.just(THIRTEEN)
 ROWS = st.lists(st.lists(TIMES, min_size=1, max_size=3), min_size=1, max_size=4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from(sorted(KINDS)), st.booleans())
 def test_the_others_give_what_they_give_without_it(
     kit: Any, batches: list[list[list[int]]], gap: int, regrouped: bool

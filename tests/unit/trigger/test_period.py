@@ -8,12 +8,12 @@ import pytest
 
 from millrace_core.model.schema import Child, child_uid, stable_hash
 from millrace_core.model.stream import Duration, Options, Period, StreamSpec
-from millrace_core.trigger.agenda import BEAT, Agenda
+from millrace_core.trigger.agenda import PATIENCE, Agenda
 from millrace_core.trigger.delay import FAR
 from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control
 from millrace_core.wire.events import TriggerEvent, trigger_id
-from millrace_core.wire.rows import Drop, Register
+from millrace_core.wire.operations import Drop, Register
 from millrace_core.wire.topics import slot_of, wal_topic
 
 MS = 1_000_000
@@ -214,7 +214,7 @@ def test_a_state_without_a_due_time_is_still_read(kit: Any) -> None:
     cluster.define(kit.stream())
     cluster.write("c1", [1])
     cluster.run()
-    older = bytes([1]) + cluster.blobs[0][10:]
+    older = bytes([1]) + cluster.blobs[0][18:]
     assert Slot.due(older) == 0
     assert Slot.restore(older).snapshot() == cluster.blobs[0]
 
@@ -260,12 +260,15 @@ def test_the_agenda_follows_the_life_of_streams(kit: Any) -> None:
     assert agenda.due == FAR
 
 
-def test_the_agenda_beats_while_a_window_may_be_open(kit: Any) -> None:
+def test_the_agenda_ticks_when_an_open_window_is_due() -> None:
     agenda = Agenda(0)
-    agenda.apply(define(kit, 1, max_delay=3_000), 0)
-    assert agenda.take(5) == set()
-    assert agenda.due == 5 + BEAT
-    agenda.apply(control.StopStream(1), 0)
+    agenda.expect(3_000 * MS)
+    assert agenda.due == 3_000 * MS and agenda.take(2_999 * MS) is None
+    assert agenda.take(3_005 * MS) == set()
+    assert agenda.due == 3_005 * MS + PATIENCE, "the slots have not read the tick yet"
+    agenda.expect(3_006 * MS)
+    assert agenda.due == 3_006 * MS
+    agenda.expect(FAR)
     assert agenda.due == FAR
 
 

@@ -13,7 +13,7 @@ from millrace_core.model.stream import Condition, Duration, Options, Session, So
 from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control, regroup, status
 from millrace_core.wire.events import Group, trigger_id
-from millrace_core.wire.rows import Delete, Drop, Register
+from millrace_core.wire.operations import Delete, Drop, Register
 from millrace_core.wire.topics import wal_topic
 
 METERS_TOPIC = wal_topic("d", "meters")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import pandas as pd
+import pyarrow as pa
 import pytest
 import yaml
 
+from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.isolation import judge_batch
+from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control
-from millrace_core.wire.rows import Register
+from millrace_core.wire.operations import Register
 from millrace_core.wire.topics import wal_topic
-from trigger_svc.shim import INPUT, judge_slot
+from trigger_svc.states import SlotStates
+from trigger_svc.workers import judge_slots
 
 FOLDER = Path(__file__).parents[2] / "transcripts"
 CASES: dict[str, dict[str, Any]] = {
@@ -22,6 +27,13 @@ CASES: dict[str, dict[str, Any]] = {
     for case in yaml.safe_load(file.read_text())
 }
 TOPIC = wal_topic("d", "meters")
+ARROW = pa.schema(
+    [
+        *(("slot", pa.int32()), ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())),
+        *(("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary())),
+    ]
+)
+"""What Spark gives a worker."""
 
 
 def begin(kit: Any, case: dict[str, Any], cluster_type: Any = None) -> tuple[Any, Any]:
@@ -97,37 +109,52 @@ def test_in_few_batches(kit: Any, name: str, parts: int) -> None:
     check_whole(cluster, case)
 
 
-class State:
-    """What Spark keeps for a slot, as the shim sees it."""
-
-    def __init__(self, blob: bytes | None) -> None:
-        self.get = (blob,)
-
-    @property
-    def exists(self) -> bool:
-        return self.get[0] is not None
-
-    def update(self, value: tuple[bytes]) -> None:
-        self.get = value
+BATCHES = [name for name, case in CASES.items() if case.get("batches", True)]
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.get("batches", True)])
-def test_through_the_shim(kit: Any, name: str) -> None:
-    """The function that runs in Spark's workers, on the frames that Spark gives it."""
+@pytest.mark.parametrize("name", BATCHES)
+def test_through_the_workers(kit: Any, name: str, tmp_path: Path) -> None:
+    """The function that runs in Spark's workers, on the Arrow batches that Spark gives it."""
 
-    class ThroughShim(kit.Cluster):  # type: ignore[name-defined, misc]
+    class ThroughWorkers(kit.Cluster):  # type: ignore[name-defined, misc]
+        runs = itertools.count()
+
         def on_batch(self, number: int, records: list[tuple[Any, ...]]) -> list[tuple[str, bytes, bytes]]:
-            frame = pd.DataFrame([(number, *record) for record in records], columns=list(INPUT))
-            state = State(self.blobs.get(number))
-            halves = iter([frame[: len(frame) // 2], frame[len(frame) // 2 :]])  # Arrow batches
-            found = [row for sent in judge((number,), halves, state) for row in sent.itertuples(index=False)]
-            if state.exists:
-                self.blobs[number] = state.get[0]
-            return [tuple(row) for row in found]
+            columns = [[number] * len(records), *map(list, zip(*records, strict=True))]
+            rows = pa.table(columns, schema=ARROW)
+            judge = judge_slots(3, SlotStates(tmp_path), next(self.runs))
+            halves = rows.to_batches(max_chunksize=len(records) // 2 + 1)
+            return [tuple(row.values()) for sent in judge(iter(halves)) for row in sent.to_pylist()]
 
     case = CASES[name]
-    judge = judge_slot(3)
-    cluster, spec = begin(kit, case, ThroughShim)
+    cluster, spec = begin(kit, case, ThroughWorkers)
+    epochs = iter(range(1, 9))
+    for step in case["steps"]:
+        act(kit, cluster, spec, step, False, epochs)
+        cluster.run()
+    check_whole(cluster, case)
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_slots_that_stay_in_memory(kit: Any, name: str) -> None:
+    """A slot that goes on says what one that is read from its state says, and leaves the same state."""
+
+    class InMemory(kit.Cluster):  # type: ignore[name-defined, misc]
+        held: ClassVar[dict[int, Slot | None]] = {}
+
+        def on_batch(self, number: int, records: list[tuple[Any, ...]]) -> list[tuple[str, bytes, bytes]]:
+            messages, blob = Messages.of(records), self.blobs.get(number)
+            if not Slot.heeds(blob, messages):
+                return []
+            live = judge_batch(blob, number, self.slots, messages, self.held.get(number))
+            read = judge_batch(blob, number, self.slots, messages)
+            assert (live.sent, live.state, live.remarks) == (read.sent, read.state, read.remarks)
+            self.blobs[number], self.held[number] = live.state, live.slot
+            return live.sent
+
+    case = CASES[name]
+    InMemory.held.clear()
+    cluster, spec = begin(kit, case, InMemory)
     epochs = iter(range(1, 9))
     for step in case["steps"]:
         act(kit, cluster, spec, step, False, epochs)

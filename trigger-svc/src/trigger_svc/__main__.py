@@ -24,7 +24,7 @@ def main() -> int:
     log = KafkaLog(settings.broker, "trigger-svc")
     engine = Engine(settings, log, logger, on_end=lambda: os.kill(os.getpid(), signal.SIGTERM))
     registry = CollectorRegistry()
-    QueryMetrics(registry, lambda: engine.query, log)
+    QueryMetrics(registry, lambda: engine.query, lambda: engine.batches.rested, log)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

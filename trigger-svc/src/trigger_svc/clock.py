@@ -28,12 +28,20 @@ what was planned until then, as if the service had been down; below that it fire
 class Clock:
     """Writes ticks from a thread of its own, from :meth:`start` to :meth:`stop`.
 
-    Instants planned before the start are missed (SEMANTICS, "Outages"). ``now``: ns since the epoch.
+    Instants planned before the start are missed (SEMANTICS, "Outages"). ``delay_due``: says when the next
+    open window triggers by MAX_DELAY; ``now``: says what time it is; both in ns since the epoch.
     """
 
-    def __init__(self, log: Log, logger: FilteringBoundLogger, now: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        log: Log,
+        logger: FilteringBoundLogger,
+        delay_due: Callable[[], int],
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._log = log
         self._logger = logger
+        self._delay_due = delay_due
         self._now = now
         self._since = 0
         self._awake = 0
@@ -77,10 +85,12 @@ class Clock:
         earliest = 0
         while not self._stopping.is_set():
             now = self._now()
+            agenda.expect(self._delay_due())
             wake = min(max(agenda.due, earliest, now), now + LONGEST_WAIT)
             for record in reader.poll((wake - now) / NS_PER_SECOND):
                 self._take_in(agenda, record)
             now = self._awake = self._now()
+            agenda.expect(self._delay_due())
             if now > wake + LATE:
                 self._logger.warning("the clock was late", seconds=(now - wake) / NS_PER_SECOND)
                 self._since = now

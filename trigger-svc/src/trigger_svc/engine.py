@@ -15,9 +15,11 @@ from structlog.typing import FilteringBoundLogger
 from millrace_core.wire.topics import TOPICS
 from millrace_service import Health, instance
 from millrace_wal import Log
+from trigger_svc.batches import Batches
 from trigger_svc.clock import Clock, warm_up
 from trigger_svc.query import start_query
 from trigger_svc.reporter import Reporter
+from trigger_svc.rest import Rest
 from trigger_svc.session import start_session
 from trigger_svc.settings import TriggerSettings
 
@@ -36,7 +38,9 @@ class Engine:
         self._on_end = on_end
         self._session: SparkSession | None = None
         self._stopping = threading.Event()
-        self._clock = Clock(log, logger)
+        self._rest = Rest(log)
+        self.batches = Batches(settings, log, self._rest)
+        self._clock = Clock(log, logger, lambda: self.batches.delay_due)
         self._reporter = Reporter(log, self._last_progress, instance(), logger)
         self._warm = False
         self.query: Any = None
@@ -49,11 +53,13 @@ class Engine:
     def stop(self) -> None:
         """Let the running batch end, then stop query and session."""
         self._stopping.set()
+        self._rest.end()
         self._clock.stop()
         self._reporter.stop()
         if self.query is not None and self.query.isActive:
             self.query.stop()
         self._thread.join(self._settings.stop_seconds)
+        self._rest.close()
         if self._session is not None:
             self._session.stop()
 
@@ -98,8 +104,11 @@ class Engine:
 
     def _run_once(self, session: SparkSession) -> None:
         began = time.monotonic()
-        self.query = start_query(session, self._settings)
+        # what a run that failed had in memory is worth nothing
+        self.batches = Batches(self._settings, self._log, self._rest)
+        self.query = start_query(session, self._settings, self.batches)
         warm_up(self._log, self.query)
+        self.batches.rests = True
         self._warm = True
         self._clock.start()
         self._reporter.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -19,10 +19,18 @@ BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 
 class QueryMetrics:
-    """A Prometheus collector. ``query``: gives the StreamingQuery, or None while there is none."""
+    """A Prometheus collector. ``query``: gives the StreamingQuery, or None while there is none; ``rested``:
+    the batches behind which it rested, whose duration says nothing."""
 
-    def __init__(self, registry: CollectorRegistry, query: Callable[[], Any], log: Log) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        query: Callable[[], Any],
+        rested: Callable[[], Collection[int]],
+        log: Log,
+    ) -> None:
         self._query = query
+        self._rested = rested
         self._log = log
         self._reader: Reader | None = None
         self._last = ("", -1)
@@ -62,13 +70,15 @@ class QueryMetrics:
 
     def _take(self, query: Any) -> None:
         """Take in the progress reports that are new."""
+        rested = set(self._rested())
         for progress in query.recentProgress:
             run, batch = str(progress["runId"]), int(progress["batchId"])
             if (run == self._last[0] and batch <= self._last[1]) or not progress["numInputRows"]:
                 continue
             self._last = (run, batch)
             self._messages.inc(progress["numInputRows"])
-            self._seconds.observe(progress["durationMs"].get("triggerExecution", 0) / 1000)
+            if batch not in rested:
+                self._seconds.observe(progress["durationMs"].get("triggerExecution", 0) / 1000)
 
     def _read_status(self) -> None:
         if self._reader is None:

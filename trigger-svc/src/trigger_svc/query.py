@@ -1,21 +1,21 @@
 """The one streaming query: Kafka -> slots -> Kafka (DESIGN, section 3).
 
 Every message goes to one slot: WAL messages by topic and key (a normal table's may have no key: its name is
-meant), regrouped rows by their key, control records, ticks and handovers to all of them. Messages are
-shuffled as they are and decoded in their slot.
+meant), regrouped rows by their key, control records, ticks and handovers to all of them. What is done with a
+micro-batch says ``trigger_svc.batches``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.streaming.state import GroupStateTimeout
 
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP
 from trigger_svc.settings import TriggerSettings
-from trigger_svc.shim import INPUT, OUTPUT_SCHEMA, STATE_SCHEMA, judge_slot
+from trigger_svc.workers import INPUT
 
 PATTERN = rf"^(wal\..*|{CONTROL.name}|{CLOCK.name}|{REGROUP.name}|{HANDOVER.name})$"
 
@@ -24,7 +24,8 @@ SOURCE: dict[str, str] = {
     "startingOffsets": "earliest",
     # a table that is dropped takes its topic along; that is no failure
     "failOnDataLoss": "false",
-    "kafka.fetch.max.wait.ms": "10",
+    # a consumer asks ahead; a batch that comes meanwhile waits for the answer
+    "kafka.fetch.max.wait.ms": "1",
     "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
     "kafka.fetch.max.bytes": str(64 * 1024 * 1024),
     "kafka.max.poll.records": "20000",
@@ -46,7 +47,7 @@ SINK: dict[str, str] = {
 
 
 def slot_of(slots: int) -> Column:
-    """The slot of a message, as ``wire.topics.slot_of`` says; null for those that go to all."""
+    """The slot of a message, as ``wire.topics.slot_for`` says; null for those that go to all."""
     # a topic's name escapes bytes as -xx where a URL has %xx
     name = F.url_decode(F.replace(F.split_part("topic", F.lit("."), F.lit(3)), F.lit("-"), F.lit("%")))
     key = F.coalesce(F.col("key"), F.encode(name, "UTF-8"))
@@ -55,38 +56,31 @@ def slot_of(slots: int) -> Column:
 
 
 def in_slots(messages: DataFrame, slots: int) -> DataFrame:
-    """Kafka messages with the slot (or, one copy each, the slots) that they go to; columns of INPUT."""
+    """Messages (columns of INPUT) with the slot (or, one copy each, the slots) that they go to."""
     everywhere = F.sequence(F.lit(0), F.lit(slots - 1))
     found = slot_of(slots)
     return messages.select(
-        F.explode(F.when(found.isNull(), everywhere).otherwise(F.array(found))).alias("slot"),
-        "topic",
-        "partition",
-        "offset",
-        F.unix_millis("timestamp").alias("timestamp"),
-        "key",
-        "value",
-    ).select(*INPUT)
-
-
-def start_query(session: SparkSession, settings: TriggerSettings) -> Any:
-    """Start the query where its checkpoint left off; a StreamingQuery."""
-    kafka = {"kafka.bootstrap.servers": settings.broker}
-    source = session.readStream.format("kafka").options(**SOURCE, **kafka).load()
-    # a task per core, however many partitions have news: tasks cost more than what they read
-    cores = session.sparkContext.defaultParallelism
-    judged = (
-        in_slots(source.coalesce(cores), settings.slots)
-        .groupBy("slot")
-        .applyInPandasWithState(
-            judge_slot(settings.slots), OUTPUT_SCHEMA, STATE_SCHEMA, "update", GroupStateTimeout.NoTimeout
-        )
+        F.explode(F.when(found.isNull(), everywhere).otherwise(F.array(found))).alias("slot"), *INPUT
     )
+
+
+def start_query(
+    session: SparkSession, settings: TriggerSettings, on_batch: Callable[[DataFrame, int], None]
+) -> Any:
+    """Start the query where its checkpoint left off; a StreamingQuery. ``on_batch``: takes the messages
+    (columns of INPUT) and the number of each micro-batch, the same ones again after a failure."""
+    source = session.readStream.format("kafka").options(**SOURCE)
+    messages = source.option("kafka.bootstrap.servers", settings.broker).load()
+    columns = [
+        F.unix_millis("timestamp").alias(name) if name == "timestamp" else F.col(name) for name in INPUT
+    ]
+    # a task per thread, however many partitions have news: tasks cost more than what they read
+    threads = session.sparkContext.defaultParallelism
     return (
-        judged.writeStream.format("kafka")
-        .options(**SINK, **kafka)
+        messages.select(*columns)
+        .coalesce(threads)
+        .writeStream.foreachBatch(on_batch)
         .option("checkpointLocation", str(settings.checkpoint))
-        .outputMode("update")
         .queryName("triggers")
         .start()
     )

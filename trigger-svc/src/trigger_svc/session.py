@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
@@ -12,7 +14,13 @@ from trigger_svc.settings import TriggerSettings
 
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
 CONF: dict[str, str] = {
+    # few cores: the collector that needs least; and Spark matches texts of failures by a regular expression
+    # that needs a deep stack
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xss4m",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -20,6 +28,8 @@ CONF: dict[str, str] = {
     "spark.locality.wait": "0",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
+    # compiling costs more than it saves on few messages
+    **INTERPRETED,
     # TCP's delayed acknowledgements cost each Python stage 40 ms
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
@@ -32,8 +42,10 @@ CONF: dict[str, str] = {
     "spark.broadcast.compress": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "20",
-    "spark.sql.streaming.maxBatchesToRetainInMemory": "1",
-    "spark.sql.streaming.stateStore.compression.codec": "lz4",
+    # what the driver takes of a batch; a larger one goes to workers
+    "spark.driver.maxResultSize": "128m",
+    # it walks the stack at every call
+    "spark.python.sql.dataFrameQueryContext.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "300",
     # records fetched ahead of a topic that was dropped must not be taken for those of its successor
     "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
@@ -66,6 +78,16 @@ def start_session(settings: TriggerSettings) -> SparkSession:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("WARN")
-    cores = session.sparkContext.defaultParallelism
-    session.conf.set("spark.sql.shuffle.partitions", str(cores))
     return session
+
+
+@contextmanager
+def compiled(session: SparkSession) -> Iterator[None]:
+    """What is planned meanwhile is compiled, for it has many messages to go through."""
+    for name, value in COMPILED.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in INTERPRETED.items():
+            session.conf.set(name, value)

@@ -12,10 +12,21 @@ from millrace_service import ServiceSettings
 class TriggerSettings(ServiceSettings):
     """Environment variables ``MILLRACE_…``; see docs/decisions/0008 for how the defaults were chosen."""
 
-    spark_master: str = Field(default="local[2]", description="Spark master of the trigger query.")
+    spark_master: str = Field(
+        default="local[4]",
+        description="Spark master of the trigger query; two threads a core, for reading is mostly waiting.",
+    )
+    trigger_workers: int = Field(
+        default=2, ge=1, description="Workers that judge a large micro-batch side by side."
+    )
     trigger_heap: str = Field(default="1g", description="Java heap of the trigger query's driver.")
     trigger_poll_ms: int = Field(
         default=60, ge=1, description="How often an idle trigger query looks for new messages, ms."
+    )
+    trigger_small_batch: int = Field(
+        default=30_000,
+        ge=0,
+        description="Up to so many messages a micro-batch is judged in the driver, not by Spark's workers.",
     )
     trigger_restarts: int = Field(
         default=3,
@@ -25,5 +36,10 @@ class TriggerSettings(ServiceSettings):
 
     @property
     def checkpoint(self) -> Path:
-        """Where the query keeps its offsets and the slots' states."""
-        return self.data_dir.absolute() / "trigger"
+        """Where the query keeps its offsets."""
+        return self.data_dir.absolute() / "trigger" / "query"
+
+    @property
+    def slot_states(self) -> Path:
+        """Where the slots' states are kept; workers on other machines must see the same folder."""
+        return self.data_dir.absolute() / "trigger" / "slots"

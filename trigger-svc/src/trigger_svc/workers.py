@@ -1,6 +1,7 @@
-"""The bridge between Spark and the core: one slot's messages and state in, messages to send and state out.
+"""The bridge between Spark and the core: Arrow batches of messages in, messages to send out.
 
-The function returned by :func:`judge_slot` runs in Spark's Python workers. It knows no semantics.
+The function returned by :func:`judge_slots` runs in Spark's Python workers. Nothing here knows what a message
+means.
 """
 
 from __future__ import annotations
@@ -8,58 +9,74 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 
 from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.isolation import judge_batch
 from millrace_core.trigger.slot import Slot
+from millrace_core.trigger.stream import Output
+from trigger_svc.states import SlotStates
 
-INPUT = ("slot", "topic", "partition", "offset", "timestamp", "key", "value")
+INPUT = ("topic", "partition", "offset", "timestamp", "key", "value")
 OUTPUT_SCHEMA = "topic string, key binary, value binary"
-STATE_SCHEMA = "blob binary"
+_COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("topic", pa.string()),
+    ("key", pa.binary()),
+    ("value", pa.binary()),
+]
 
-Judge = Callable[[tuple[int], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
+Judge = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def judge_slot(slots: int) -> Judge:
-    """The operator for a deployment of so many slots: (slot,), frames of INPUT, state -> frames to send."""
+def judge_slots(slots: int, states: SlotStates, batch: int) -> Judge:
+    """The operator for one micro-batch of a deployment of so many slots: Arrow batches of ``slot`` and INPUT
+    to messages to send, as OUTPUT_SCHEMA. All messages of a slot must come to one worker."""
 
-    settled = False
-
-    def judge(key: tuple[int], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
-        nonlocal settled
-        if not settled:
-            # Spark's daemon collects garbage after each task; with the libraries' objects that takes 190 ms
-            gc.freeze()
-            settled = True
-        messages = _messages(list(frames))
-        blob = state.get[0] if state.exists else None
-        if not Slot.heeds(blob, messages):
-            return  # ticks that no stream here waits for: the state is not even read
-        judged = judge_batch(blob, int(key[0]), slots, messages)
-        state.update((judged.state,))
-        for remark in judged.remarks:
-            # a worker's standard error is the service's; that a batch runs again does not matter here
-            line = json.dumps({"level": "error", "service": "trigger-svc", "event": remark})
-            sys.stderr.write(f"{line}\n")
-        if judged.sent:
-            topic, keys, values = zip(*judged.sent, strict=True)
-            yield pd.DataFrame({"topic": topic, "key": keys, "value": values})
+    def judge(frames: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Spark's daemon collects garbage after each task; with the libraries' objects that takes 190 ms
+        gc.freeze()
+        several = list(frames)
+        if not several:
+            return
+        table = pa.Table.from_batches(several)
+        slot = table.column("slot").to_numpy()
+        for number in np.unique(slot).tolist():
+            messages = messages_of(table.take(np.flatnonzero(slot == number)))
+            state = states.read(number, batch)
+            if not Slot.heeds(state, messages):
+                continue
+            judged = judge_batch(state, number, slots, messages)
+            states.write(number, batch, judged.state)
+            remark(judged.remarks)
+            yield _batch(judged.sent)
 
     return judge
 
 
-def _messages(frames: list[pd.DataFrame]) -> Messages:
-    def ints(name: str) -> Any:
-        return np.concatenate([frame[name].to_numpy(dtype=np.int64) for frame in frames])
+def messages_of(table: pa.Table) -> Messages:
+    """Messages of the columns INPUT."""
+    columns = {name: table.column(name).to_numpy() for name in INPUT}
+    cells = {name: columns[name].tolist() for name in ("topic", "key", "value")}
+    ints: dict[str, Any] = {
+        name: columns[name].astype(np.int64) for name in ("partition", "offset", "timestamp")
+    }
+    return Messages(**cells, **ints)
 
-    def cells(name: str) -> list[Any]:
-        return [cell for frame in frames for cell in frame[name].tolist()]
 
-    return Messages(
-        cells("topic"), ints("partition"), ints("offset"), ints("timestamp"), cells("key"), cells("value")
-    )
+def remark(remarks: Iterable[str]) -> None:
+    """What is worth a line of the service's log. A worker's standard error is the service's; that a batch
+    runs again does not matter here."""
+    for one in remarks:
+        line = json.dumps({"level": "error", "service": "trigger-svc", "event": one})
+        sys.stderr.write(f"{line}\n")
+
+
+def _batch(sent: Sequence[Output]) -> pa.RecordBatch:
+    columns: dict[str, Any] = {
+        name: pa.array([one[place] for one in sent], kind) for place, (name, kind) in enumerate(_COLUMNS)
+    }
+    return pa.RecordBatch.from_pydict(columns)

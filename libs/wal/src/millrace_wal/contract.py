@@ -212,7 +212,7 @@ class LogContract:
     def test_topics_join_and_leave_a_reader(self, log: Log) -> None:
         first, second = topic(log), topic(log)
         log.append(_numbers(first, 0, 2) + _numbers(second, 0, 2))
-        reader = log.reader({first: {0: 0}})
+        reader = log.reader({first: {0: 0}}, grows=True)
         assert values(read(reader, 2)) == [b"0", b"1"]
         reader.add(second, {0: 1})
         assert [(r.topic, r.value) for r in read(reader, 1)] == [(second, b"1")]
@@ -271,11 +271,19 @@ class LogContract:
         log.append(_numbers(name, 0, 5))
         reader = log.subscribe(group, [name])
         assert values(read(reader, 5)) == [b"0", b"1", b"2", b"3", b"4"]
+        assert reader.positions() == {name: {0: 5}}
         reader.commit({(name, 0): 3})
         reader.close()
         again = log.subscribe(group, [name])
         assert values(read(again, 2)) == [b"3", b"4"]
+        again.commit({(name, 0): 5})
         again.close()
+        last = log.subscribe(group, [name])
+        start = time.monotonic()
+        while last.positions() != {name: {0: 5}} and time.monotonic() < start + 20:
+            assert last.poll(0.2) == []
+        assert last.positions() == {name: {0: 5}}  # it stands at the end though nothing came
+        last.close()
         other = log.subscribe(fresh("group"), [name])
         assert len(read(other, 5)) == 5
         other.close()

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
@@ -225,11 +226,14 @@ class KafkaLog(Closing):
                 if time.monotonic() > until or error.args[0].code() not in MOVING:
                     raise kafka_error(error, doing) from error
                 time.sleep(0.02)
+                # the leader's epoch that it remembers is over if the broker stood still for a while
+                with suppress(KafkaException):
+                    self._admin.list_topics(topic, timeout=_ASK)
             except TimeoutError as error:
                 raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker did not answer") from error
 
-    def reader(self, positions: Mapping[str, Mapping[int, int]]) -> KafkaReader:
-        return KafkaReader(self._common, positions, self._logger, self._resolve)
+    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> KafkaReader:
+        return KafkaReader(self._common, positions, self._logger, self._resolve, grows)
 
     def _resolve(self, topic: str, positions: Mapping[int, int]) -> dict[int, int]:
         """Positions as offsets: librdkafka would look BEGIN and END up only some time later."""

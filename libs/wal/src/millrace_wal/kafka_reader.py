@@ -30,12 +30,16 @@ def _consumer_config(common: dict[str, Any]) -> dict[str, Any]:
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
         "allow.auto.create.topics": False,
-        # a partition that is added waits for the running fetch to end; what is there is given at once
-        "fetch.wait.max.ms": 100,
+        # what is there is given at once; a broker that is asked ten times a second takes a fiftieth of a core
+        "fetch.wait.max.ms": 500,
         # how long fetching rests after the local queue was full (the default of 1 s starves a fast reader)
         "fetch.queue.backoff.ms": 5,
         "topic.metadata.refresh.interval.ms": 5000,
     }
+
+
+_GROWING: dict[str, Any] = {"fetch.wait.max.ms": 100}
+"""A partition that is added waits for the running fetch to end."""
 
 
 class _Batches:
@@ -86,11 +90,14 @@ class KafkaReader(Closing):
         positions: Mapping[str, Mapping[int, int]],
         logger: Any,
         resolve: Callable[[str, Mapping[int, int]], dict[int, int]],
+        grows: bool = False,
     ) -> None:
         self._resolve = resolve
-        config = _consumer_config(common) | {"group.id": "none"}
+        config = _consumer_config(common) | {"group.id": "none"} | (_GROWING if grows else {})
         self._consumer = Consumer(config, logger=logger)
         self._batches = _Batches(self._consumer, "read")
+        self._read: dict[str, set[int]] = {}
+        """Topic -> partitions, as assigned; to ask the consumer takes a time that grows with all of them."""
         for topic, offsets in positions.items():
             self.add(topic, offsets)
 
@@ -99,17 +106,17 @@ class KafkaReader(Closing):
 
     def add(self, topic: str, positions: Mapping[int, int]) -> None:
         found = self._resolve(topic, positions)
-        read = {(p.topic, p.partition) for p in self._consumer.assignment()}
-        parts = [TopicPartition(topic, partition, offset) for partition, offset in found.items()]
-        again = [p for p in parts if (p.topic, p.partition) in read]
+        read = self._read.setdefault(topic, set())
+        again = [TopicPartition(topic, partition) for partition in found if partition in read]
         if again:
             self._consumer.incremental_unassign(again)
-        self._consumer.incremental_assign(parts)
+        self._consumer.incremental_assign([TopicPartition(topic, *place) for place in found.items()])
+        read.update(found)
         self._batches.positions.setdefault(topic, {}).update(found)
 
     def remove(self, topic: str) -> None:
         self._batches.positions.pop(topic, None)
-        parts = [p for p in self._consumer.assignment() if p.topic == topic]
+        parts = [TopicPartition(topic, partition) for partition in self._read.pop(topic, ())]
         if parts:
             self._consumer.incremental_unassign(parts)
 
@@ -180,6 +187,9 @@ class KafkaGroupReader(Closing):
 
     def assigned(self) -> set[tuple[str, int]]:
         return {(part.topic, part.partition) for part in self._consumer.assignment()}
+
+    def positions(self) -> Positions:
+        return {topic: dict(offsets) for topic, offsets in self._batches.positions.items()}
 
     def close(self) -> None:
         self._consumer.close()

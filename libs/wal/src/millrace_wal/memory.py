@@ -111,7 +111,7 @@ class MemoryLog(Closing):
         with self.changed:
             return {i: len(p) for i, p in enumerate(self._partitions(topic, "ask for offsets"))}
 
-    def reader(self, positions: Mapping[str, Mapping[int, int]]) -> MemoryReader:
+    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> MemoryReader:
         return MemoryReader(self, positions)
 
     def subscribe(self, group: str, topics: Sequence[str], client: str = "") -> MemoryGroupReader:
@@ -218,6 +218,13 @@ class MemoryGroupReader(Closing):
     def assigned(self) -> set[tuple[str, int]]:
         with self._log.changed:
             return set(self._assigned())
+
+    def positions(self) -> Positions:
+        found: Positions = {}
+        with self._log.changed:
+            for (topic, partition), offset in self._assigned().items():
+                found.setdefault(topic, {})[partition] = offset
+        return found
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         with self._log.changed:

@@ -90,6 +90,10 @@ class GroupReader(Protocol):
     def assigned(self) -> set[tuple[str, int]]:
         """The topics' partitions that are this member's, as of its last :meth:`poll`."""
 
+    def positions(self) -> Positions:
+        """Topic -> partition -> offset behind all that this member was given or that was committed before;
+        a partition of which it has heard nothing yet is not in it."""
+
     def close(self) -> None: ...
 
 
@@ -123,8 +127,9 @@ class Log(Protocol):
     def end_offsets(self, topic: str) -> dict[int, int]:
         """Partition -> offset behind the last record that a reader can have."""
 
-    def reader(self, positions: Mapping[str, Mapping[int, int]]) -> Reader:
-        """A reader of these topics and partitions from these offsets."""
+    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> Reader:
+        """A reader of these topics and partitions from these offsets. ``grows``: what is added to it is to
+        come within a tenth of a second, not half of one; asking so often costs the broker more."""
 
     def subscribe(self, group: str, topics: Sequence[str], client: str = "") -> GroupReader:
         """A new member of the group, over these topics. ``client``: a name that no other member of the group

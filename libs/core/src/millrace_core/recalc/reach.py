@@ -104,7 +104,8 @@ class SlidingReach(Reach):
         self.schedule, self.empty = windower.schedule, windower.empty
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        return self.schedule.at_or_before(self.schedule.after(first - 1) - 1) + 1, last
+        after = self.schedule.after
+        return self.schedule.at_or_before(after(first - 1) - 1) + 1, after(last - 1)
 
     def begins(self, stretch: Stretch, first: int) -> bool:
         return not self.empty or bool((stretch.rows.ts <= self.schedule.after(first - 1)).any())
@@ -113,7 +114,7 @@ class SlidingReach(Reach):
         return True
 
     def touches(self, start: Ints, end: Ints, first: int, last: int) -> np.ndarray:
-        return super().touches(end, end, first, last)
+        return super().touches(start + 1, end, first, last)
 
 
 class SessionReach(Reach):

@@ -1,7 +1,8 @@
 """Which streams wait for processing time, and when the next tick is due: what the clock of trigger-svc knows.
 
-It learns of streams from the control records, as the slots do. Slots decide by themselves what a tick means;
-the agenda only says when one is worth writing, and of which WAL topics it must tell the ends.
+It learns of PERIOD streams from the control records, as the slots do, and of open windows with MAX_DELAY by
+what the slots say is due. Slots decide by themselves what a tick means; the agenda only says when one is
+worth writing, and of which WAL topics it must tell the ends.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from millrace_core.trigger.definition import Definition, compiled, essence
 from millrace_core.trigger.delay import FAR
 from millrace_core.wire import control
 
-BEAT = 250_000_000
-"""ns between ticks while a stream with MAX_DELAY runs; seed 000 allows an error of one second."""
+PATIENCE = 1_000_000_000
+"""ns until a tick that changed nothing about what is due is repeated: the query was busy, or failed."""
 
 
 @dataclass(slots=True)
@@ -34,8 +35,8 @@ class Agenda:
         self.since = since
         self._known: dict[int, Definition] = {}
         self._planned: dict[int, _Planned] = {}
-        self._delayed: set[int] = set()
-        self._beat = since
+        self._delay_due = FAR
+        self._ticked = -FAR
 
     def apply(self, record: control.AnyControl, at: int) -> None:
         """Take in a control record that was written at ``at`` (ns)."""
@@ -66,12 +67,13 @@ class Agenda:
         if definition.schedule is not None:
             following = definition.schedule.after(max(at, self.since))
             self._planned[uid] = _Planned(definition.schedule, definition.topic, following)
-        if definition.delay is not None:
-            self._delayed.add(uid)
 
     def _stop(self, uid: int) -> None:
         self._planned.pop(uid, None)
-        self._delayed.discard(uid)
+
+    def expect(self, delay_due: int) -> None:
+        """The next open window triggers by MAX_DELAY at this time (ns; FAR: none does)."""
+        self._delay_due = delay_due
 
     def watch_from(self, since: int) -> None:
         """The clock did not watch up to ``since``: what was planned until then is missed."""
@@ -84,7 +86,9 @@ class Agenda:
     def due(self) -> int:
         """When (ns) the next tick is worth writing; FAR if nobody waits."""
         instants = [planned.next for planned in self._planned.values()]
-        return min([*instants, self._beat if self._delayed else FAR])
+        # what was due at the last tick is on its way
+        delayed = self._delay_due if self._delay_due > self._ticked else self._ticked + PATIENCE
+        return min([*instants, delayed])
 
     def take(self, now: int) -> set[str] | None:
         """The WAL topics whose ends a tick at ``now`` (ns) must tell; None if no tick is due.
@@ -101,5 +105,5 @@ class Agenda:
                     planned.next = planned.schedule.after(now)
                 except (ArithmeticError, ValueError):
                     planned.next = FAR  # it has no instants any more; the slots say so
-        self._beat = now + BEAT
+        self._ticked = now
         return topics - {""}

@@ -6,7 +6,7 @@ from typing import Any
 
 from millrace_core.model.revisions import carry
 from millrace_core.model.schema import Child, Column, Table, child_uid
-from millrace_core.wire.rows import Drop, Operation, Register, Retag
+from millrace_core.wire.operations import Drop, Operation, Register, Retag
 
 
 class Family:

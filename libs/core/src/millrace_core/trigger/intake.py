@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -15,8 +15,9 @@ from millrace_core.model.schema import Table
 from millrace_core.trigger.columns import Array, Ints
 from millrace_core.trigger.signals import Signal, evaluate
 from millrace_core.trigger.watermark import Arrivals, Bools
+from millrace_core.wire.decoded import polars_type
+from millrace_core.wire.operations import Operation
 from millrace_core.wire.revisions import TableDecoder, recast
-from millrace_core.wire.rows import Operation, polars_type
 
 
 @dataclass(slots=True)
@@ -83,6 +84,7 @@ class TableRows:
 
     ``message``: index of each row's message, ascending; ``bad``: messages that could not be decoded.
     ``frame``: the rows' columns, for ``pending`` signals, which read tags or the table's name too.
+    ``absent``: for columns that some rows do not name, bool[rows]; such a row keeps the cell it rewrites.
     """
 
     ts: Ints
@@ -92,6 +94,7 @@ class TableRows:
     bad: list[int] = field(default_factory=list)
     pending: list[Signal] = field(default_factory=list)
     frame: pl.DataFrame = field(default_factory=pl.DataFrame)
+    absent: dict[str, Bools] = field(default_factory=dict)
 
     def describe(self, members: pl.DataFrame) -> None:
         """Compute the pending signals; ``members``: a row per message, with tags and ``tbname``."""
@@ -101,6 +104,14 @@ class TableRows:
         """The rows that are wanted; nothing is pending."""
         signals = {signal: values[wanted] for signal, values in self.signals.items()}
         return TableRows(self.ts[wanted], self.message[wanted], signals, self.operations, self.bad)
+
+    def partial(self, signals: Iterable[Signal]) -> Bools:
+        """bool[rows]: those that do not name a column which one of the signals reads."""
+        names = {name for signal in signals for name in fields_of(signal.expression)} & self.absent.keys()
+        found: Bools = np.zeros(len(self.ts), dtype=bool)
+        for name in names:
+            found = found | self.absent[name]
+        return found
 
 
 def members_of(
@@ -133,6 +144,7 @@ def read(
     """
     values = [value if value is not None else b"" for value in messages.value]
     decoded = _decoder(table).decode(values, messages.partition, messages.offset)
+    absent = _named_as(words or table, table, decoded.absent)
     if words is not None and words != table:
         # a column that was dropped since is not in the frame: a signal that reads it has no value
         kept = {column.identity for column in table.columns}
@@ -155,7 +167,17 @@ def read(
             order, ts, message = order[last], ts[last], message[last]
         cells = {signal: values_[order] for signal, values_ in cells.items()}
         frame = frame[order] if pending else frame
-    return TableRows(ts, message, cells, decoded.operations, bad, pending, frame)
+        absent = {name: mask[order] for name, mask in absent.items()}
+    return TableRows(ts, message, cells, decoded.operations, bad, pending, frame, absent)
+
+
+def _named_as(words: Table, table: Table, absent: dict[str, Bools]) -> dict[str, Bools]:
+    """Masks by the names that the table's columns have in ``words``."""
+    if not absent:
+        return absent
+    names = {column.identity: column.name for column in words.columns}
+    masks = ((column.identity, absent.get(column.name)) for column in table.columns)
+    return {names[identity]: mask for identity, mask in masks if mask is not None and identity in names}
 
 
 def arrivals(rows: TableRows, group: Ints, signals: Sequence[Signal] = ()) -> tuple[Arrivals, Ints]:

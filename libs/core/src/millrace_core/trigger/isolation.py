@@ -18,15 +18,19 @@ from millrace_core.trigger.stream import Output
 @dataclass(frozen=True, slots=True)
 class Judged:
     """``sent``: messages, in order; ``state``: for the next batch; ``remarks``: what is worth a line of the
-    service's log."""
+    service's log; ``slot``: what the next batch may be judged by without reading the state, if anything."""
 
     sent: list[Output]
     state: bytes
     remarks: tuple[str, ...]
+    slot: Slot | None = None
 
 
-def judge_batch(state: bytes | None, number: int, slots: int, messages: Messages) -> Judged:
-    """Judge one micro-batch of the slot ``number`` of ``slots``; ``state``: what the batch before left.
+def judge_batch(
+    state: bytes | None, number: int, slots: int, messages: Messages, slot: Slot | None = None
+) -> Judged:
+    """Judge one micro-batch of the slot ``number`` of ``slots``; ``state``: what the batch before left;
+    ``slot``: the slot in this state, if there is one: it is used up.
 
     :raises ValueError: if the state was written by a newer version.
     :raises StreamsFail: if streams raise that take no part in the batch any more: it is the slot's own fault.
@@ -34,11 +38,13 @@ def judge_batch(state: bytes | None, number: int, slots: int, messages: Messages
     aside: dict[int, str] = {}
     absent: dict[int, str] = {}
     while True:
-        slot = Slot(number, slots) if state is None else Slot.restore(state, absent)
+        if slot is None:
+            slot = Slot(number, slots) if state is None else Slot.restore(state, absent)
         try:
             sent = slot.on_batch(messages, aside, absent)
             after = slot.snapshot()
         except StreamsFail as failed:
+            slot = None
             again = failed.causes.keys() & aside.keys()
             if failed.causes.keys() <= absent.keys():
                 raise
@@ -46,4 +52,5 @@ def judge_batch(state: bytes | None, number: int, slots: int, messages: Messages
             absent |= {uid: aside[uid] for uid in again}
             aside |= {uid: cause for uid, cause in failed.causes.items() if uid not in again}
             continue
-        return Judged(sent, after, tuple(dict.fromkeys(slot.refused.remarks)))
+        # one that left streams out has them as bytes alone
+        return Judged(sent, after, tuple(dict.fromkeys(slot.refused.remarks)), None if absent else slot)

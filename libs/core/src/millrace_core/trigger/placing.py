@@ -13,7 +13,7 @@ from millrace_core.trigger.blame import Blame
 from millrace_core.trigger.family import Family
 from millrace_core.trigger.intake import Messages, TableRows, members_of, read
 from millrace_core.trigger.stream import Stream, signals_of
-from millrace_core.wire.rows import OPERATION_MARK, Operation, Register
+from millrace_core.wire.operations import OPERATION_MARK, Operation, Register
 
 Tags = tuple[Any, ...] | None
 
@@ -28,7 +28,8 @@ def with_operations(streams: list[Stream], messages: Messages, wanted: list[Any]
     for place in np.flatnonzero(~needed).tolist():
         if names is None or messages.key[place] in names:
             value = messages.value[place] or b""
-            needed[place] = value[:1] == OPERATION_MARK or b'"tags"' in value
+            first = value[:1]
+            needed[place] = first == OPERATION_MARK or (first == b"{" and b'"tags"' in value)
     return needed
 
 

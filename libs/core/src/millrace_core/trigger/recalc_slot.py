@@ -11,8 +11,8 @@ from millrace_core.trigger.recalc_stream import RecalcStream
 from millrace_core.trigger.stream import Output, Stream
 from millrace_core.wire import control
 from millrace_core.wire.control import Offsets
+from millrace_core.wire.operations import Delete, Drop, operation_in
 from millrace_core.wire.recalc import Taken
-from millrace_core.wire.rows import Delete, Drop, operation_in
 
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
 """What a dropped child takes along: all times."""

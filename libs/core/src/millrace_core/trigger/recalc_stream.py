@@ -26,6 +26,7 @@ from millrace_core.trigger.past import (
     stretches,
 )  # fmt: skip
 from millrace_core.trigger.stream import Life, Output, Stream
+from millrace_core.trigger.versions import Versions
 from millrace_core.trigger.watermark import NEVER, RANGE, Arrivals
 from millrace_core.trigger.windower import HISTORY, LIVE, REDO, Occurrences, as_arrays
 from millrace_core.wire import recalc, regroup
@@ -194,13 +195,41 @@ class RecalcStream(Stream):
             self.life.awaited.append((self.groups.ids[place], max(first, reached + 1), min(last, newest)))
         first = max(first, -RANGE, NEVER if clock.expired is None else newest - clock.expired)
         if first <= min(last, reached) and self.clock.singles["started"][place]:
-            yield from self._lose_rows(place, (first, min(last, reached)), written, seen)
+            yield from self._lose_rows(place, [(first, min(last, reached))], written, seen)
 
-    def _lose_rows(self, place: int, span: tuple[int, int], written: int, seen: Offsets) -> Iterator[Output]:
-        """The rows of a group in this range, which T has reached, are gone."""
-        first, last = span
-        memory = self.memory.get(place)
-        told = [(place, 0, one) for one in self.definition.windower.on_delete(memory, first, last)]
+    def lose_versions(self, versions: Versions, seen: Offsets) -> Iterator[Output]:
+        """Rows were rewritten by what the trigger cannot judge: only the stored rows know what they are now,
+        so it is as if they were deleted. What T has not reached waits for it, or leaves the queue."""
+        if not len(versions.ts):
+            return
+        self._grow()
+        clock, until = self.definition.clock, self.until.tolist()
+        for place, found in versions.by_group():
+            if self.life.holding:
+                for ts, *_ in found:
+                    drop_held(self.held, place, ts, ts)
+                    self.life.deleted.append((self.groups.ids[place], ts, ts))
+                continue
+            newest = int(self.clock.singles["newest"][place])
+            expired = NEVER if clock.expired is None else newest - clock.expired
+            spans = [(ts, ts) for ts, *_ in found if expired <= ts <= until[place]]
+            for ts, unnamed, _ in found:
+                if not clock.shared:
+                    drop_held(self.clock, place, ts, ts, "waiting")
+                if ts > until[place] and (unnamed or clock.shared):
+                    self.life.awaited.append((self.groups.ids[place], ts, ts))
+                if unnamed:
+                    self.count("expired" if ts < expired else "rows_used", 1)
+                    self.count("late_used", int(expired <= ts <= until[place]))
+            if spans and self.clock.singles["started"][place]:
+                yield from self._lose_rows(place, spans, max(written for *_, written in found), seen)
+
+    def _lose_rows(
+        self, place: int, spans: list[tuple[int, int]], written: int, seen: Offsets
+    ) -> Iterator[Output]:
+        """The rows of a group in these ranges, which T has reached, are gone."""
+        memory, windower = self.memory.get(place), self.definition.windower
+        told = [(place, 0, one) for first, last in spans for one in windower.on_delete(memory, first, last)]
         self.memory.put({place: memory})
         found = as_arrays(told, 0)
         self._follow([place], found, np.array([written]))
@@ -216,7 +245,7 @@ class RecalcStream(Stream):
             if until < last:
                 self.life.awaited.append((id_, max(first, until + 1), last))
             if until >= first:
-                yield from self._lose_rows(places[id_], (first, min(last, until)), written, seen)
+                yield from self._lose_rows(places[id_], [(first, min(last, until))], written, seen)
 
     def judge_regrouped(self, received: list[tuple[int, regroup.Regrouped]]) -> Iterator[Output]:
         """Deletes take effect between the rows that they lie between."""

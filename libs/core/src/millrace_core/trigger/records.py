@@ -29,6 +29,10 @@ class Refused:
         self.changed = False
         self.remarks: list[str] = []
 
+    def begin(self) -> None:
+        """A new batch."""
+        self.changed, self.remarks = False, []
+
     def decoded(self, messages: Messages, decode: Callable[[bytes], T]) -> Iterator[tuple[int, T]]:
         """Place and meaning of each message of a topic; deletions mean nothing."""
         for place, value in enumerate(messages.value):

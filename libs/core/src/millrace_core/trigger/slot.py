@@ -16,16 +16,17 @@ import numpy as np
 from millrace_core.errors import MillraceError
 from millrace_core.model.revisions import revision_of
 from millrace_core.model.schema import Child, Table
-from millrace_core.trigger.columns import Ints
 from millrace_core.trigger.definition import compiled, essence
 from millrace_core.trigger.diagnosis import answer
-from millrace_core.trigger.intake import Messages, TableRows
+from millrace_core.trigger.groups import Groups
+from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.placing import Tags, describe, placed, read_for, with_operations
 from millrace_core.trigger.recalc_slot import delete, deletes_in, on_record
 from millrace_core.trigger.recalc_stream import RecalcStream
 from millrace_core.trigger.records import about
 from millrace_core.trigger.slot_state import NOBODY, SlotState, hosted, tell
 from millrace_core.trigger.stream import Life, Output, Stream
+from millrace_core.trigger.versions import passing
 from millrace_core.wire import control, recalc, regroup, status
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX, wal_topic
 
@@ -48,6 +49,7 @@ class Slot(SlotState):
         """
         out: list[Output] = []
         self._aside, self._absent = aside, absent
+        self.refused.begin()
         for uid, cause in aside.items():
             self.set_aside(uid, cause, out)
         topics = messages.by_topic()
@@ -67,6 +69,7 @@ class Slot(SlotState):
                 out.extend(stream.take_outgoing())
                 out.extend(stream.farewells(self.seen.get(stream.definition.topic, {})))
                 stream.sweep()
+                stream.passing = Groups()
                 totals = stream.news(CLOCK.name in topics)
                 if totals is not None:
                     tell(status.Counters(SERVICE, stream.uid, self.number, totals), out)
@@ -319,8 +322,11 @@ class Slot(SlotState):
                 stream.count("undecodable", int(mask[rows.bad].sum()))
                 group = groups[stream.uid]
                 stream.count("unknown_table", int(held[takes[stream.uid] & (group < 0)].sum()))
-                mine = _passing(stream, rows, group)
-                out.extend(stream.judge_table(mine, group, messages, dict(self.seen[topic])))
+                mine, again = passing(stream, rows, group, messages)
+                seen = dict(self.seen[topic])
+                out.extend(stream.judge_table(mine, group, messages, seen))
+                if isinstance(stream, RecalcStream):
+                    out.extend(stream.lose_versions(again, seen))
 
     # ------------------------------------------------------------------ regrouped rows
 
@@ -351,17 +357,6 @@ class Slot(SlotState):
                 if stream.live:
                     with self.blame.of(stream.uid):
                         out.extend(stream.on_tick(tick, self.seen.get(stream.definition.topic, {})))
-
-
-def _passing(stream: Stream, rows: TableRows, group: Ints) -> TableRows:
-    """Those of the rows that PRE_FILTER lets pass; the others are counted."""
-    passed = stream.definition.filter
-    if passed is None:
-        return rows
-    mine = rows.only(rows.signals[passed])
-    before, after = (int((group[r.message] >= 0).sum()) for r in (rows, mine))
-    stream.count("filtered", before - after)
-    return mine
 
 
 def keyed(keys: list[bytes | None], table: Table) -> list[bytes]:

@@ -23,10 +23,10 @@ from millrace_core.wire import control, status
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.topics import CLOCK, STATUS
 
-VERSION = 3
-"""1 had no time behind the version byte, 2 not whether there are counters to tell."""
+VERSION = 4
+"""1 had no time behind the version byte, 2 not whether there are counters to tell, 3 no :meth:`delay_due`."""
 _DUE = 8
-_BEGINS = {1: 1, 2: 1 + _DUE, 3: 2 + _DUE}
+_BEGINS = {1: 1, 2: 1 + _DUE, 3: 2 + _DUE, 4: 2 + 2 * _DUE}
 """Version -> where the state begins."""
 NOBODY: Mapping[int, str] = MappingProxyType({})
 
@@ -59,26 +59,34 @@ class SlotState:
 
     def snapshot(self) -> bytes:
         """The state, to be kept until the next batch: a version byte, :meth:`due`, whether counters are still
-        to be told, then msgpack.
+        to be told, :meth:`delay_due`, then msgpack.
 
         :raises StreamsFail: if streams raise.
         """
         families = {topic: family.dump() for topic, family in self.families.items()}
-        streams, due, untold = list(self.unhosted.values()), FAR, False
+        streams, due, delay_due, untold = list(self.unhosted.values()), FAR, FAR, False
         for stream in self.streams.values():
             with self.blame.of(stream.uid):
                 streams.append(msgspec.Raw(msgspec.msgpack.encode(stream.dump())))
                 due, untold = min(due, stream.due), untold or stream.life.untold
+                if stream.definition.delay is not None:
+                    delay_due = min(delay_due, stream.due)
         self.blame.settle()
         state = [self.number, self.slots, self.control, self.failed, families, self.seen, streams]
         state += [self.feeds.dump(), self.inbox.dump(), self.tables, self.refused.totals]
         head = bytes([VERSION]) + due.to_bytes(_DUE, "little") + bytes([untold])
+        head += delay_due.to_bytes(_DUE, "little")
         return head + msgspec.msgpack.encode(state)
 
     @staticmethod
     def due(blob: bytes) -> int:
         """The first processing time (ns) at which a tick may mean something to the slot of this state."""
         return int.from_bytes(blob[1 : 1 + _DUE], "little") if blob[0] > 1 else 0
+
+    @staticmethod
+    def delay_due(blob: bytes) -> int:
+        """When (ns) the next open window triggers by MAX_DELAY; FAR if none does."""
+        return int.from_bytes(blob[2 + _DUE : 2 + 2 * _DUE], "little") if blob[0] > 3 else FAR
 
     @staticmethod
     def heeds(blob: bytes | None, messages: Messages) -> bool:

@@ -28,17 +28,10 @@ from millrace_core.wire.control import (
     StartStream,
     StopStream,
 )
+from millrace_core.wire.decoded import Decoded
+from millrace_core.wire.operations import OPERATION_MARK, Delete, Drop, Operation, Register, encode_operation
 from millrace_core.wire.revisions import TableDecoder
-from millrace_core.wire.rows import (
-    OPERATION_MARK,
-    Decoded,
-    Delete,
-    Drop,
-    Operation,
-    Register,
-    encode_operation,
-    encode_rows,
-)
+from millrace_core.wire.rows import encode_rows
 from millrace_core.wire.topics import wal_topic
 from millrace_core.wire.virtual import Forwarded, Link, Origin
 
@@ -231,9 +224,9 @@ def _mapped(table: Table, decoded: Decoded, rows: slice, key: str, link: Link) -
 
 
 def _plain(cells: pl.Series) -> list[Any]:
-    """Values as JSON has them."""
+    """Values as JSON has them: bytes that are no text (Arrow can bring them) lose what it cannot hold."""
     if cells.dtype == pl.Binary:
-        return [None if cell is None else cell.decode() for cell in cells.to_list()]
+        return [None if cell is None else cell.decode(errors="replace") for cell in cells.to_list()]
     return cells.to_list()
 
 

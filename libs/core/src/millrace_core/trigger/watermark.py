@@ -127,7 +127,7 @@ class Clock:
         if not len(ts):
             return _nothing(dropped, rows)
         first = _starts(group)
-        before, newest = _running_newest(ts, first, memory.singles["newest"][group[first]])
+        before, newest = running_newest(ts, first, memory.singles["newest"][group[first]])
         if self.expired is not None:
             expired = (before != NEVER) & (ts < np.where(before == NEVER, 0, before) - self.expired)
             if expired.any():
@@ -240,7 +240,7 @@ def _starts(group: Ints) -> Ints:
     return np.flatnonzero(np.append(True, group[1:] != group[:-1]))
 
 
-def _running_newest(ts: Ints, first: Ints, known: Ints) -> tuple[Ints, Ints]:
+def running_newest(ts: Ints, first: Ints, known: Ints) -> tuple[Ints, Ints]:
     """Newest time before and after each row, per group; ``first``: where groups begin."""
     newest = ts.copy()
     newest[first] = np.maximum(newest[first], known)

@@ -1,0 +1,122 @@
+"""The files that hold the slots' states, and how a batch is divided among the slots."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace_core.trigger.intake import Messages
+from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP, slot_of, wal_topic
+from millrace_wal import MemoryLog, Message
+from trigger_svc.batches import by_slot, messages_in
+from trigger_svc.rest import Rest
+from trigger_svc.states import SlotStates
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_batch_finds_what_the_last_one_before_it_left(tmp_path: Path) -> None:
+    states = SlotStates(tmp_path)
+    assert states.read(3, 0) is None
+    states.write(3, 4, b"four")
+    states.write(3, 9, b"nine")
+    assert [states.read(3, batch) for batch in (4, 5, 9, 10)] == [None, b"four", b"four", b"nine"]
+    assert states.read(2, 10) is None
+
+
+def test_a_batch_that_runs_again_finds_what_it_found_before(tmp_path: Path) -> None:
+    states = SlotStates(tmp_path)
+    states.write(0, 1, b"one")
+    states.write(0, 2, b"torn")
+    again = SlotStates(tmp_path)
+    assert again.read(0, 2) == b"one"
+    again.write(0, 2, b"two")
+    assert (again.read(0, 2), again.read(0, 3)) == (b"one", b"two")
+
+
+def test_what_no_batch_can_find_any_more_is_removed(tmp_path: Path) -> None:
+    states = SlotStates(tmp_path)
+    for batch in range(10):
+        states.write(0, batch, b"")
+    assert files(tmp_path) == ["0/8.state", "0/9.state"]
+
+
+def test_a_write_that_did_not_end_is_no_state(tmp_path: Path) -> None:
+    states = SlotStates(tmp_path)
+    states.write(0, 1, b"one")
+    (tmp_path / "0" / "2.4711").write_bytes(b"tw")
+    assert states.read(0, 3) == b"one"
+
+
+TOPICS = st.sampled_from(
+    [CONTROL.name, CLOCK.name, REGROUP.name, wal_topic("d", "meters"), wal_topic("d", "ä")]
+)
+
+
+@given(st.lists(st.tuples(TOPICS, st.none() | st.binary(max_size=3))), st.integers(1, 5))
+def test_each_message_goes_to_its_slot(keyed: list[tuple[str, bytes | None]], slots: int) -> None:
+    messages = Messages.of([(topic, 0, place, 0, key, b"") for place, (topic, key) in enumerate(keyed)])
+    found = {slot: sorted(mine.offset.tolist()) for slot, mine in by_slot(messages, slots)}
+    wanted: dict[int, list[int]] = {}
+    for place, (topic, key) in enumerate(keyed):
+        name = {wal_topic("d", "meters"): b"meters", wal_topic("d", "ä"): "ä".encode()}.get(topic, b"")
+        one = [slot_of(topic, name if key is None else key, slots)]
+        for slot in range(slots) if topic in (CONTROL.name, CLOCK.name) else one:
+            wanted.setdefault(slot, []).append(place)
+    assert found == wanted
+
+
+def test_how_many_messages_a_batch_spans(tmp_path: Path) -> None:
+    folder = tmp_path / "offsets"
+    folder.mkdir()
+    ends = {0: {"clock": {"0": 4}}, 1: {"clock": {"0": 6}, "wal.d.t": {"0": 5, "1": 0}}}
+    for batch, offsets in ends.items():
+        (folder / str(batch)).write_text(f"v1\n{{}}\n{json.dumps(offsets)}")
+    assert [messages_in(tmp_path, batch) for batch in (0, 1)] == [4, 7]
+    with pytest.raises(FileNotFoundError):
+        messages_in(tmp_path, 2)
+
+
+def test_messages_keep_their_columns() -> None:
+    messages = Messages.of([(CLOCK.name, 1, 7, 99, None, b"x")])
+    ((_, mine),) = by_slot(messages, 1)
+    assert (mine.topic, mine.key, mine.value) == ([CLOCK.name], [None], [b"x"])
+    assert np.concatenate((mine.partition, mine.offset, mine.timestamp)).tolist() == [1, 7, 99]
+
+
+def test_a_rest_ends_with_news_or_when_it_is_told() -> None:
+    log = MemoryLog()
+    log.ensure_topics([CONTROL, CLOCK])
+    log.append([Message(CLOCK.name, None, b"{}")])
+    rest = Rest(log)
+    ended: list[int] = []
+
+    def resting(number: int, clock: int) -> threading.Thread:
+        def run() -> None:
+            rest.until_news({CONTROL.name: {0: 0}, CLOCK.name: {0: clock}})
+            ended.append(number)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    resting(1, 0).join(10)
+    assert ended == [1], "there was news already"
+    second = resting(2, 1)
+    second.join(0.5)
+    assert second.is_alive()
+    log.append([Message(CONTROL.name, None, b"{}")])
+    second.join(10)
+    assert ended == [1, 2]
+    rest.end()
+    resting(3, 1).join(10)
+    assert ended == [1, 2, 3]
+    rest.close()

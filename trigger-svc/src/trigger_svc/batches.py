@@ -1,0 +1,177 @@
+"""What is done with a micro-batch: a small one is judged here, in the driver, a large one by Spark's workers.
+
+To distribute a batch costs more than to judge a few thousand messages. So a small one comes to the driver,
+where the slots are in memory. Both ways leave the slots' states where the other one finds them
+(``trigger_svc.states``), so that each batch may go its own way (decision 0026).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from millrace_core.trigger.delay import FAR
+from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.isolation import judge_batch
+from millrace_core.trigger.slot import Slot
+from millrace_core.trigger.stream import Output
+from millrace_core.wire.topics import CLOCK, slot_for
+from millrace_wal import Log, Message
+from trigger_svc.query import SINK, in_slots
+from trigger_svc.rest import Rest
+from trigger_svc.session import compiled
+from trigger_svc.settings import TriggerSettings
+from trigger_svc.states import SlotStates
+from trigger_svc.workers import OUTPUT_SCHEMA, judge_slots, messages_of, remark
+
+SMALL_BYTES = 16 * 1024 * 1024
+"""A batch of more is none for the driver; its messages pass the driver's Java heap."""
+FIRST_GUESS = 1000.0
+"""Bytes of a message before one was seen."""
+REMEMBERED = 300
+"""Batches; as many as Spark's reports that are kept."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A slot in memory: its state after the last batch, and the slot in that state, if it can go on."""
+
+    state: bytes | None
+    slot: Slot | None = None
+
+    @property
+    def delay_due(self) -> int:
+        return FAR if self.state is None else Slot.delay_due(self.state)
+
+
+class Batches:
+    """Judges the micro-batches of one run of the query; ``__call__`` is what ``start_query`` wants.
+
+    ``delay_due``: when (ns since the epoch) the next open window triggers by MAX_DELAY. ``rests``: whether
+    the query rests behind a batch of ticks alone; ``rested``: the last batches behind which it did.
+    """
+
+    def __init__(self, settings: TriggerSettings, log: Log, rest: Rest) -> None:
+        self._settings, self._log, self._rest = settings, log, rest
+        self.rests = False
+        self.rested: deque[int] = deque(maxlen=REMEMBERED)
+        self._states = SlotStates(settings.slot_states)
+        self._held: dict[int, Held] = {}
+        self._bytes_each = FIRST_GUESS
+        self.delay_due = FAR
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Judge the messages (columns of INPUT) of a batch, send what follows, keep the states.
+
+        It may be called again for the same batch, with the same messages: what is sent then says the same.
+        """
+        table = self._collected(frame, batch)
+        if table is None:
+            self._judge_in_workers(frame, batch)
+        elif table.num_rows:
+            self._judge_here(messages_of(table), batch)
+        self.delay_due = min(
+            self._hold(number, batch + 1).delay_due for number in range(self._settings.slots)
+        )
+        if self.rests and table is not None and _ticks_alone(table):
+            self.rested.append(batch)
+            self._rest.until_news(ends_behind(self._settings.checkpoint, batch))
+
+    def _collected(self, frame: DataFrame, batch: int) -> Any:
+        """The messages as an Arrow table; None if they are too many."""
+        count = messages_in(self._settings.checkpoint, batch)
+        if count > min(self._settings.trigger_small_batch, SMALL_BYTES / self._bytes_each):
+            return None
+        try:
+            table = frame.toArrow()
+        except PySparkException as error:
+            if "maxResultSize" not in str(error):
+                raise
+            self._bytes_each = SMALL_BYTES  # far longer messages than so far
+            return None
+        if table.num_rows:
+            self._bytes_each += (table.nbytes / table.num_rows - self._bytes_each) / 8
+        return table
+
+    # ------------------------------------------------------------------ in the driver
+
+    def _judge_here(self, messages: Messages, batch: int) -> None:
+        sent: list[Output] = []
+        for number, mine in by_slot(messages, self._settings.slots):
+            held = self._hold(number, batch)
+            if not Slot.heeds(held.state, mine):
+                continue
+            judged = judge_batch(held.state, number, self._settings.slots, mine, held.slot)
+            self._held[number] = Held(judged.state, judged.slot)
+            self._states.write(number, batch, judged.state)
+            remark(judged.remarks)
+            sent += judged.sent
+        if sent:
+            self._log.append([Message(*one) for one in sent])
+
+    def _hold(self, number: int, batch: int) -> Held:
+        """The slot as this batch finds it."""
+        held = self._held.get(number)
+        if held is None:
+            held = self._held[number] = Held(self._states.read(number, batch))
+        return held
+
+    # ------------------------------------------------------------------ in workers
+
+    def _judge_in_workers(self, frame: DataFrame, batch: int) -> None:
+        slots = self._settings.slots
+        self._held.clear()
+        with compiled(frame.sparkSession):
+            (
+                in_slots(frame, slots)
+                .repartitionById(self._settings.trigger_workers, F.col("slot"))
+                .mapInArrow(judge_slots(slots, self._states, batch), OUTPUT_SCHEMA)
+                .write.format("kafka")
+                .options(**SINK)
+                .option("kafka.bootstrap.servers", self._settings.broker)
+                .save()
+            )
+
+
+def by_slot(messages: Messages, slots: int) -> Iterator[tuple[int, Messages]]:
+    """The messages of each slot that gets any, in the order of slots."""
+    everywhere: list[int] = []
+    places: dict[int, list[int]] = {}
+    for place, (topic, key) in enumerate(zip(messages.topic, messages.key, strict=True)):
+        slot = slot_for(topic, key, slots)
+        (everywhere if slot is None else places.setdefault(slot, [])).append(place)
+    for slot in range(slots):
+        if mine := places.get(slot, []) + everywhere:
+            yield slot, messages.take(np.array(mine))
+
+
+def messages_in(checkpoint: Path, batch: int) -> int:
+    """How many offsets a batch spans, by the checkpoint's log of offsets; those that hold no message any more
+    (of a topic that was emptied) count too."""
+    before = ends_behind(checkpoint, batch - 1) if batch else {}
+    return sum(
+        max(end - before.get(topic, {}).get(partition, 0), 0)
+        for topic, partitions in ends_behind(checkpoint, batch).items()
+        for partition, end in partitions.items()
+    )
+
+
+def ends_behind(checkpoint: Path, batch: int) -> dict[str, dict[int, int]]:
+    """Topic -> partition -> first offset behind the batch. Spark's file: a version, metadata, then a line for
+    each source."""
+    lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
+    return msgspec.json.decode(lines[2], type=dict[str, dict[int, int]])
+
+
+def _ticks_alone(table: Any) -> bool:
+    return pc.unique(table.column("topic")).to_pylist() in ([], [CLOCK.name])
