@@ -19,12 +19,12 @@ from calc_svc.store import TableStore
 from millrace_core.errors import MillraceError, PlanError
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, system_rows, trigger_relation
+from millrace_core.wire.decoded import polars_type
 from millrace_core.wire.events import TriggerEvent
-from millrace_core.wire.rows import polars_type
 
 TRIG, NOTIFY = "_trig", "_notify"
 SAME_ERRORS = 3  # one trigger after the other fails alike: the rest is not tried
-SET_ROWS = 4_000_000  # rows of one source for all triggers of a job
+SET_ROWS = 1_000_000  # rows of one source for all triggers of a job
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,18 @@ class Calculator:
     def _outcomes(
         self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Lane
     ) -> list[Outcome]:
-        if len(moments) > 1 and plan.set_sql is not None and not self.never_set_wise:
+        # for a single one too: the text for many is always the same, so that Spark has it planned already
+        if moments and plan.set_sql is not None and not self.never_set_wise:
             try:
                 return self._set(spec, plan, relation, moments, lane)
             except TooManyRows:
-                structlog.get_logger("calc-svc").info("one by one: too many rows", stream=spec.full_name)
+                if len(moments) == 1:
+                    return self._each(spec, plan, moments, lane)
+                half = len(moments) // 2
+                return [
+                    *self._outcomes(spec, plan, relation[:half], moments[:half], lane),
+                    *self._outcomes(spec, plan, relation[half:], moments[half:], lane),
+                ]
             except PlanError as error:
                 # one trigger's rows may be at fault: find out which
                 structlog.get_logger("calc-svc").warning(

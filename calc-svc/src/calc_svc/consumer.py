@@ -20,7 +20,8 @@ from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.model.schema import Child, Table
 from millrace_core.store.place import place_of
 from millrace_core.wire import dead, registrations, topics
-from millrace_core.wire.rows import Bad, version_needed
+from millrace_core.wire.decoded import Bad
+from millrace_core.wire.operations import version_needed
 from millrace_wal import BEGIN, Log, Message, Reader, Record, replay
 
 LIST_EVERY = 2.0  # seconds between looks at which topics exist
@@ -64,9 +65,8 @@ class WalConsumer:
             self._catalog.apply_status(record.key or b"", record.value)
             status_at = record.offset + 1
         self._store.clean()
-        self._reader = self._log.reader({
-            topics.CATALOG.name: {0: self._catalog.position}, topics.STATUS.name: {0: status_at},
-        })  # fmt: skip
+        first = {topics.CATALOG.name: {0: self._catalog.position}, topics.STATUS.name: {0: status_at}}
+        self._reader = self._log.reader(first, grows=True)
         self._pending = dict(self._catalog.tables())
         self._seen_at = dict.fromkeys(self._log.topics(topics.WAL_PREFIX), float("inf"))
         self._open_pending()

@@ -40,6 +40,8 @@ class Flusher:
     def _run(self) -> None:
         while not self._stop.wait(TICK):
             now = time.monotonic()
+            for stored in self._store.tables():
+                stored.let_go(now)
             due = [stored for stored in self._store.tables() if stored.dirty_for(now) > AGE]
             for stored in sorted(due, key=lambda s: s.dirty_for(now), reverse=True):
                 took = self._flush(stored)

@@ -13,8 +13,8 @@ from calc_svc.results import SubTable, cut_name, made_up_name
 from calc_svc.session import Lane
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import plan_output
+from millrace_core.wire.decoded import polars_type
 from millrace_core.wire.events import Group
-from millrace_core.wire.rows import polars_type
 
 LARGEST = 200_000  # groups that are remembered
 

@@ -15,16 +15,40 @@ import structlog
 
 from calc_svc import metrics
 from calc_svc.catalog import CatalogView
-from millrace_core.wire import status
+from millrace_core.wire import events, status
 from millrace_core.wire.status import TriggersHeld
 from millrace_core.wire.topics import STATUS, TRIGGERS
 from millrace_wal import Log, Message, Reader, Record
 
 Part = tuple[int, int]
-"""A stream (its uid) and a partition of ``triggers``: all triggers of a group lie in one."""
+"""A stream (its uid) and a partition of ``triggers``, numbered as :meth:`Share.task` does; all triggers of a
+group lie in one."""
 
 POLL = 0.1
 TAKE = 2_000  # messages read again at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What of the topic ``triggers`` a loop calculates: what slots send (``live``), or the answers to
+    requests for history and recalculation (decision 0024). ``group``: its consumer group; ``pool``: where its
+    jobs run, those of so many streams ``side_by_side``."""
+
+    group: str
+    live: bool
+    pool: str
+    side_by_side: int
+
+    def has(self, record: Record) -> bool:
+        return events.answers_request(record.key) is not self.live
+
+    def task(self, partition: int) -> int:
+        """A partition's number in the topic ``status``, as two loops read each; it is its own inverse."""
+        return partition if self.live else -1 - partition
+
+
+LIVE = Share("calc-svc", True, "triggers", 2)
+AGAIN = Share("calc-again", False, "again", 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +75,8 @@ def mark(part: Part, offset: int | None) -> Message:
 class Holding:
     """Which triggers are held. Used by one thread."""
 
-    def __init__(self, log: Log, catalog: CatalogView) -> None:
-        self._log, self._catalog = log, catalog
+    def __init__(self, log: Log, catalog: CatalogView, share: Share = LIVE) -> None:
+        self._log, self._catalog, self._share = log, catalog, share
         self._marks: dict[Part, int] = {}
         self._own: set[int] = set()
         self._reader: Reader | None = None
@@ -60,7 +84,7 @@ class Holding:
 
     def own(self, assigned: set[tuple[str, int]]) -> None:
         """These partitions are this instance's now: what was held there before is its matter too."""
-        now = {partition for topic, partition in assigned if topic == TRIGGERS.name}
+        now = {self._share.task(partition) for topic, partition in assigned if topic == TRIGGERS.name}
         if now == self._own:
             return
         new = now - self._own
@@ -75,7 +99,7 @@ class Holding:
         marks: list[Message] = []
         for record in records:
             uid = _stream(record)
-            part = uid, record.partition
+            part = uid, self._share.task(record.partition)
             if part in self._marks:
                 continue
             # a stream that the catalog does not know yet cannot be told from one that is gone later
@@ -84,7 +108,7 @@ class Holding:
                 marks.append(mark(part, record.offset))
             else:
                 kept.append(record)
-        metrics.STREAMS_HELD.set(len(self._marks))
+        metrics.STREAMS_HELD.labels(self._share.group).set(len(self._marks))
         return kept, marks
 
     @property
@@ -102,14 +126,15 @@ class Holding:
             self.close()
         if part is None:
             return None
-        uid, partition = part
+        uid, partition = part[0], self._share.task(part[1])
         if self._catalog.stream(uid) is None:
             return Chunk(part, [], self._marks[part], True)
         reader = self._reader or self._open(part)
         records = reader.poll(POLL, TAKE)
         end = reader.positions()[TRIGGERS.name][partition]
         done = end >= self._log.end_offsets(TRIGGERS.name)[partition]
-        return Chunk(part, [record for record in records if _stream(record) == uid], end, done)
+        mine = [record for record in records if _stream(record) == uid and self._share.has(record)]
+        return Chunk(part, mine, end, done)
 
     def calculated(self, chunk: Chunk) -> None:
         """The chunk is done with, and that has been written."""
@@ -118,7 +143,7 @@ class Holding:
             self.close()
         else:
             self._marks[chunk.part] = chunk.end
-        metrics.STREAMS_HELD.set(len(self._marks))
+        metrics.STREAMS_HELD.labels(self._share.group).set(len(self._marks))
 
     def close(self) -> None:
         """Read no more; the next :meth:`chunk` begins anew behind what was calculated."""
@@ -127,7 +152,7 @@ class Holding:
         self._reader, self._reading = None, None
 
     def _open(self, part: Part) -> Reader:
-        uid, partition = part
+        uid, partition = part[0], self._share.task(part[1])
         begin = self._log.begin_offsets(TRIGGERS.name)[partition]
         if begin > self._marks[part]:
             structlog.get_logger("calc-svc").error(

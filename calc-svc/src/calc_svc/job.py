@@ -33,7 +33,8 @@ from millrace_wal import Message
 SEEN_SECONDS = 30.0  # the longest wait for the store to reach what the trigger has seen
 STUCK_SECONDS = 1.0  # the same for a stream that has waited in vain before
 TRIES = 5
-EVENTS_PER_JOB = 5_000
+EVENTS_PER_JOB = 8_000
+ROWS_PER_JOB = 450_000  # with their triggers they are few enough for a query that Spark has planned already
 
 
 @dataclass(slots=True)
@@ -59,6 +60,8 @@ class StreamJobs:
     calculator: Calculator
     catalog: CatalogView
     store: TableStore
+    pool: str = "triggers"
+    """Where the jobs run, a pool of the engine."""
     names: GroupNames = field(default_factory=GroupNames)
     ask: Callable[[OutputWanted], None] | None = None
     """Asks the gateway for an output table that was dropped (None: nobody can)."""
@@ -97,8 +100,7 @@ class StreamJobs:
             for partition, (_, end) in (event.written or {}).items():
                 seen[partition] = max(end, seen.get(partition, 0))
         failure: MillraceError | None = None
-        for begin in range(0, len(events), EVENTS_PER_JOB):
-            part = events[begin : begin + EVENTS_PER_JOB]
+        for part in job_sizes(events):
             failure = self._persist(spec, part, seen, product) or failure
         failure = self._take_leave(spec, gone, product) or failure
         product.counts["notices"] = len(product.notices)
@@ -110,7 +112,7 @@ class StreamJobs:
         if not gone or spec.output is None:
             return None
         try:
-            with self.calculator.engine.lane("triggers", SEEN_SECONDS) as lane:
+            with self.calculator.engine.lane(self.pool, SEEN_SECONDS) as lane:
                 self.names.resolve(spec, gone, lane)
         except Exception as error:  # as in calculating
             return _as_millrace(spec, error)
@@ -169,7 +171,7 @@ class StreamJobs:
         events = there
         wanted = [event for event in events if calculates(spec, event)]
         outcomes: dict[int, Outcome] = {}
-        with self.calculator.engine.lane("triggers", SEEN_SECONDS) as lane:
+        with self.calculator.engine.lane(self.pool, SEEN_SECONDS) as lane:
             plan = self._plan(spec) if wanted else None
             if plan is not None:
                 self._reach_others(spec, plan)
@@ -280,6 +282,35 @@ class StreamJobs:
         # its topic may be there before the store has opened it
         self.store.wait(0, {wal_topic(table.db, table.name): {}}, SEEN_SECONDS)
         return table
+
+
+@dataclass(slots=True)
+class JobSize:
+    """How much of a job is taken: events, and the rows of their windows as far as the trigger knows them."""
+
+    events: int = 0
+    rows: int = 0
+
+    def takes(self, event: TriggerEvent) -> bool:
+        """Count the event in; False if it is the first of the next job."""
+        more = max(event.rownum, 1)
+        fits = not self.events or (self.events < EVENTS_PER_JOB and self.rows + more <= ROWS_PER_JOB)
+        if not fits:
+            self.events = self.rows = 0
+        self.events += 1
+        self.rows += more
+        return fits
+
+
+def job_sizes(events: Sequence[TriggerEvent]) -> list[list[TriggerEvent]]:
+    """The events, in order, in parts that a job can take."""
+    parts: list[list[TriggerEvent]] = [[]]
+    size = JobSize()
+    for event in events:
+        if not size.takes(event):
+            parts.append([])
+        parts[-1].append(event)
+    return parts if events else []
 
 
 def _not_missed(events: Sequence[TriggerEvent]) -> list[TriggerEvent]:

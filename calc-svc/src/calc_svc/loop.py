@@ -13,7 +13,7 @@ import structlog
 
 from calc_svc import metrics
 from calc_svc.counted import Arrival, count_round, messages, tally_of
-from calc_svc.holding import Holding
+from calc_svc.holding import LIVE, Holding, Share
 from calc_svc.job import Product, StreamJobs
 from calc_svc.patience import append_apart, patiently
 from millrace_core.errors import MillraceError
@@ -23,11 +23,11 @@ from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.notices import Notice, NoticeBatch
 from millrace_wal import GroupReader, Log, Message, Record
 
-GROUP = "calc-svc"
 POLL = 0.5
 TAKE = 5_000  # messages of one round
-SIDE_BY_SIDE = 2
 CATALOG_SECONDS = 10.0
+PASS_SECONDS = 5.0  # how long a commit waits for which nothing was calculated
+LIVE_SECONDS = 10.0  # the longest wait for what is live
 
 
 @dataclass(slots=True)
@@ -49,7 +49,8 @@ class Intake:
     numbers for the same events. An answer to a request (its slot is negative) that is given again is not left
     out: the table has changed since, and the requests may be put together otherwise (decision 0017)."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: Share = LIVE) -> None:
+        self._share = share
         self._last: dict[tuple[int, int, int], int] = {}
 
     def take(self, records: Sequence[Record]) -> Round:
@@ -66,7 +67,8 @@ class Intake:
                 continue
             source = (batch.stream, batch.epoch, batch.slot)
             repeated = batch.slot >= 0 and batch.number <= self._last.get(source, -1)
-            found.arrivals.append(Arrival(batch, record.partition, record.offset, repeated))
+            task = self._share.task(record.partition)
+            found.arrivals.append(Arrival(batch, task, record.offset, repeated))
             if repeated:
                 metrics.EVENTS_DROPPED.labels("repeated").inc(len(batch.events))
                 continue
@@ -76,18 +78,27 @@ class Intake:
 
 
 class TriggerLoop:
-    """While jobs run, triggers queue up; the next round takes all that wait (natural batching)."""
+    """While jobs run, triggers queue up; the next round takes all that wait (natural batching).
 
-    def __init__(self, log: Log, jobs: StreamJobs) -> None:
-        self._log, self._jobs = log, jobs
+    ``share``: what it calculates of the topic. ``first``: the loop of what is live, which goes first
+    (decision 0024).
+    """
+
+    def __init__(
+        self, log: Log, jobs: StreamJobs, share: Share = LIVE, first: TriggerLoop | None = None
+    ) -> None:
+        self._log, self._jobs, self._share, self._first = log, jobs, share, first
         self._logger = structlog.get_logger("calc-svc")
         self._stop = threading.Event()
-        self._intake = Intake()
+        self._intake = Intake(share)
+        self._own: set[int] = set()
         self._done: dict[int, int] = {}
-        self._holding = Holding(log, jobs.catalog)
+        self._passed: dict[tuple[str, int], int] = {}
+        self._committed = 0.0
+        self._holding = Holding(log, jobs.catalog, share)
         self._tally = tally_of(jobs.catalog, counters.CALC)
-        self._workers = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="job")
-        self._thread = threading.Thread(target=self._run, name="trigger-loop", daemon=True)
+        self._workers = ThreadPoolExecutor(share.side_by_side, thread_name_prefix="job")
+        self._thread = threading.Thread(target=self._run, name=share.group, daemon=True)
 
     @property
     def alive(self) -> bool:
@@ -105,28 +116,51 @@ class TriggerLoop:
         self._workers.shutdown()
 
     def _run(self) -> None:
-        reader = self._log.subscribe(GROUP, [topics.TRIGGERS.name], client=GROUP)
+        group = self._share.group
+        reader = self._log.subscribe(group, [topics.TRIGGERS.name], client=group)
         try:
             while not self._stop.is_set():
                 records = reader.poll(0 if self._holding.due else POLL, TAKE)
-                self._holding.own(reader.assigned())
-                self._tally.keep({partition for _, partition in reader.assigned()})
-                if records:
-                    kept, marks = self._holding.sift(records)
-                    found = self._intake.take(kept)
-                    found.offsets |= {(one.topic, one.partition): one.offset + 1 for one in records}
-                    self._round(found, marks, reader)
+                assigned = reader.assigned()
+                self._holding.own(assigned)
+                self._own = {partition for _, partition in assigned}
+                self._tally.keep({self._share.task(partition) for partition in self._own})
+                self._take(records, reader)
+                self._done = dict(reader.positions().get(topics.TRIGGERS.name, {}))
                 self._read_again()
         finally:
             self._holding.close()
             reader.close()
 
-    def _round(self, found: Round, marks: Sequence[Message], reader: GroupReader) -> None:
-        if not self._calculate(found):
-            return
-        if not marks or self._patiently(lambda: self._log.append(marks)):
-            self._patiently(lambda: reader.commit(found.offsets))
-        self._done |= {partition: offset for (_, partition), offset in found.offsets.items()}
+    def _take(self, records: Sequence[Record], reader: GroupReader) -> None:
+        """Calculate what of the records is this loop's, and commit."""
+        self._passed |= {(one.topic, one.partition): one.offset + 1 for one in records}
+        mine = [record for record in records if self._share.has(record)]
+        if mine:
+            self._let_pass(mine)
+            kept, marks = self._holding.sift(mine)
+            if not self._calculate(self._intake.take(kept)):
+                return
+            if marks and not self._patiently(lambda: self._log.append(marks)):
+                return
+        now = time.monotonic()
+        if self._passed and (mine or now - self._committed > PASS_SECONDS):
+            offsets, self._passed, self._committed = self._passed, {}, now
+            self._patiently(lambda: reader.commit(offsets))
+
+    def _let_pass(self, records: Sequence[Record]) -> None:
+        """What is live and was in the log before these is calculated and written first: no older result of it
+        comes after a newer one of theirs."""
+        until = time.monotonic() + LIVE_SECONDS
+        ends = {record.partition: record.offset for record in records}
+        while self._first is not None and any(self._first.behind(*end) for end in ends.items()):
+            if time.monotonic() > until or self._stop.wait(0.01):
+                return
+
+    def behind(self, partition: int, offset: int) -> bool:
+        """Whether this process will calculate what lies before this offset and has not yet, or does not know
+        so far."""
+        return not self._own or (partition in self._own and self.done(partition) <= offset)
 
     def done(self, partition: int) -> int:
         """The first offset of a partition of ``triggers`` that this process has not calculated."""
@@ -148,7 +182,7 @@ class TriggerLoop:
 
     def _calculate(self, found: Round) -> bool:
         """Calculate and write; False when stopped before it was done."""
-        metrics.TRIGGERS_WAITING.set(found.events)
+        metrics.TRIGGERS_WAITING.labels(self._share.group).set(found.events)
         if any(self._jobs.catalog.stream(uid) is None for uid in found.streams):
             # dropped, or its record is on the way: it was written before the stream could trigger
             self._patiently(self._catch_up)
@@ -159,7 +193,7 @@ class TriggerLoop:
             if uids and not self._write(products):
                 return False
         metrics.TRIGGERS_CALCULATED.inc(found.events)
-        metrics.TRIGGERS_WAITING.set(0)
+        metrics.TRIGGERS_WAITING.labels(self._share.group).set(0)
         return True
 
     def _catch_up(self) -> None:

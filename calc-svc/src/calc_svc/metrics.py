@@ -9,7 +9,9 @@ DEAD_LETTERS = Counter("millrace_dead_letters", "WAL messages that could not be 
 MEMORY_ROWS = Gauge("millrace_memory_rows", "Rows that the table store holds in memory")
 FLUSH_SECONDS = Histogram("millrace_flush_seconds", "Duration of bringing one table's Delta up to date")
 FLUSH_FAILURES = Counter("millrace_flush_failures", "Flushes to Delta that failed")
-TRIGGERS_WAITING = Gauge("millrace_triggers_waiting", "Trigger events that wait for their calculation")
+TRIGGERS_WAITING = Gauge(
+    "millrace_triggers_waiting", "Trigger events that wait for their calculation", ["loop"]
+)
 TRIGGERS_CALCULATED = Counter("millrace_triggers_calculated", "Trigger events that were calculated")
 EVENTS_DROPPED = Counter("millrace_events_dropped", "Trigger events not calculated, by cause", ["cause"])
 RESULT_ROWS = Counter("millrace_result_rows", "Result rows written to output tables")
@@ -27,4 +29,5 @@ CALCULATION_FAILURES = Counter("millrace_calculation_failures", "Calculations gi
 STREAMS_HELD = Gauge(
     "millrace_calc_streams_held",
     "Streams (per partition of triggers) whose triggers wait for an address of their notifications.",
+    ["loop"],
 )

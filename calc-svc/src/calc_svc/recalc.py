@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from calc_svc.catalog import CatalogView
+from calc_svc.job import ROWS_PER_JOB, JobSize
 from calc_svc.recalc_rows import TriggerRows, slices
 from calc_svc.spool import Spool
 from calc_svc.store import TableStore
@@ -29,8 +30,7 @@ from millrace_core.wire.topics import wal_topic
 
 NS_PER_MS = 1_000_000
 SEEN_SECONDS = 30.0
-SLICE_ROWS = 500_000
-EVENTS_PER_BATCH = 1_000
+SLICE_ROWS = 400_000
 GROUPS_PER_MESSAGE = 500
 ROWS_PER_MESSAGE = 20_000
 NUMBER_BITS = 32
@@ -164,6 +164,8 @@ class Answers:
             part = rows.slice(low, high, owner, requests[0])
             work.rows += len(part)
             yield from writer.batches(history.take(part), groups)
+            # a job of windows of one slice reads the rows of one slice
+            yield from writer.flush(ROWS_PER_JOB // 2)
             work.fraction = (high - begin + 1) / (newest - begin + 1)
         yield from writer.batches(history.finish(), groups)
         yield from writer.flush()
@@ -248,7 +250,7 @@ def _chunks(request: Request, pasts: Sequence[Past]) -> Iterator[Handover]:
 
 @dataclass(slots=True)
 class _Writer:
-    """Makes trigger batches of what was found."""
+    """Makes trigger batches of what was found: each is one job's."""
 
     request: Request
     place: tuple[int, int]
@@ -256,6 +258,7 @@ class _Writer:
     definition: Definition
     work: Work
     _events: list[TriggerEvent] = field(default_factory=list)
+    _size: JobSize = field(default_factory=JobSize)
     _sent: int = 0
 
     def batches(self, found: Occurrences, groups: Sequence[Group]) -> Iterator[TriggerBatch]:
@@ -263,13 +266,17 @@ class _Writer:
         arranged.step = np.zeros(len(arranged), dtype=np.int64)
         at = [self.request.localtime // NS_PER_MS]
         for event in self.definition.emission.events(arranged, groups.__getitem__, at):
+            if not self._size.takes(event):
+                yield from self._send()
             self._events.append(event)
-            if len(self._events) >= EVENTS_PER_BATCH:
-                yield from self.flush()
 
-    def flush(self) -> Iterator[TriggerBatch]:
-        if not self._events:
-            return
+    def flush(self, rows: int = 0) -> Iterator[TriggerBatch]:
+        """Send what has been found, if it is of so many rows."""
+        if self._events and self._size.rows >= rows:
+            self._size = JobSize()
+            yield from self._send()
+
+    def _send(self) -> Iterator[TriggerBatch]:
         partition, offset = self.place
         number = (offset << NUMBER_BITS) + self._sent
         events, self._events = self._events, []

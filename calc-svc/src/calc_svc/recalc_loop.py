@@ -32,7 +32,7 @@ GATHER_SECONDS = 0.2  # the slots of one stream ask one after the other
 REPORT_SECONDS = 1.0
 ALIVE_SECONDS = 60.0
 PATIENCE_SECONDS = 120.0  # behind a store that does not come to what a request has seen, others wait
-PACE_SECONDS = 10.0  # the longest wait for the trigger loop; another process may own the partition
+PACE_SECONDS = 10.0  # the longest wait for their calculation; another process may own the partition
 LANES: dict[str, frozenset[Why]] = {
     "calc-recalc": frozenset({"CHANGE", "MANUAL"}), "calc-history": frozenset({"HISTORY", "UNTREATED"}),
 }  # fmt: skip
@@ -154,10 +154,13 @@ class RecalcLoop:
 
     def _answer(self, batch: Batch, work: Work, reader: GroupReader) -> None:
         told_at = alive_at = time.monotonic()
+        before: tuple[int, int] | None = None
         for output in self._answers.answer(batch.requests, batch.place, work):
-            ((partition, offset),) = self._log.append([_message(output)])
+            (place,) = self._log.append([_message(output)])
             if isinstance(output, TriggerBatch):
-                self._pace(partition, offset)
+                if before is not None:
+                    self._pace(*before)
+                before = place
             now = time.monotonic()
             if now - told_at > REPORT_SECONDS:
                 told_at = now
@@ -170,7 +173,7 @@ class RecalcLoop:
         metrics.RECALCULATED_ROWS.inc(work.rows)
 
     def _pace(self, partition: int, offset: int) -> None:
-        """Wait until the events are calculated: live triggers then wait for one batch at most."""
+        """Wait until these events are calculated: the next ones wait meanwhile, and those behind are cut."""
         until = time.monotonic() + PACE_SECONDS
         while self._calculated(partition) <= offset and time.monotonic() < until and not self._stop.is_set():
             self._stop.wait(0.02)

@@ -13,9 +13,10 @@ from calc_svc.compute import NOTIFY, Outcome
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import MAX_NAME, TICKS_PER_SECOND, Column, Precision, Table
 from millrace_core.model.stream import EventType, ResultColumn, StreamSpec
+from millrace_core.wire.arrow_rows import MANY_ROWS, encode_frame
+from millrace_core.wire.decoded import polars_type
 from millrace_core.wire.events import Group, Kind, TriggerEvent
 from millrace_core.wire.notices import Notice
-from millrace_core.wire.rows import polars_type
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 
@@ -124,43 +125,48 @@ def write_results(
     """
     written = Written()
     columns = spec.output.columns if spec.output and spec.output.columns else table.columns
-    by_table: dict[str, list[dict[str, object]]] = {}
+    by_table: dict[str, list[int]] = {}
     tables: dict[str, SubTable] = {}
     used = [(event, outcome) for event, outcome in found if outcome.error is None]
     if not used:
         return written
-    rows = _cells(
-        pl.concat([outcome.rows for _, outcome in used]), result, columns, scale(precision, table.precision)
-    )
-    begin = 0
+    found_rows = pl.concat([outcome.rows for _, outcome in used])
+    frame = _converted(found_rows, result, columns, scale(precision, table.precision))
+    timed = frame[columns[0].name].is_not_null().to_list()
+    end = 0
     for event, outcome in used:
-        end = begin + len(outcome.rows)
-        own = rows[begin:end]
-        begin = end
+        own = range(end, end + len(outcome.rows))
+        end = own.stop
         # an opening calculation creates the sub-table even if it gives no row
         if not own and event.kind != "OPEN":
             continue
         home = subtable(event.group)
         tables.setdefault(home.name, home)
-        kept = [row for row in own if row[columns[0].name] is not None]
+        kept = [place for place in own if timed[place]]
         written.null_keys += len(own) - len(kept)
         by_table.setdefault(home.name, []).extend(kept)
     topic = wal_topic(table.db, table.name)
-    for name, cells in by_table.items():
-        written.rows += len(cells)
+    few = any(len(places) < MANY_ROWS for places in by_table.values())
+    rows = frame.to_dicts() if few else []
+    for name, places in by_table.items():
+        written.rows += len(places)
         new = table.kind == "super" and not known(name)
-        written.messages += _messages(topic, tables[name], cells, new)
+        if len(places) < MANY_ROWS:
+            written.messages += _message(topic, tables[name], [rows[place] for place in places], new)
+        else:
+            written.messages += _arrow_messages(topic, tables[name], frame[places], new)
     return written
 
 
-def _cells(
+def _converted(
     rows: pl.DataFrame, result: Sequence[ResultColumn], columns: Sequence[Column], factor: tuple[int, int]
-) -> list[dict[str, object]]:
+) -> pl.DataFrame:
+    """Results as rows of the output table."""
     series = [
         convert(rows[f"r{place}"], source, target, factor).alias(target.name)
         for place, (source, target) in enumerate(zip(result, columns, strict=True))
     ]
-    return _plain(pl.DataFrame(series)).to_dicts()
+    return _plain(pl.DataFrame(series))
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:
@@ -175,16 +181,23 @@ def _plain(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(changed)
 
 
-def _messages(topic: str, home: SubTable, rows: list[dict[str, object]], new: bool) -> list[Message]:
-    key = home.name.encode()
-    if not rows:
-        return [Message(topic, key, msgspec.json.encode({"tags": home.tags, "rows": []}))] if new else []
-    messages = []
-    for begin in range(0, len(rows), ROWS_PER_MESSAGE):
-        part = rows[begin : begin + ROWS_PER_MESSAGE]
-        value = {"tags": home.tags, "rows": part} if new and begin == 0 else part
-        messages.append(Message(topic, key, msgspec.json.encode(value)))
-    return messages
+def _message(topic: str, home: SubTable, rows: list[dict[str, object]], new: bool) -> list[Message]:
+    """Few rows: one message in JSON, with the tags of a table that is not known yet; none of no rows."""
+    if not rows and not new:
+        return []
+    value = {"tags": home.tags, "rows": rows} if new else rows
+    return [Message(topic, home.name.encode(), msgspec.json.encode(value))]
+
+
+def _arrow_messages(topic: str, home: SubTable, rows: pl.DataFrame, new: bool) -> list[Message]:
+    """Many rows: Arrow, which holds no tags; a table that is not known yet is made by a message before."""
+    return [
+        *(_message(topic, home, [], new)),
+        *(
+            Message(topic, home.name.encode(), encode_frame(part))
+            for part in rows.iter_slices(ROWS_PER_MESSAGE)
+        ),
+    ]
 
 
 def notices(
@@ -199,14 +212,18 @@ def notices(
     told = set(spec.options.event_types) | {"ON_TIME", "WINDOW_INVALIDATION"}
     if spec.notify:
         told |= set(spec.notify.events)
+    # MAX_DELAY calculates what there is so far: the window is still open
+    silent = {"DELAY"} if spec.notify and spec.notify.history else {"DELAY", "HISTORY"}
+    events = [
+        (event, outcome)
+        for event, outcome in events
+        if event_type(event) in told
+        and event.cause not in silent
+        and (outcome is None or outcome.error is None)
+    ]
     cells = _result_cells(result, events)
-    for place, (event, outcome) in enumerate(events):
+    for place, (event, _) in enumerate(events):
         kind = event_type(event)
-        if event.cause == "DELAY":
-            continue  # MAX_DELAY calculates what there is so far: the window is still open
-        history = event.cause == "HISTORY" and not (spec.notify and spec.notify.history)
-        if kind not in told or history or (outcome is not None and outcome.error is not None):
-            continue
         urls = _urls(spec, kind)
         base = _base(spec, event, kind, table_name(event.group), factor)
         pause = spec.notify is not None and spec.notify.pause_on_failure

@@ -12,6 +12,7 @@ from calc_svc.catalog import CatalogView
 from calc_svc.compute import Calculator
 from calc_svc.consumer import WalConsumer
 from calc_svc.flusher import Flusher
+from calc_svc.holding import AGAIN, LIVE
 from calc_svc.job import StreamJobs
 from calc_svc.loop import TriggerLoop
 from calc_svc.recalc import Answers
@@ -54,7 +55,7 @@ class CalcService:
         self.store = TableStore(self._catalog, settings.data_dir / "tables", settings.calc_memory_rows)
         # not serving before it is there: its JVM takes seconds to start
         self._engine = Engine(
-            {"triggers": 2, "queries": settings.calc_query_lanes},
+            {LIVE.pool: 2, AGAIN.pool: 1, "queries": settings.calc_query_lanes},
             settings.calc_spark_cores, settings.calc_spark_memory,
         )  # fmt: skip
         self.calculator = Calculator(
@@ -62,11 +63,14 @@ class CalcService:
         )
         self._consumer = WalConsumer(self._log, self._catalog, self.store)
         self._flusher = Flusher(self.store)
-        jobs = StreamJobs(self.calculator, self._catalog, self.store)
-        jobs.ask, jobs.ends = self._ask, self._log.end_offsets
-        self._loop = TriggerLoop(self._log, jobs)
+        jobs = {}
+        for share in (LIVE, AGAIN):
+            jobs[share] = StreamJobs(self.calculator, self._catalog, self.store, share.pool)
+            jobs[share].ask, jobs[share].ends = self._ask, self._log.end_offsets
+        self._loop = TriggerLoop(self._log, jobs[LIVE])
+        self._again = TriggerLoop(self._log, jobs[AGAIN], AGAIN, self._loop)
         answers = Answers(self._catalog, self.store, Told(self._catalog))
-        self._recalc = [RecalcLoop(self._log, answers, group, self._loop.done) for group in LANES]
+        self._recalc = [RecalcLoop(self._log, answers, group, self._again.done) for group in LANES]
         self._stop = threading.Event()
         self._ready = threading.Event()
         self._starter = threading.Thread(target=self._start, name="starter", daemon=True)
@@ -94,6 +98,7 @@ class CalcService:
             return
         self._flusher.start()
         self._loop.start()
+        self._again.start()
         for lane in self._recalc:
             lane.start()
         self._ready.set()
@@ -102,7 +107,8 @@ class CalcService:
     def health(self) -> Health:
         started = self._ready.is_set()
         alive = {
-            "consumer": self._consumer.alive, "loop": self._loop.alive, "spark": self._engine.alive,
+            "consumer": self._consumer.alive, "loop": self._loop.alive and self._again.alive,
+            "spark": self._engine.alive,
             "recalculation": all(lane.alive for lane in self._recalc),
         }  # fmt: skip
         detail: dict[str, object] = {"started": started, **alive, "tables": len(self.store.tables())}
@@ -114,6 +120,7 @@ class CalcService:
         self._starter.join(60)
         for lane in self._recalc:
             lane.stop()
+        self._again.stop()
         self._loop.stop()
         self._consumer.stop()
         self._flusher.stop()

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from calc_svc import metrics
+from calc_svc.prepared import PreparedQueries
 from millrace_core.errors import ErrorCode, PlanError
 
 SETTINGS: dict[str, str] = {
@@ -39,6 +40,9 @@ MEDIUM: dict[str, str] = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.join.preferSortMergeJoin": "false",
+    # Spark does not know how few rows there are, and would spread them
+    "spark.sql.defaultSizeInBytes": "1000",
+    "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
 }
 # Compiling costs more than it saves on few rows.
 SMALL: dict[str, str] = MEDIUM | {
@@ -76,6 +80,7 @@ class Lane:
     small: SparkSession
     medium: SparkSession
     large: SparkSession
+    prepared: PreparedQueries
 
     def run(
         self, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None = None
@@ -85,8 +90,30 @@ class Lane:
         :raises PlanError: what Spark refuses, or TOO_LARGE for more than ``limit`` rows.
         """
         session = self._session(relations)
-        one_task = session is not self.large
         began = time.monotonic()
+        table = None if limit is not None else self._prepared(session, sql, relations, timezone)
+        if table is None:
+            table = self._planned(session, sql, relations, timezone, limit)
+        metrics.JOB_SECONDS.labels(self.pool).observe(time.monotonic() - began)
+        if limit is not None and table.num_rows > limit:
+            raise PlanError(ErrorCode.TOO_LARGE, f"the result has more than {limit} rows: add a LIMIT")
+        return table
+
+    def _prepared(
+        self, session: SparkSession, sql: str, relations: Mapping[str, Relation], timezone: str
+    ) -> pa.Table | None:
+        """The result of a query that is kept planned; None if it is not."""
+        tables = {name: one for name, one in relations.items() if isinstance(one, pa.Table)}
+        if session is self.large or len(tables) < len(relations):
+            return None
+        kind = "small" if session is self.small else "medium"
+        return self.prepared.run(kind, session, sql, tables, timezone)
+
+    def _planned(
+        self, session: SparkSession, sql: str, relations: Mapping[str, Relation], timezone: str,
+        limit: int | None,
+    ) -> pa.Table:  # fmt: skip
+        one_task = session is not self.large
         try:
             session.sparkContext.setLocalProperty("spark.scheduler.pool", self.pool)
             if session.conf.get("spark.sql.session.timeZone") != timezone:
@@ -95,7 +122,7 @@ class Lane:
                 frame = _frame(session, relation)
                 (frame.coalesce(1) if one_task else frame).createOrReplaceTempView(name)
             result = session.sql(sql)
-            table: pa.Table = (result if limit is None else result.limit(limit + 1)).toArrow()
+            found: pa.Table = (result if limit is None else result.limit(limit + 1)).toArrow()
         except PySparkException as error:
             raise PlanError(ErrorCode.INVALID_VALUE, _first_line(str(error))) from error
         except Py4JError as error:
@@ -104,10 +131,7 @@ class Lane:
             for name in relations:
                 with suppress(Py4JError):
                     session.catalog.dropTempView(name)
-        metrics.JOB_SECONDS.labels(self.pool).observe(time.monotonic() - began)
-        if limit is not None and table.num_rows > limit:
-            raise PlanError(ErrorCode.TOO_LARGE, f"the result has more than {limit} rows: add a LIMIT")
-        return table
+        return found
 
     def _session(self, relations: Mapping[str, Relation]) -> SparkSession:
         arrow = [relation for relation in relations.values() if isinstance(relation, pa.Table)]
@@ -147,8 +171,9 @@ class Engine:
         self._all: list[Lane] = []
         for pool, count in lanes.items():
             self._lanes[pool] = queue.SimpleQueue()
+            prepared = PreparedQueries(pool)
             for _ in range(count):
-                lane = Lane(pool, self._session(SMALL), self._session(MEDIUM), self._session({}))
+                lane = Lane(pool, self._session(SMALL), self._session(MEDIUM), self._session({}), prepared)
                 self._all.append(lane)
                 self._lanes[pool].put(lane)
 
@@ -169,8 +194,9 @@ class Engine:
         )
         many = pa.concat_tables([rows] * (SMALL_ROWS // rows.num_rows + 1))
         for lane in (self._all[0], self._all[0], *self._all):
-            lane.run(sql, {"src": rows, "_trig": trig}, "UTC")
-        self._all[0].run(sql, {"src": many, "_trig": trig}, "UTC")
+            lane.run(sql, {"src": rows, "_trig": trig}, "UTC", many.num_rows)
+        for relation in (rows, rows, rows, many):
+            self._all[0].run(sql, {"src": relation, "_trig": trig}, "UTC")
 
     @contextmanager
     def lane(self, pool: str, timeout: float) -> Iterator[Lane]:

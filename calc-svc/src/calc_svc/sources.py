@@ -199,8 +199,14 @@ def set_relation(
 ) -> pa.Table:
     """The slices of all triggers in one relation, each row with its trigger's ``_tid``.
 
-    :raises TooManyRows: for more than ``limit`` rows.
+    :raises TooManyRows: for more than ``limit`` rows, or one trigger's that Spark should read from files.
     """
+    if len(moments) == 1:
+        alone = one_relation(source, store, moments[0], partition)
+        if isinstance(alone, Parquet):
+            raise TooManyRows
+        tid = pa.array([moments[0].row[TID]] * alone.num_rows, pa.int32())
+        return alone.add_column(0, pa.field(TID, pa.int32()), tid)
     stored = store.readable(_table(source))
     ranges = np.array([range_of(source, moment.row) for moment in moments], dtype=np.int64).reshape(-1, 2)
     low, high = ranges[:, 0], ranges[:, 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,21 @@ from millrace_core.store.rows import CHILD, HIGHEST, LOWEST, Slices, TableRows
 from millrace_core.store.run import Children, Run, write_run
 from millrace_core.store.search import Ints
 from millrace_core.wire.topics import wal_topic
+
+KEPT_READS = 3
+KEPT_ROWS = 1_000_000  # of one read; more is not kept
+KEPT_SECONDS = 30.0
+MARGIN = 0.25  # of the times that are read, so much more before them: windows reach back
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Rows of Delta with times in [low, high], and when (monotonic) they were asked for last."""
+
+    low: int
+    high: int
+    rows: Run
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +62,9 @@ class StoredTable:
         self._flushed: dict[int, int] = {}
         self._flushing = threading.Lock()
         self._written_at: float | None = None
+        self._reads: list[Read] = []
+        self._changes = 0
+        """How often rows below the floor may have changed: what was read before is forgotten."""
         for child in children:
             self.family.register(child)
         self._intake = Intake(self.family, self.rows)
@@ -101,6 +119,7 @@ class StoredTable:
     def evolve(self, table: Table) -> None:
         """The table was altered: rows and members go on in its new columns and tags."""
         with self._flushing, self.lock:
+            self._forget()
             self.rows.evolve(table)
             self.family.evolve(table)
             self.delta.evolve(table)
@@ -131,6 +150,8 @@ class StoredTable:
                 raise
             with self.lock:
                 self.rows.end_flush(flush)
+                if flush.deletions or len(flush.changed) or (flush.fresh.ts < self.rows.floor).any():
+                    self._forget()
             self._flushed = positions
             return len(flush.fresh) + len(flush.changed)
 
@@ -169,9 +190,36 @@ class StoredTable:
         self.flush()
         with self.lock:
             floor, slices = self.rows.floor, self.rows.slices()
-        stored = self._as_run(self.delta.read(low, min(high, floor - 1)))
+        stored = self._stored(low, min(high, floor - 1))
         # the whole memory need not be looked through for what lies below it
         return self._with_stored(slices if high >= floor else slices.none(), floor, stored)
+
+    def _stored(self, low: int, high: int) -> Run:
+        """The rows of Delta in these times (and others). What is cut and calculated then is read once."""
+        now = time.monotonic()
+        with self.lock:
+            changes = self._changes
+            for place, read in enumerate(self._reads):
+                if read.low <= low and high <= read.high:
+                    self._reads[place] = replace(read, at=now)
+                    return read.rows
+        if low > LOWEST and high < HIGHEST:
+            low = max(low - int((high - low) * MARGIN), LOWEST + 1)
+        rows = self._as_run(self.delta.read(low, high))
+        with self.lock:
+            if changes == self._changes and len(rows) <= KEPT_ROWS:
+                self._reads = [*self._reads, Read(low, high, rows, now)][-KEPT_READS:]
+        return rows
+
+    def let_go(self, now: float) -> None:
+        """Reads of Delta that nobody has asked for of late are kept no longer; ``now``: as time.monotonic."""
+        if self._reads:
+            with self.lock:
+                self._reads = [read for read in self._reads if read.at > now - KEPT_SECONDS]
+
+    def _forget(self) -> None:
+        self._reads = []
+        self._changes += 1
 
     def written(self, spans: Spans) -> View:
         """The rows that were written last in one of these spans of the topic, whatever their times are."""

@@ -13,6 +13,7 @@ import httpx
 import msgspec
 import pyarrow as pa
 import pytest
+from bench.in_process import closings
 
 from millrace.java import Java
 from millrace.processes import free_port
@@ -21,7 +22,7 @@ from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import Duration, Interval, Output, OutputTag, ResultColumn, Source, StreamSpec
 from millrace_core.model.types import BIGINT, DOUBLE, TIMESTAMP, DataType
 from millrace_core.wire import events, notices, topics
-from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent, trigger_id
+from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import KafkaLog, Message, replay
 
@@ -152,22 +153,8 @@ def output_of(spec: StreamSpec) -> Table:
 
 
 def closes(spec: StreamSpec, group: Group, starts: list[int], **more: object) -> list[TriggerEvent]:
-    return [
-        msgspec.structs.replace(
-            TriggerEvent(
-                trigger_id(spec.uid, group.id, start),
-                "CLOSE",
-                "LIVE",
-                group,
-                start,
-                start + MINUTE,
-                3,
-                5_000_000_000,
-            ),
-            **more,
-        )
-        for start in starts
-    ]
+    """The closing events of windows of a minute with three rows each; ``more``: cells that differ."""
+    return [msgspec.structs.replace(event, **more) for event in closings(spec, group, starts, MINUTE, 3)]
 
 
 def own(child: Child) -> Group:

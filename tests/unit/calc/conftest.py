@@ -24,9 +24,11 @@ from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.store.rows import HIGHEST, LOWEST
 from millrace_core.wire import dead, topics
-from millrace_core.wire.rows import Operation, encode_operation
+from millrace_core.wire.operations import Operation, encode_operation
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import MemoryLog, Message, replay
+
+from ..plan.conftest import SPARK_MACROS
 
 
 class DuckLane:
@@ -42,6 +44,8 @@ class DuckLane:
         with duckdb.connect(config={"threads": "1"}) as connection:
             for name, relation in relations.items():
                 connection.register(name, relation)
+            for macro in SPARK_MACROS:
+                connection.execute(f"CREATE OR REPLACE MACRO {macro}")
             text = sqlglot.transpile(sql, read="spark", write="duckdb", identify=True)[0]
             return connection.execute(text).to_arrow_table()
 

@@ -12,7 +12,7 @@ from millrace_core.model.revisions import altered
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import DataType
 from millrace_core.plan import SourceUse
-from millrace_core.wire.rows import Altered, Retag
+from millrace_core.wire.operations import Altered, Retag
 from millrace_core.wire.topics import wal_topic
 
 from .conftest import METERS, PLAIN, Running, eventually, row

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from calc_svc.catalog import CatalogView
+from calc_svc.holding import AGAIN, LIVE, Share
 from calc_svc.job import Product
 from calc_svc.loop import TriggerLoop
 from millrace_core.catalog import StreamEntry, encode, key_of
@@ -52,13 +53,13 @@ class Jobs:
 class Calc:
     """The trigger loop, and a catalog that follows the log as calc-svc's does."""
 
-    def __init__(self, log: MemoryLog) -> None:
+    def __init__(self, log: MemoryLog, share: Share = LIVE) -> None:
         self.view = CatalogView()
         self.jobs = Jobs(self.view)
         self._log = log
         self._reader = log.reader({CATALOG.name: {0: 0}, STATUS.name: {0: 0}})
         self.follow()
-        self.loop = TriggerLoop(log, self.jobs)  # type: ignore[arg-type]
+        self.loop = TriggerLoop(log, self.jobs, share)  # type: ignore[arg-type]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -142,6 +143,22 @@ def test_a_paused_stream_waits_and_goes_on_in_order(log: MemoryLog) -> None:
     until(lambda: calc.view.held() == {})
     calc.stop()
     assert uncommitted(log) == 0
+
+
+def test_what_is_live_and_what_answers_requests_wait_each_by_itself(log: MemoryLog) -> None:
+    pause(log)
+    live, again = Calc(log), Calc(log, AGAIN)
+    until(lambda: live.view.paused(PAUSED) and again.view.paused(PAUSED))
+    trigger(log, PAUSED, numbers=range(5))
+    trigger(log, PAUSED, numbers=range(5, 10), slot=-1)
+    until(lambda: len(live.view.held()) == 2)
+    assert live.jobs.done == again.jobs.done == []
+    pause(log, end=True)
+    until(lambda: live.view.held() == {})
+    assert live.jobs.of(PAUSED) == list(range(5))
+    assert again.jobs.of(PAUSED) == list(range(5, 10))
+    live.stop()
+    again.stop()
 
 
 def test_a_restart_repeats_no_other_stream_and_loses_nothing(log: MemoryLog) -> None:

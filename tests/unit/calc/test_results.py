@@ -9,6 +9,7 @@ import pytest
 from calc_svc.compute import Outcome
 from calc_svc.loop import Intake, notice_messages
 from calc_svc.results import (
+    ROWS_PER_MESSAGE,
     SubTable,
     calculates,
     convert,
@@ -36,6 +37,7 @@ from millrace_core.wire import events as wire
 from millrace_core.wire import notices as notice_wire
 from millrace_core.wire.events import Group, Kind, TriggerBatch, TriggerEvent
 from millrace_core.wire.notices import Notice
+from millrace_core.wire.rows import RowDecoder
 from millrace_wal import Record
 
 MINUTE = Duration(1, "m")
@@ -85,6 +87,30 @@ def test_a_known_sub_table_gets_plain_rows_and_no_rows_no_message() -> None:
     assert write((event(), outcome((60_000, float("inf"))))) == [[{"start": 60_000_000, "avg": None}]]
     assert write((event(), outcome())) == []
     assert write((event("OPEN"), outcome())) == []
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_many_rows_are_written_in_arrow(known: bool) -> None:
+    count = 2 * ROWS_PER_MESSAGE + 1
+    rows: list[tuple[object, ...]] = [(60_000 * i, None if i % 3 else i / 4) for i in range(count)]
+    rows[5] = (None, 1.0)
+    few = event(group=Group(78, (5,), None))
+    written = write_results(
+        SPEC, OUT, RESULT, "ms", [(event(), outcome(*rows)), (few, outcome((7, 1.5)))],
+        lambda group: SubTable(f"t_{group.id}", {"site": 4}), lambda name: known,
+    )  # fmt: skip
+    begin = [] if known else [b'{"tags":{"site":4},"rows":[]}']
+    values = [message.value or b"" for message in written.messages]
+    assert [message.key for message in written.messages] == [b"t_77"] * (len(begin) + 2) + [b"t_78"]
+    assert values[: len(begin)] == begin
+    frames = [pl.read_ipc_stream(value) for value in values[len(begin) : -1]]
+    assert [len(frame) for frame in frames] == [ROWS_PER_MESSAGE, ROWS_PER_MESSAGE]
+    kept = [(start * 1000, avg) for start, avg in rows if isinstance(start, int)]
+    assert pl.concat(frames).rows() == kept and frames[0].columns == ["start", "avg"]
+    assert b'{"start":7000,"avg":1.5}' in values[-1]
+    assert (written.rows, written.null_keys) == (len(kept) + 1, 1)
+    decoded = RowDecoder(OUT).decode(values)
+    assert not decoded.bad and decoded.frame.rows() == [*kept, (7000, 1.5)]
 
 
 def test_an_opening_calculation_creates_the_sub_table_without_rows() -> None:

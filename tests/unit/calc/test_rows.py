@@ -15,6 +15,8 @@ from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.store.rows import CHILD, HIGHEST, LOWEST, Flush, TableRows
 from millrace_core.store.search import bisect, expand
 
+from ...conftest import examples
+
 PLAIN = Table(
     "d", "t", "super", 1, "ms",
     (Column("ts", TIMESTAMP), Column("a", DataType("INT")), Column("b", DataType("VARCHAR", 8))),
@@ -130,7 +132,7 @@ class World:
 
 
 @pytest.mark.parametrize("table", [PLAIN, COMPOSITE], ids=["plain", "composite"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(steps=st.lists(step, max_size=25))
 def test_rows_are_those_of_a_dict(table: Table, steps: list[tuple[str, object]]) -> None:
     world = World(table)
@@ -216,7 +218,7 @@ def test_appends_at_rate() -> None:
     st.integers(0, 9), st.integers(0, 9),
     st.lists(st.tuples(st.integers(-1, 5), st.integers(0, 6)), max_size=2),
 )  # fmt: skip
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_rows_of_a_time_that_were_written_in_some_places(
     writes: list[tuple[int, int, int]], low: int, high: int, spans: list[tuple[int, int]]
 ) -> None:

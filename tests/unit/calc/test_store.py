@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Child
 from millrace_core.wire import topics
-from millrace_core.wire.rows import Delete, Drop, Register
+from millrace_core.wire.operations import Delete, Drop, Register
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import replay
 
+from ...conftest import examples
 from .conftest import METERS, PLAIN, TOPIC, Rows, Running, eventually, row
 
 
@@ -186,7 +187,9 @@ class Model:
                 _ = stored.flush() if what == "flush" else stored.evict_half()
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(steps=st.lists(step, min_size=1, max_size=12))
 def test_flushes_evictions_and_restarts_are_invisible(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, object]]

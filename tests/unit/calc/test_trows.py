@@ -40,6 +40,8 @@ from millrace_core.plan import plan_stream, trigger_relation
 from millrace_core.store.place import place_of, spans_of
 from millrace_core.wire.events import ROWNUM_FROM_STORE, Group, TriggerEvent
 
+from ...conftest import examples
+
 INT = DataType("INT")
 METERS = Table(
     "d", "meters", "super", 7, "ms", (Column("ts", TIMESTAMP), Column("v", INT)), (Column("site", INT),)
@@ -192,7 +194,9 @@ step = st.one_of(
 )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(steps=st.lists(step, min_size=3, max_size=10))
 def test_the_newest_place_wins_through_flushes_and_restarts(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]]

@@ -20,7 +20,7 @@ from millrace_core.plan import plan_query
 from millrace_core.store.place import place_of
 from millrace_core.wire import dead, topics, virtual
 from millrace_core.wire.events import Group
-from millrace_core.wire.rows import Drop, encode_operation
+from millrace_core.wire.operations import Drop, encode_operation
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message, replay
 

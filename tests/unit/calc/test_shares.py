@@ -1,0 +1,147 @@
+"""Two loops over the topic ``triggers``: what is live goes first, answers to requests have their own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from calc_svc import job, loop
+from calc_svc.catalog import CatalogView
+from calc_svc.holding import AGAIN, LIVE, Share
+from calc_svc.job import Product, job_sizes
+from calc_svc.loop import TriggerLoop
+from millrace_core.catalog import StreamEntry, encode, key_of
+from millrace_core.model.stream import Duration, Period, StreamSpec
+from millrace_core.wire import events
+from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.topics import CATALOG, TOPICS, TRIGGERS
+from millrace_wal import MemoryLog, Message
+
+ONE = 7
+
+
+def event(number: int, rows: int = 0) -> TriggerEvent:
+    return TriggerEvent(f"{number}", "CLOSE", "LIVE", Group(0, (), None), number, number, rows, 0)
+
+
+def until(condition: Callable[[], Any]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+class Both:
+    """Both loops; what they calculate is noted in order. ``gate``: what is live waits for it."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self.log, self.gate = log, threading.Event()
+        self.done: list[tuple[str, int]] = []
+        self.begun: list[str] = []
+        self.catalog = CatalogView()
+        entry = StreamEntry(StreamSpec(ONE, "db", "s", "", Period(Duration(1, "s"))), "Running", 0, -1)
+        self.catalog.apply(0, key_of(entry), encode(entry))
+        self.live = TriggerLoop(log, self._jobs(LIVE))
+        self.again = TriggerLoop(log, self._jobs(AGAIN), AGAIN, self.live)
+
+    def _jobs(self, share: Share) -> Any:
+        def run(uid: int, batches: Sequence[TriggerBatch]) -> Product:
+            self.begun.append(share.group)
+            if share is LIVE:
+                self.gate.wait(60)
+            self.done += [(share.group, one.start) for batch in batches for one in batch.events]
+            return Product(uid)
+
+        store = SimpleNamespace(wait=lambda *_: None)
+        return cast(Any, SimpleNamespace(
+            catalog=self.catalog, store=store, run=run, stop=lambda: None, low_latency=lambda uid: False,
+        ))  # fmt: skip
+
+    def write(self, slot: int, number: int) -> tuple[int, int]:
+        batch = TriggerBatch(ONE, 0, slot, number, {}, [event(number)])
+        (place,) = self.log.append([Message(TRIGGERS.name, f"{ONE}/{slot}".encode(), events.encode(batch))])
+        return place
+
+    def __enter__(self) -> Both:
+        self.live.start()
+        self.again.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.gate.set()
+        self.again.stop()
+        self.live.stop()
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    log = MemoryLog()
+    log.ensure_topics([*TOPICS, CATALOG])
+    return log
+
+
+def left(log: MemoryLog, group: str) -> list[bytes | None]:
+    """The keys that a new start of a loop would read."""
+    with log.subscribe(group, [TRIGGERS.name]) as probe:
+        return [record.key for record in probe.poll(0)]
+
+
+def test_each_loop_calculates_its_share(log: MemoryLog) -> None:
+    with Both(log) as both:
+        both.gate.set()
+        for number in range(10):
+            both.write(number % 2, number)
+            both.write(-1 - number % 2, 100 + number)
+        until(lambda: len(both.done) == 20)
+        until(lambda: both.again.done(0) + both.again.done(1) + both.again.done(2) + both.again.done(3) == 20)
+    assert sorted(one for group, one in both.done if group == LIVE.group) == list(range(10))
+    assert sorted(one for group, one in both.done if group == AGAIN.group) == list(range(100, 110))
+    # what is read again after a restart is the other loop's
+    assert all(not events.answers_request(key) for key in left(log, AGAIN.group))
+    assert all(events.answers_request(key) for key in left(log, LIVE.group))
+
+
+def test_answers_wait_for_what_is_live_and_live_ones_for_nobody(log: MemoryLog) -> None:
+    with Both(log) as both:
+        both.write(0, 1)
+        partition, offset = both.write(-1, 100)
+        until(lambda: both.begun == [LIVE.group])
+        time.sleep(0.2)
+        assert both.done == []
+        assert both.again.behind(partition, offset)
+        both.gate.set()
+        until(lambda: not both.again.behind(partition, offset))
+        assert both.done == [(LIVE.group, 1), (AGAIN.group, 100)]
+
+
+def test_after_a_restart_the_loop_of_answers_knows_that_nothing_is_live_any_more(
+    log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "LIVE_SECONDS", 1e9)
+    with Both(log) as both:
+        both.gate.set()
+        both.write(0, 1)
+        until(lambda: len(both.done) == 1)
+    assert left(log, LIVE.group) == []
+    with Both(log) as both:
+        both.write(-1, 100)
+        until(lambda: both.done == [(AGAIN.group, 100)])
+
+
+def test_jobs_are_bounded_by_events_and_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "EVENTS_PER_JOB", 4)
+    monkeypatch.setattr(job, "ROWS_PER_JOB", 100)
+
+    def sizes(*rows: int) -> list[list[int]]:
+        return [[one.rownum for one in part] for part in job_sizes([event(n, r) for n, r in enumerate(rows)])]
+
+    assert sizes() == []
+    assert sizes(1, 2, 3, 4, 5) == [[1, 2, 3, 4], [5]]
+    assert sizes(60, 40, 1) == [[60, 40], [1]]
+    assert sizes(500, 1, 99, 1) == [[500], [1, 99], [1]]  # one event is never divided
+    assert sizes(-1, -1, 98, -1) == [[-1, -1, 98], [-1]]  # what is not known counts as one
