@@ -15,7 +15,9 @@ from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.notice import position
 from millrace_core.notice.message import Outgoing, compose
-from millrace_core.wire.rows import RowDecoder, encode_rows
+from millrace_core.wire.arrow_rows import MANY_ROWS
+from millrace_core.wire.arrow_stream import CONTINUATION
+from millrace_core.wire.rows import RowDecoder, encode_columns, encode_rows
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 EXAMPLES = sorted(SCHEMAS.glob("examples/*/*.json"))
@@ -64,6 +66,23 @@ def test_rows_that_the_gateway_writes_are_what_a_producer_may_write() -> None:
     row: dict[str, object] = {"ts": 1, "amps": 1.5, "site": None, "note": "温"}
     for rows in ([row], [row, row]):
         check.validate(json.loads(encode_rows(rows)))
+
+
+def test_many_rows_of_the_gateway_are_in_the_other_encoding_that_the_schemas_name() -> None:
+    def of(count: int) -> bytes:
+        cells: dict[str, list[object]] = {
+            "ts": list(range(count)), "amps": [1.5] * count, "site": [None] * count, "note": ["温"] * count,
+        }  # fmt: skip
+        return encode_columns(cells, METERS)
+
+    validator("wal-value").validate(json.loads(of(MANY_ROWS - 1)))
+    assert of(MANY_ROWS)[:4] == CONTINUATION
+    decode = RowDecoder(METERS).decode
+    few, many = decode([of(MANY_ROWS - 1)]).frame, decode([of(MANY_ROWS)]).frame
+    assert many.head(MANY_ROWS - 1).equals(few)
+    text = (SCHEMAS / "README.md").read_text()
+    assert CONTINUATION.hex(" ").upper() in text
+    assert f"up to {MANY_ROWS - 1} rows a message and Arrow from {MANY_ROWS} on" in " ".join(text.split())
 
 
 def test_messages_that_are_composed_are_valid() -> None:

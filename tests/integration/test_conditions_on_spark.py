@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from ..unit.dialect import test_conditions as conditions
+from . import test_plan_on_spark as plans
+
 pytestmark = pytest.mark.java
-
-TESTS = Path(__file__).parents[1]
-
-
-def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"conditions_{path.stem}", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-plans = load(TESTS / "integration" / "test_plan_on_spark.py")
-conditions = load(TESTS / "unit" / "dialect" / "test_conditions.py")
 
 
 @pytest.fixture(scope="module")

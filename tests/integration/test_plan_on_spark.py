@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -16,9 +14,16 @@ import pytest
 
 from millrace_core.plan import plan_query
 
+from ..unit.plan import conftest as worlds
+from ..unit.plan import test_combinations as combinations
+from ..unit.plan import test_functions_scalar as functions
+from ..unit.plan import test_golden as golden
+from ..unit.plan import test_interp as interp
+from ..unit.plan import test_queries as queries
+from ..unit.plan import test_series_queries as series
+
 pytestmark = pytest.mark.java
 
-PLAN_TESTS = Path(__file__).parents[1] / "unit" / "plan"
 SETTINGS = {
     "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "true", "spark.sql.session.timeZone": "UTC", "spark.driver.host": "127.0.0.1",
@@ -26,21 +31,10 @@ SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
 }  # fmt: skip
-SPARK_TYPES = {pa.large_string(): pa.string(), pa.string_view(): pa.string()}
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"on_spark_{name}", PLAN_TESTS / f"{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-worlds, golden, queries = load("conftest"), load("test_golden"), load("test_queries")
-series, interp = load("test_series_queries"), load("test_interp")
-functions = load("test_functions_scalar")
+SPARK_TYPES = {
+    pa.large_string(): pa.string(), pa.string_view(): pa.string(),
+    pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +92,13 @@ def test_golden_plan_on_spark(path: Path, spark: Any, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(("sql", "rows"), queries.QUERIES, ids=[sql for sql, _ in queries.QUERIES])
 def test_query_on_spark(sql: str, rows: list[tuple[Any, ...]], spark: Any) -> None:
     world = queries.fill_small(worlds.World())
+    plan = plan_query(sql, "d", world.catalog, "UTC", worlds.T0 * 1_000_000)
+    assert run(spark, plan.one_sql({}), world.whole(plan)) == rows
+
+
+@pytest.mark.parametrize(("sql", "rows"), combinations.EDGES, ids=[sql for sql, _ in combinations.EDGES])
+def test_edges_on_spark(sql: str, rows: list[tuple[Any, ...]], spark: Any) -> None:
+    world = combinations.fill_little(worlds.World())
     plan = plan_query(sql, "d", world.catalog, "UTC", worlds.T0 * 1_000_000)
     assert run(spark, plan.one_sql({}), world.whole(plan)) == rows
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from millrace.broker import Broker
 from millrace.java import Java
-from millrace.processes import Place, free_port, kill
+from millrace.processes import Place, free_port, kill, running
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
 from millrace_wal import KafkaLog, Message, replay
@@ -126,5 +126,24 @@ def test_everything_goes_on_after_the_broker_was_killed(java: Java, jars: Path, 
             reader.close()
             with log.subscribe("g", ["t"]) as again:
                 assert read(again, 1, 3) == []
+    finally:
+        broker.stop()
+
+
+def test_offsets_are_told_after_the_broker_stood_still(java: Java, jars: Path, tmp_path: Path) -> None:
+    """Longer than its session lasts: its partitions get a new leader's epoch."""
+    broker = Broker(java, jars, tmp_path, free_port())
+    broker.start()
+    try:
+        with KafkaLog(broker.address, "test") as log:
+            log.ensure_topics([("t", 1)])
+            assert log.end_offsets("t") == {0: 0}
+            process = running(Place(tmp_path), "broker")
+            assert process is not None
+            process.suspend()
+            time.sleep(20)
+            process.resume()
+            time.sleep(10)
+            assert log.end_offsets("t") == {0: 0}
     finally:
         broker.stop()

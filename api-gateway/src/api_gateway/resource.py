@@ -11,23 +11,44 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from api_gateway.context import Context
 from api_gateway.execute import Executor
 from api_gateway.login import Logins, read_authorization
+from api_gateway.privileges import sees
 from api_gateway.session import Session
 from millrace_core.catalog import StreamEntry
 from millrace_core.dialect import parse, statements
 from millrace_core.dialect.lexer import quote_name
-from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
+
+
+class Problem(BaseModel):
+    """Why a request was refused; ``line`` and ``column`` (from 1) where it is a place in the SQL."""
+
+    code: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"description": "The definition is wrong: code, message, line and column."},
-    401: {"description": "No or wrong credentials."},
-    404: {"description": "There is no such stream, table or database."},
-    409: {"description": "The name is taken."},
-    503: {"description": "A part of the system is away; try again."},
+    status: {"description": description, "model": Problem}
+    for status, description in {
+        400: "The definition is wrong, or not allowed.",
+        401: "No or wrong credentials.",
+        403: "The user has not the privilege.",
+        404: "There is no such stream, table or database.",
+        409: "The name is taken.",
+        422: "A field is missing, unknown, or of another type.",
+        503: "A part of the system is away; try again.",
+        504: "A part of the system did not answer in time; try again.",
+    }.items()
 }
 
 
 class NewStream(BaseModel):
-    """A stream: either ``sql``, a whole CREATE STREAM, or its clauses one by one, each as written in SQL."""
+    """A stream: either ``sql``, a whole CREATE STREAM, or its clauses one by one, each as written in SQL.
+
+    Clauses are put together to a statement, each on a line of its own, in the order in which they are listed
+    here (name and trigger share the first): ``line`` and ``column`` of an error count in that.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
@@ -119,14 +140,23 @@ def resource_router(context: Context, executor: Executor, logins: Logins) -> API
 def _add_reading(router: APIRouter, context: Context, who: Any) -> None:
     @router.get("")
     def listed(db: Annotated[str | None, Query()] = None, session: Session = who) -> list[Stream]:
-        """All streams, or those of one database."""
-        entries = [e for e in list(context.catalog.streams.values()) if db is None or e.spec.db == db]
+        """All streams that the user may know of, or those of one database."""
+        entries = [
+            e for e in list(context.catalog.streams.values())
+            if (db is None or e.spec.db == db) and sees(context.catalog, session.user, e.spec.db)
+        ]  # fmt: skip
         return [shown(context, e) for e in sorted(entries, key=lambda e: e.spec.full_name)]
 
     @router.get("/{name}")
     def one(name: str, session: Session = who) -> Stream:
         """The stream ``db.stream``."""
-        return shown(context, _find(context, name))
+        entry = _find(context, name)
+        if not sees(context.catalog, session.user, entry.spec.db):
+            raise MillraceError(
+                ErrorCode.PERMISSION,
+                f"Insufficient privilege: {session.user} has none on the database {entry.spec.db}",
+            )
+        return shown(context, entry)
 
 
 def _add_changing(router: APIRouter, context: Context, executor: Executor, who: Any) -> None:
@@ -136,7 +166,9 @@ def _add_changing(router: APIRouter, context: Context, executor: Executor, who: 
         sql = new.statement()
         statement = parse(sql)
         if not isinstance(statement, statements.CreateStream):
-            raise SqlError(ErrorCode.SYNTAX, "the SQL is no CREATE STREAM")
+            raise SqlError(
+                ErrorCode.SYNTAX, f"the SQL must be a CREATE STREAM, it is a {type(statement).__name__}"
+            )
         name = statement.name
         if name.db is None:
             raise SqlError(ErrorCode.NO_DATABASE, f"name it db.{name.name}", name.position)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import anyio.to_thread
 import httpx
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from structlog.typing import FilteringBoundLogger
 
+from api_gateway.answer import rest_error
 from api_gateway.calc_client import CalcClient
 from api_gateway.catalog_writer import CatalogWriter
 from api_gateway.context import Context
@@ -24,6 +28,7 @@ from api_gateway.rest import rest_router
 from api_gateway.settings import GatewaySettings
 from api_gateway.status_board import StatusBoard, StatusReader
 from api_gateway.wal_topics import WalTopics
+from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.timeline.calendar import zone
 from millrace_core.wire.topics import TOPICS, wal_topic
 from millrace_service import Health, service_app
@@ -114,7 +119,21 @@ def gateway_app(gateway: Gateway) -> FastAPI:
     app = service_app("api-gateway", gateway.health, lifespan)
     app.include_router(rest_router(gateway.executor, gateway.logins, gateway.context.settings.timezone))
     app.include_router(resource_router(gateway.context, gateway.executor, gateway.logins))
+
+    @app.exception_handler(RequestValidationError)
+    async def refused(request: Request, raised: RequestValidationError) -> JSONResponse:
+        error = MillraceError(ErrorCode.INVALID_VALUE, "; ".join(map(_fault, raised.errors())))
+        if request.url.path.startswith("/rest/"):
+            return JSONResponse(rest_error(error), error.code.value.http)
+        return JSONResponse(error.to_wire(), 422)
+
     return app
+
+
+def _fault(found: dict[str, Any]) -> str:
+    """What is wrong with one part of a request, and where: ``name: Input should be a valid string``."""
+    place = ".".join(str(part) for part in found["loc"][1:])
+    return ": ".join(part for part in (place, found["msg"].removeprefix("Value error, ")) if part)
 
 
 def build(settings: GatewaySettings, logger: FilteringBoundLogger) -> FastAPI:

@@ -66,7 +66,7 @@ def test_at() -> None:
 FULL: dict[str, Any] = {
     "trigger_latency_ms": {"p50": 250, "p99": 400},
     "result_latency_ms": {"p50": 501, "p99": 1300},
-    "trigger_rows_per_s": {"1": 90, "100": 89},
+    "trigger_rows_per_s": {"1": 90, "100": 89, "arrow": 1_999_999},
     "plain_spark_rows_per_s": {"1": 100, "100": 100},
     "calc_triggers_per_s": 1500,
     "calc_one_by_one_per_s": 51,
@@ -88,6 +88,7 @@ def test_goals() -> None:
     assert {name for name, met in verdicts.items() if met is False} == {
         "result_latency_ms.p50",
         "trigger_rows_per_s.100 / plain_spark_rows_per_s.100",
+        "trigger_rows_per_s.arrow",
         "calc_triggers_per_s / calc_one_by_one_per_s",
         "rss_bytes",
     }
@@ -147,9 +148,9 @@ def test_what_comes_while_it_warms_up_does_not_count() -> None:
     assert since(written, {("a", 1): 19.0, ("a", 2): 12.5, ("a", 3): 15.25}, warm=2) == [0.5, 0.25]
 
 
-@pytest.mark.parametrize("per_message", [1, 10])
-def test_a_block_has_a_row_a_second(per_message: int) -> None:
-    block = Block(tables=3, first=20, last=50, per_message=per_message)
+@pytest.mark.parametrize(("per_message", "arrow"), [(1, False), (10, False), (10, True)])
+def test_a_block_has_a_row_a_second(per_message: int, arrow: bool) -> None:
+    block = Block(tables=3, first=20, last=50, per_message=per_message, arrow=arrow)
     values = list(block.values())
     assert len(values) * 3 == block.messages
     rows = [row for value in values for row in rows_of(value)]

@@ -20,7 +20,7 @@ from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan import Plan, plan_query
 from millrace_core.trigger.expressions import polars
-from millrace_core.wire.rows import polars_type
+from millrace_core.wire.decoded import polars_type
 
 T0 = 1_767_225_600_000  # 2026-01-01 00:00:00 UTC
 WIDE = Table(
@@ -84,6 +84,8 @@ CONDITIONS = [
     "ts - 1d < at", "timetruncate(at, 1h) = at", "timetruncate(at, 1d) = at", "timediff(ts, at, 1s) = 0",
     "timediff(ts, '2026-01-01') > 2", "to_iso8601(ts) = '2026-01-01T00:00:01.000+0000'",
     "to_iso8601(at) = '1969-12-31T23:59:59.999+0000'", "i & 1 = 1", "i | 2 = 3",
+    "s = 10", "s > 1.5", "n <= 1", "s in (0, 12)", "case s when 10 then b else true end",
+    "cast(i as int unsigned) > 5", "cast(t as tinyint unsigned) = 255",
 ]  # fmt: skip
 """What a condition can be made of; run on Spark too, by an integration test."""
 
@@ -157,11 +159,9 @@ METERS = Table(
         ("rand() > 0.5", ErrorCode.UNSUPPORTED, "rand, which is another", 1),
         ("repeat(site, 2) = 'aa'", ErrorCode.UNSUPPORTED, "repeat is not possible in a condition", 8),
         ("v > 1 AND cast(v / 2 AS VARCHAR(8)) = '1'", ErrorCode.UNSUPPORTED, "cast is not possible", 16),
-        ("site > 1", ErrorCode.TYPE_MISMATCH, "VARCHAR(8) cannot be compared with a number", 1),
         ("site", ErrorCode.TYPE_MISMATCH, "a condition is expected, not VARCHAR(8)", 1),
         ("roud(v) > 1", ErrorCode.UNKNOWN_FUNCTION, "unknown function roud (did you mean round", 1),
         ("site LIKE tbname", ErrorCode.UNSUPPORTED, "a pattern that is no constant is not possible", 11),
-        ("site LIKE 'a\\\\b'", ErrorCode.INVALID_VALUE, "a backslash stands before %, _ or", 11),
         ("site MATCH '(?=a)'", ErrorCode.INVALID_VALUE, "(?= is not possible here", 12),
         ("site MATCH 'a('", ErrorCode.INVALID_VALUE, "is not possible here", 12),
         ("extra->'k' = 'x'", ErrorCode.UNSUPPORTED, "", 1),

@@ -382,3 +382,18 @@ def test_results_that_do_not_fit(
 def test_notify_only_results_need_no_time(catalog: Catalog) -> None:
     rest = f"{C} STREAM_OPTIONS(CALC_NOTIFY_ONLY) {N} ON (WINDOW_CLOSE) WHERE n > 0 AS SELECT n FROM t"
     assert completed(catalog, rest, GOOD[1:2]).result == GOOD[1:2]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "FILL_HISTORY('yesterday')", "FILL_HISTORY()", "FILL_HISTORY_FIRST('2026-13-01')", "PRE_FILTER()",
+        "PRE_FILTER(name)", "PRE_FILTER(v >)", "PRE_FILTER(v > 1, v < 2)", "PRE_FILTER(nope > 1)",
+        "EVENT_TYPE()", "WATERMARK()", "FORCE_OUTPUT()", "MAX_DELAY()",
+    ],
+)  # fmt: skip
+def test_an_error_in_an_option_names_it_and_its_place(catalog: Catalog, option: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        lowered(catalog, f"SESSION(ts, 5s) FROM t STREAM_OPTIONS({option}) {QUERY}")
+    assert option.split("(")[0] in caught.value.message
+    assert caught.value.position is not None

@@ -9,7 +9,7 @@ import pytest
 
 from millrace_core.errors import ErrorCode, Position
 from millrace_core.model.schema import Table
-from millrace_core.wire import control, rows
+from millrace_core.wire import control, operations
 from millrace_core.wire.topics import wal_topic
 
 TOPIC = wal_topic("d", "meters")
@@ -42,7 +42,7 @@ def test_a_new_definition_is_in_force_from_the_ends_of_the_topic_on(meters: Any)
     assert [dict(revision.until) for revision in found.earlier] == [ends]
     assert [c.name for c in found.earlier[0].columns] == ["ts", "amps", "note"]
     assert meters.controls()[-1] == control.ChangeTable(found)
-    marks = [r for r in meters.records(TOPIC) if rows.version_needed(r.value) == 1]
+    marks = [r for r in meters.records(TOPIC) if operations.version_needed(r.value) == 1]
     assert {record.partition for record in marks} == set(ends)
     meters("INSERT INTO m1 (ts, volts) VALUES (2, 0.5)")
     assert [value for key, value in meters.values(TOPIC) if key == b"m1"][-1] == b'{"ts":2,"volts":0.5}'
@@ -113,7 +113,7 @@ def test_tags_change_in_order_with_the_rows(meters: Any) -> None:
     meters("ALTER TABLE m1 SET TAG room = 'b'")
     meters("INSERT INTO m1 VALUES (2, 1, 'x')")
     assert meters.gateway.context.catalog.children["d", "m1"].tags == (1, "b")
-    operation = rows.encode_operation(rows.Retag({"site": 1, "room": "b"}))
+    operation = operations.encode_operation(operations.Retag({"site": 1, "room": "b"}))
     assert [value for key, value in meters.values(TOPIC) if key == b"m1"][-2] == operation
 
 

@@ -13,7 +13,8 @@ import pytest
 from api_gateway.registrations import new_children
 from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.model.schema import Child
-from millrace_core.wire import rows
+from millrace_core.wire import operations
+from millrace_core.wire.arrow_stream import CONTINUATION
 from millrace_core.wire.rows import RowDecoder
 from millrace_wal import Message
 
@@ -47,10 +48,20 @@ def test_rows_of_a_statement_are_one_message_for_each_table(meters: Any) -> None
         {"ts": 1767225601000, "amps": 1.5, "n": 2**64 - 1}, {"ts": 1767225602000, "amps": None, "n": 0},
     ]]  # fmt: skip
     born = [(k, v) for k, v in meters.values("wal.d.meters") if k == b"m2"]
-    assert born[0][1] == rows.encode_operation(rows.Register({"site": 2}))
+    assert born[0][1] == operations.encode_operation(operations.Register({"site": 2}))
     assert json.loads(born[1][1]) == {"ts": 1767225601000, "amps": 2.0, "n": 1}
     assert meters.gateway.context.catalog.children["d", "m2"].tags == (2,)
     assert len(decoded(meters, "wal.d.meters", "meters")) == 3
+
+
+def test_many_rows_of_a_statement_are_one_message_in_arrow(meters: Any) -> None:
+    rows = [(1767225600000 + i, i / 2 if i % 5 else None, 2**64 - 1 - i) for i in range(200)]
+    texts = " ".join(f"({ts}, {'NULL' if amps is None else amps}, {n})" for ts, amps, n in rows)
+    assert meters(f"INSERT INTO m1 VALUES {texts} one VALUES (1, 2)").rows == [[201]]
+    [value] = [v for k, v in meters.values("wal.d.meters") if k == b"m1"][1:]
+    assert value[:4] == CONTINUATION
+    found = decoded(meters, "wal.d.meters", "meters")
+    assert [(row["ts"], row["amps"], row["n"]) for row in found] == rows
 
 
 @pytest.mark.parametrize(("values", "code", "column"), [
@@ -82,7 +93,7 @@ def test_rows_that_no_message_can_hold_are_refused(meters: Any) -> None:
 def test_existing_tags_stay_when_rows_come_with_others(meters: Any) -> None:
     meters("INSERT INTO m1 USING meters TAGS (9) VALUES (now, 1, 1)")
     assert meters.gateway.context.catalog.children["d", "m1"].tags == (1,)
-    assert [k for k, v in meters.values("wal.d.meters") if v[:1] == rows.OPERATION_MARK] == [b"m1"]
+    assert [k for k, v in meters.values("wal.d.meters") if v[:1] == operations.OPERATION_MARK] == [b"m1"]
 
 
 def test_a_child_that_many_insert_into_at_once_is_made_once(meters: Any) -> None:
@@ -95,7 +106,7 @@ def test_a_child_that_many_insert_into_at_once_is_made_once(meters: Any) -> None
     for thread in threads:
         thread.join(10)
     mine = [v for k, v in meters.values("wal.d.meters") if k == b"shared"]
-    assert mine[0][:1] == rows.OPERATION_MARK
+    assert mine[0][:1] == operations.OPERATION_MARK
     assert sorted(json.loads(v)["ts"] for v in mine[1:]) == list(range(1, 9))
 
 
@@ -175,13 +186,13 @@ def test_a_delete_is_an_operation_for_each_table(meters: Any) -> None:
     meters.calc.answers(("count(*)", "BIGINT", pa.array([5], pa.int64())))
     answer = meters("DELETE FROM meters WHERE ts >= '2026-01-01 00:00:01' AND ts < '2026-01-01 00:00:02'")
     assert answer.rows == [[5]]
-    operation = rows.encode_operation(rows.Delete(1767225601000, 1767225601999))
+    operation = operations.encode_operation(operations.Delete(1767225601000, 1767225601999))
     assert sorted(k for k, v in meters.values("wal.d.meters") if v == operation) == [b"m1", b"m2"]
     meters("DELETE FROM meters WHERE tbname = 'm2'")
-    everything = rows.encode_operation(rows.Delete(-(2**63), 2**63 - 1))
+    everything = operations.encode_operation(operations.Delete(-(2**63), 2**63 - 1))
     assert [k for k, v in meters.values("wal.d.meters") if v == everything] == [b"m2"]
     meters("DELETE FROM one WHERE ts = 5")
-    assert meters.values("wal.d.one") == [(b"one", rows.encode_operation(rows.Delete(5, 5)))]
+    assert meters.values("wal.d.one") == [(b"one", operations.encode_operation(operations.Delete(5, 5)))]
     before = meters.wal()
     assert meters("DELETE FROM one WHERE ts > 5 AND ts < 5").rows == [[0]]
     assert meters.wal() == before

@@ -57,12 +57,12 @@ def test_an_sql_error_is_http_200_with_its_number_and_place(client: TestClient) 
 
 @pytest.mark.parametrize(("body", "params"), [
     (b"", {}), (b"  ", {}), (b"\xff", {}), (b"SELECT 1", {"tz": "Mars/Olympus"}),
-    (b"SELECT 1", {"req_id": "x"}),
+    (b"SELECT 1", {"req_id": "x"}), (b"SELECT 1", {"row_with_meta": "perhaps"}),
 ])  # fmt: skip
 def test_a_request_that_is_none_is_http_400(client: TestClient, body: bytes, params: dict[str, str]) -> None:
     reply = client.post("/rest/sql", content=body, headers=ROOT, params=params)
     assert reply.status_code == 400
-    assert reply.json()["code"] != 0
+    assert reply.json()["code"] != 0 and reply.json()["desc"]
 
 
 def test_only_who_may_comes_in(client: TestClient) -> None:
@@ -122,15 +122,47 @@ def test_errors_of_the_resource_api_have_code_message_and_place(rig: Any, client
     assert post({"sql": "DROP DATABASE d"})[0] == 400
     assert "d" in rig.gateway.context.catalog.databases
     assert post({"sql": STREAM.replace("d.s1", "s1")})[1]["code"] == "NO_DATABASE"
-    assert post({"sql": STREAM, "name": "d.s1"})[0] == 422
-    assert post({})[0] == 422
+    assert post({"sql": STREAM, "name": "d.s1"}) == (
+        422, {"code": "INVALID_VALUE", "message": "with sql there can be no other field; found name"}
+    )  # fmt: skip
+    assert post({})[1]["message"] == "sql is needed, or name and trigger"
+    status, body = post({"name": 5, "trigger": "PERIOD(1s)", "wrong": 1})
+    assert (status, body["code"]) == (422, "INVALID_VALUE")
+    assert "name: " in body["message"] and "wrong: " in body["message"]
+    no_json = client.post("/api/v1/streams", content=b"{", headers=ROOT)
+    assert (no_json.status_code, no_json.json()["code"]) == (422, "INVALID_VALUE")
     assert client.delete("/api/v1/streams/d.s1", headers=ROOT).json()["code"] == "UNKNOWN_STREAM"
+
+
+def test_streams_are_shown_to_those_who_may_know_of_them(rig: Any, client: TestClient) -> None:
+    sql(client, "CREATE TABLE d.one (ts TIMESTAMP, v INT)")
+    rig.calc.describes(("_twstart", "TIMESTAMP"), ("count(*)", "BIGINT"))
+    sql(client, STREAM)
+    sql(client, "CREATE USER ann PASS 'Secret_1'")
+    ann = {"Authorization": "Basic " + base64.b64encode(b"ann:Secret_1").decode()}
+    assert client.get("/api/v1/streams", headers=ann).json() == []
+    refused = client.get("/api/v1/streams/d.s1", headers=ann)
+    assert (refused.status_code, refused.json()["code"]) == (403, "PERMISSION")
+    sql(client, "GRANT READ ON d.* TO ann")
+    assert [s["name"] for s in client.get("/api/v1/streams", headers=ann).json()] == ["d.s1"]
+    assert client.get("/api/v1/streams/d.s1", headers=ann).json()["sql"] == STREAM
+    stopped = client.post("/api/v1/streams/d.s1/stop", headers=ann)
+    assert (stopped.status_code, stopped.json()["code"]) == (403, "PERMISSION")
 
 
 def test_the_api_describes_itself(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert set(paths["/api/v1/streams/{name}"]) == {"get", "delete"}
     assert {"/rest/sql", "/rest/sql/{db}", "/rest/login/{user}/{password}", "/api/v1/streams"} <= set(paths)
+    for methods in (paths[path] for path in paths if path.startswith("/api/v1/streams")):
+        for route in methods.values():
+            refusals = {
+                status: said["content"] for status, said in route["responses"].items() if status >= "400"
+            }
+            assert {"401", "403", "422"} <= set(refusals)
+            assert {content["application/json"]["schema"]["$ref"] for content in refusals.values()} == {
+                "#/components/schemas/Problem"
+            }
     assert client.get("/docs").status_code == 200
 
 

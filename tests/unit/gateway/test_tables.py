@@ -9,7 +9,7 @@ import pytest
 from api_gateway.wal_topics import WalTopics
 from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.model.schema import child_uid
-from millrace_core.wire import control, rows
+from millrace_core.wire import control, operations
 from millrace_wal import MemoryLog, Message
 
 METERS = "CREATE STABLE meters (ts TIMESTAMP, amps FLOAT) TAGS (site INT, room VARCHAR(8))"
@@ -78,8 +78,8 @@ def test_children_are_in_the_wal_before_they_are_in_the_catalog(rig: Any) -> Non
     rig(METERS)
     rig("CREATE TABLE m1 USING meters TAGS (1, 'a') m2 USING meters (room) TAGS ('b')")
     assert sorted(rig.values("wal.d.meters")) == [
-        (b"m1", rows.encode_operation(rows.Register({"site": 1, "room": "a"}))),
-        (b"m2", rows.encode_operation(rows.Register({"site": None, "room": "b"}))),
+        (b"m1", operations.encode_operation(operations.Register({"site": 1, "room": "a"}))),
+        (b"m2", operations.encode_operation(operations.Register({"site": None, "room": "b"}))),
     ]
     child = rig.gateway.context.catalog.children["d", "m2"]
     assert (child.tags, child.uid) == ((None, "b"), child_uid("d", "m2"))
@@ -95,9 +95,11 @@ def test_a_child_made_again_is_another_child(rig: Any) -> None:
         rig("DROP TABLE m1")
         assert ("d", "m1") not in rig.gateway.context.catalog.children
         rig.restart()
-    operations = [rows._operation.decode(value[1:]) for _, value in rig.values("wal.d.meters")]
-    assert operations == [
-        step for i in range(3) for step in (rows.Register({"site": 1, "room": "a"}, i), rows.Drop())
+    told = [operations.decode_operation(value) for _, value in rig.values("wal.d.meters")]
+    assert told == [
+        step
+        for i in range(3)
+        for step in (operations.Register({"site": 1, "room": "a"}, i), operations.Drop())
     ]
 
 

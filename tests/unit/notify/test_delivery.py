@@ -13,6 +13,8 @@ from millrace_core.errors import MillraceError
 from millrace_core.notice.delivery import Delivery, Policy
 from millrace_core.notice.message import Outgoing
 
+from ...conftest import examples
+
 POLICY = Policy(retries=2, first_pause=1, longest_pause=3, window=2, message_bytes=200)
 
 
@@ -247,4 +249,4 @@ class Address(RuleBasedStateMachine):
 
 
 TestAddress = Address.TestCase
-TestAddress.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestAddress.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -122,19 +124,26 @@ def test_a_dropped_stream_is_waited_for_no_more(lab: Any, log: MemoryLog) -> Non
         asyncio.run(run(patch))
 
 
+@asynccontextmanager
+async def slow_and_quick(lab: Any, log: MemoryLog, **more: Any) -> AsyncIterator[tuple[Any, Any, Any]]:
+    """Two receivers and the pusher; 200 events (``more`` of each) wait for the slow one."""
+    slow, quick = lab.Receiver(lab.free_port(), held=True), lab.Receiver(lab.free_port())
+    chosen = lab.settings(notify_waiting=100, notify_stuck_events=20, notify_patience=0.3)
+    async with (
+        lab.serving(slow.port, slow.handle),
+        lab.serving(quick.port, quick.handle),
+        lab.pushing(log, chosen) as pusher,
+    ):
+        lab.write(log, range(1), quick.port, uid=8, group="1")
+        lab.write(log, range(200), slow.port, **more)
+        await lab.until(lambda: pusher.waiting == 200 and quick.numbers == [0])
+        await asyncio.sleep(0.2)  # the poll that is under way ends
+        yield slow, quick, pusher
+
+
 def test_a_slow_address_does_not_hold_up_others(lab: Any, log: MemoryLog) -> None:
     async def run() -> None:
-        slow, quick = lab.Receiver(lab.free_port(), held=True), lab.Receiver(lab.free_port())
-        chosen = lab.settings(notify_waiting=100, notify_stuck_events=20, notify_patience=0.3)
-        async with (
-            lab.serving(slow.port, slow.handle),
-            lab.serving(quick.port, quick.handle),
-            lab.pushing(log, chosen) as pusher,
-        ):
-            lab.write(log, range(1), quick.port, uid=8, group="1")
-            lab.write(log, range(200), slow.port)
-            await lab.until(lambda: pusher.waiting == 200 and quick.numbers == [0])
-            await asyncio.sleep(0.2)  # the poll that is under way ends
+        async with slow_and_quick(lab, log) as (slow, quick, pusher):
             lab.write(log, range(200, 500), slow.port)
             lab.write(log, range(1, 500), quick.port, uid=8, group="1")
             await lab.until(lambda: quick.numbers == list(range(500)))
@@ -151,17 +160,7 @@ def test_a_slow_address_does_not_hold_up_others(lab: Any, log: MemoryLog) -> Non
 
 def test_a_slow_address_pauses_a_stream_that_must_lose_nothing(lab: Any, log: MemoryLog) -> None:
     async def run() -> None:
-        slow, quick = lab.Receiver(lab.free_port(), held=True), lab.Receiver(lab.free_port())
-        chosen = lab.settings(notify_waiting=100, notify_stuck_events=20, notify_patience=0.3)
-        async with (
-            lab.serving(slow.port, slow.handle),
-            lab.serving(quick.port, quick.handle),
-            lab.pushing(log, chosen) as pusher,
-        ):
-            lab.write(log, range(1), quick.port, uid=8, group="1")
-            lab.write(log, range(200), slow.port, pause_on_failure=True)
-            await lab.until(lambda: pusher.waiting == 200 and quick.numbers == [0])
-            await asyncio.sleep(0.2)  # the poll that is under way ends
+        async with slow_and_quick(lab, log, pause_on_failure=True) as (slow, quick, _):
             lab.write(log, range(200, 300), slow.port, pause_on_failure=True)
             lab.write(log, range(1, 300), quick.port, uid=8, group="1")
             await lab.until(lambda: quick.numbers == list(range(300)))

@@ -33,8 +33,8 @@ from millrace_core.model.stream import (
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, trigger_relation
 from millrace_core.plan.text import column_of
+from millrace_core.wire.decoded import polars_type
 from millrace_core.wire.events import Group, TriggerEvent, trigger_id
-from millrace_core.wire.rows import polars_type
 
 Row = dict[str, Any]
 T0 = 1_767_225_600_000  # 2026-01-01 00:00:00 UTC
@@ -256,9 +256,16 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return made
 
 
+def escaped(node: exp.Expr) -> exp.Expr:
+    """LIKE with the backslash for escape, which is Spark's default."""
+    if not isinstance(node, exp.Like) or isinstance(node.parent, exp.Escape):
+        return node
+    return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
+
+
 def run(tree: exp.Expr | str, relations: Mapping[str, pl.DataFrame]) -> list[tuple[Any, ...]]:
     """Run a tree (or DuckDB's SQL) on DuckDB; floats come rounded."""
-    sql = tree if isinstance(tree, str) else tree.sql("duckdb", identify=True)
+    sql = tree if isinstance(tree, str) else tree.transform(escaped).sql("duckdb", identify=True)
     connection = _connection()
     for name, frame in relations.items():
         connection.register(name, frame.to_arrow())

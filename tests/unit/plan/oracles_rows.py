@@ -7,34 +7,20 @@ rows that stay.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import math
 import operator
 import statistics
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
-from types import ModuleType
 from typing import Any
+
+from . import test_functions_aggregates as lines
+from . import test_series as series
 
 Row = dict[str, Any]
 Rows = list[Row]
 Case = tuple[str, Callable[[Rows], Any]]
-
-
-def load(name: str) -> ModuleType:
-    """Another test module of this folder."""
-    spec = importlib.util.spec_from_file_location(
-        f"oracles_of_{name}", Path(__file__).with_name(f"{name}.py")
-    )
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-lines, series = load("test_functions_aggregates"), load("test_series")
 
 
 def values(rows: Rows, column: str) -> list[Any]:

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ...conftest import examples
+
 T0 = 1_767_225_600_000
 Value = float | int | str | None
 Seen = tuple[int, str, Value]
@@ -300,7 +302,9 @@ tables = st.dictionaries(
 
 
 @pytest.mark.parametrize(("query", "partition"), STREAMS, ids=range(len(STREAMS)))
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(rows=tables)
 def test_set_wise_is_one_by_one(
     kit: Any, query: str, partition: str, rows: dict[str, list[dict[str, Any]]]

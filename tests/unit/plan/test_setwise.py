@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ...conftest import examples
+
 T0 = 1_767_225_600_000
 QUERIES = [
     ("SELECT _twstart AS ts, count(*), sum(v), first(v), last(s), avg(c0) FROM %%trows", "tbname"),
@@ -40,6 +42,9 @@ QUERIES = [
         "SELECT count(*) + _twrownum, %%1 FROM meters WHERE k = %%2 AND site = %%1 AND ts >= _twstart",
         "site, k",
     ),
+    ("SELECT _twstart AS ts, last(v), max(v) FROM %%trows", "tbname"),
+    ("SELECT _wstart, s, count(*), max(v) FROM %%trows PARTITION BY tbname STATE_WINDOW(s)", "site"),
+    ("SELECT ts, mavg(v, 9) FROM meters WHERE ts >= _twstart PARTITION BY site", "none"),
 ]
 
 values = st.one_of(st.none(), st.integers(-3, 3))
@@ -63,7 +68,9 @@ windows = st.lists(
 
 
 @pytest.mark.parametrize(("query", "partition"), QUERIES, ids=range(len(QUERIES)))
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(tables=rows, cut=windows)
 def test_set_wise_is_one_by_one(
     kit: Any, query: str, partition: str, tables: dict[str, list[dict[str, Any]]], cut: list[tuple[int, int]]

@@ -17,6 +17,8 @@ from millrace_core.model.types import DataType
 from millrace_core.plan import SYSTEM_TABLES, News, plan_output, plan_query, system_rows
 from millrace_core.wire.events import Group, TriggerEvent
 
+from .conftest import SPARK_MACROS
+
 T0 = 1_767_225_600_000
 TRIGGER = {"_twstart": T0, "_twend": T0 + 10_000, "_tlocaltime": (T0 + 20_000) * 1_000_000 + 500_000}
 
@@ -189,6 +191,8 @@ def test_output_names_and_tags(kit: Any) -> None:
 
 def run_output(sql: str) -> list[tuple[Any, ...]]:
     with duckdb.connect() as connection:
+        for macro in SPARK_MACROS:
+            connection.execute(f"CREATE MACRO {macro}")
         connection.execute(
             "CREATE TABLE _grp AS SELECT * FROM (VALUES (1, 'd1', 'd1', 3), (2, 'd2', 'd2', 4)) g(_gid, "
             "_tbname, _g1, _g2)"

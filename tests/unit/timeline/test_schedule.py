@@ -13,6 +13,8 @@ from millrace_core.timeline import format_local, parse_timestamp, zone
 from millrace_core.timeline.calendar import from_local
 from millrace_core.timeline.schedule import Schedule
 
+from ...conftest import examples
+
 HOUR, DAY = 3_600_000, 86_400_000
 ZONES = [
     "UTC",
@@ -77,7 +79,7 @@ schedules = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(schedules, times, st.lists(st.integers(-3 * DAY, 3 * DAY), min_size=1, max_size=5))
 def test_against_the_model(schedule: Schedule, around: int, steps: list[int]) -> None:
     instants = model(schedule, around)
@@ -111,6 +113,13 @@ def test_a_day_whose_clocks_change_has_more_or_fewer_instants() -> None:
         found = berlin.between(begin - 1, begin + hours * HOUR - 1)
         assert len(found) == hours == len(berlin.between(begin, berlin.after(begin + hours * HOUR - 1)))
         assert found[0] == begin
+
+
+def test_few_instants_cost_little_however_many_a_day_has() -> None:
+    for tz in ("UTC", "Europe/Berlin"):
+        every_tick = Schedule(1, 0, "us", zone(tz))  # 86,400,000,000 instants a day
+        begin = parse_timestamp("2026-03-29", "us", tz)
+        assert every_tick.between(begin - 3, begin + 2).tolist() == [*range(begin - 2, begin + 3)]
 
 
 def test_count_without_changed_clocks_is_exact() -> None:

@@ -61,7 +61,7 @@ def condition_expression(tree: exp.Expr, table: Table, timezone: str, what: str)
     ctx = Context(Catalog(), None, timezone, table.precision, exp.Null())
     try:
         typed = Typer(ctx).row_condition(holder.this, what)
-        lowered = Lowering(Scope(exp.Select()), ctx).visit(typed)
+        lowered = Lowering(Scope(exp.Select()), ctx, condition=True).visit(typed)
         spelling = Spelling(what, {name: type_.type.info.spark for name, type_ in types.items()}, calls)
         return spelling.as_kind(spelling.visit(lowered), "BOOLEAN", lowered)
     except RecursionError:

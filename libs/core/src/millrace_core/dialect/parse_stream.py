@@ -123,7 +123,9 @@ def _options(c: Cursor) -> tuple[OptionClause, ...]:
 def _option(c: Cursor) -> OptionClause:
     name = c.name("an option")
     arguments: tuple[Argument, ...] | None = None
-    if name.text in ("event_type", "pre_filter") and c.at("("):
+    if c.take("(", ")"):
+        arguments = ()
+    elif name.text in ("event_type", "pre_filter") and c.at("("):
         # the bar of EVENT_TYPE separates its values; an expression may hold one
         separators = ("|", ",") if name.text == "event_type" else ()
         c.expect("(")

@@ -21,7 +21,6 @@ from millrace_core.dialect.query_calls import CALLS
 from millrace_core.dialect.query_joins import parse_join
 from millrace_core.dialect.query_tokens import CLAUSE, CONTAINS, NMATCH, QueryTokenizer, coded_number
 
-UNITS = frozenset("buasmhdwny")
 # sqlglot's messages that name its own parts
 _MESSAGES = {
     "Required keyword": "something is missing",
@@ -173,7 +172,7 @@ class Millrace(Dialect):
 
         def _parse_duration(self) -> exp.Expr:
             number, unit = self._curr, self._next
-            if unit.text.lower() not in UNITS or not number.text.isdigit():
+            if unit.text.lower() not in nodes.UNITS or not number.text.isdigit():
                 text = number.text + unit.text
                 self.raise_error(
                     f"{text} is not a duration (a whole number and one of {'bausmhdwny'})", number
@@ -267,9 +266,10 @@ class Millrace(Dialect):
             this, *rest = self._parse_arguments()
             if len(rest) > 1:
                 self.raise_error("INTERVAL takes an interval and an offset", self._prev)
-            offset = rest[0] if rest else None
             sliding = self._parse_option("SLIDING")
-            return "window_clause", nodes.IntervalWindow(this=this, offset=offset, sliding=sliding)
+            lengths = {"this": this, "offset": rest[0] if rest else None, "sliding": sliding}
+            read = {key: node and nodes.length_of(node) for key, node in lengths.items()}
+            return "window_clause", nodes.IntervalWindow(**read)
 
         def _parse_session_window(self) -> tuple[str, exp.Expr]:
             arguments = self._parse_arguments()

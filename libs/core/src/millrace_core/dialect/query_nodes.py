@@ -15,12 +15,33 @@ CLAUSES = ("window_clause", "partition_by", "range_clause", "every", "fill", "sl
 """Keys under which ``exp.Select`` carries these clauses."""
 
 START = Position(1, 1)
+UNITS = frozenset("buasmhdwny")
+"""Letters of the units of durations."""
 
 
 class DurationLiteral(exp.Expression, exp.Condition):
     """``10s``: ``this`` the number (int), ``unit`` the unit letter."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": True}
+
+
+class Auto(exp.Expression):
+    """The offset ``AUTO`` of INTERVAL."""
+
+    arg_types: ClassVar[dict[str, bool]] = {}
+
+
+def length_of(node: exp.Expr) -> exp.Expr:
+    """An argument of INTERVAL or SLIDING: a duration may stand in quotes; AUTO is no column."""
+    found = node
+    if isinstance(node, exp.Literal) and node.is_string:
+        number, unit = node.name[:-1], node.name[-1:].lower()
+        if number.isdigit() and unit in UNITS:
+            found = DurationLiteral(this=int(number), unit=unit)
+    elif isinstance(node, exp.Column) and not node.this.quoted and node.name.lower() == "auto":
+        found = Auto()
+    found.meta.update(node.meta)
+    return found
 
 
 class JsonGet(exp.Expression, exp.Condition):

@@ -12,6 +12,7 @@ from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.statements import Argument, Literal, Name, NotifyClause, OptionClause
 from millrace_core.dialect.stream_trigger import condition
 from millrace_core.dialect.times import Session, time_value
+from millrace_core.errors import SqlError
 from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, WINDOW_EVENTS, Needs, OptionRule, Takes
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import EventType, Notify, Options
@@ -46,7 +47,7 @@ def options(clauses: tuple[OptionClause, ...], setting: Setting) -> Options:
             raise bad(f"{clause.name} and {other} exclude each other", clause.position)
         seen[clause.name] = clause
         _check_place(clause, rule, setting)
-        value = _value(clause, rule, setting)
+        value = _named_value(clause, rule, setting)
         if setting.trigger.keyword not in rule.ignored:
             values[rule.field] = value
     found = Options(**values)
@@ -68,13 +69,25 @@ def _check_place(clause: OptionClause, rule: OptionRule, setting: Setting) -> No
         raise bad(f"{clause.name} needs {Needs.BY_CHILD.value}", clause.position)
 
 
+def _named_value(clause: OptionClause, rule: OptionRule, setting: Setting) -> object:
+    """What the option means; every error names the option, also those of times and conditions in general."""
+    try:
+        return _value(clause, rule, setting)
+    except SqlError as error:
+        if clause.name in error.message:
+            raise
+        raise bad(f"{clause.name}: {error.message}", error.position or clause.position, error.code) from error
+
+
 def _value(clause: OptionClause, rule: OptionRule, setting: Setting) -> object:
     arguments = clause.arguments
     if rule.takes is Takes.NOTHING or (rule.takes is Takes.TIME and arguments is None):
         if arguments is not None:
-            raise bad(f"{clause.name} takes no argument", arguments[0].position)
+            raise bad(
+                f"{clause.name} takes no argument", arguments[0].position if arguments else clause.position
+            )
         return True if rule.takes is Takes.NOTHING else LOWEST
-    if arguments is None or (len(arguments) > 1 and rule.takes is not Takes.EVENTS):
+    if not arguments or (len(arguments) > 1 and rule.takes is not Takes.EVENTS):
         raise bad(f"{clause.name} takes {rule.takes.value} in parentheses", clause.position)
     argument = arguments[0]
     if rule.takes is Takes.DURATION:

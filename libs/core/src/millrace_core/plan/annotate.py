@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from sqlglot import exp
@@ -29,6 +30,9 @@ from millrace_core.plan.typed import (
 )  # fmt: skip
 from millrace_core.timeline import parse_timestamp
 
+_ESCAPE = re.compile(r"\\([%_\\]?)")
+WRITTEN = DataType("VARCHAR", 32)
+"""A number as a text."""
 INTEGERS = range(-(1 << 63), 1 << 64)
 
 
@@ -195,6 +199,11 @@ class Typer:
         for one, other in ((left, right), (right, left)):
             if isinstance(one, nodes.DurationLiteral):
                 one.meta["precision"] = typed(other).precision or self.ctx.precision
+        time = Typed(TIMESTAMP, self.ctx.precision)  # what a text beside a duration is
+        if isinstance(left, nodes.DurationLiteral) and _quoted(right):
+            return left, self.timestamp(right, time)
+        if isinstance(right, nodes.DurationLiteral) and _quoted(left):
+            return self.timestamp(left, time), right
         return left, right
 
     def bits(self, node: exp.Expr) -> exp.Expr:
@@ -246,13 +255,16 @@ class Typer:
             )
             return [self.timestamp(side, Typed(TIMESTAMP, finest)) for side in sides]
         if any(type_.number for type_ in types):
-            sides = [self._numeric(side) for side in sides]
+            real = any(type_.real for type_ in types)
+            sides = [self._numeric(side, real) for side in sides]
         elif any(t.text for t in types) and not all(t.text or t.null for t in types):
             names = " and ".join(dict.fromkeys(t.type.name for t in types))
             raise fail(ErrorCode.TYPE_MISMATCH, f"{names} cannot be compared", sides[0])
         return sides
 
-    def _numeric(self, side: exp.Expr) -> exp.Expr:
+    def _numeric(self, side: exp.Expr, real: bool) -> exp.Expr:
+        """A side of a comparison with numbers: a text counts as the number that it begins with, or 0, which
+        beside whole numbers is a whole one (NCHAR: always a DOUBLE, as in TDengine)."""
         type_ = typed(side)
         if isinstance(side, exp.Literal) and side.is_string:
             try:
@@ -261,9 +273,12 @@ class Typer:
                 raise fail(ErrorCode.TYPE_MISMATCH, f"{side.name!r} is no number", side) from None
             same = number(int(value)) if value.is_integer() else exp.Literal.number(repr(value))
             return with_type(same, BIGINT if value.is_integer() else DOUBLE)
-        if type_.text and not type_.null:
+        if type_.null or not type_.text:
+            return side
+        if type_.type.name not in ("VARCHAR", "NCHAR"):
             raise fail(ErrorCode.TYPE_MISMATCH, f"{type_.type} cannot be compared with a number", side)
-        return side
+        wanted = DOUBLE if real or type_.type.name == "NCHAR" else BIGINT
+        return with_type(exp.Anonymous(this="cast", expressions=[side]), wanted)
 
     def timestamp(self, side: exp.Expr, wanted: Typed) -> exp.Expr:
         """The side as ticks of the wanted precision; a text is read in the query's time zone."""
@@ -297,6 +312,9 @@ class Typer:
             side = as_text(self.child(node, key))
             if not typed(side).text:
                 raise fail(ErrorCode.TYPE_MISMATCH, f"text is expected here, not {typed(side).type}", side)
+        if isinstance(node, exp.Like) and isinstance(node.expression, exp.Literal):
+            pattern = exp.Literal.string(_ESCAPE.sub(_escape, node.expression.name))
+            node.set("expression", with_type(pattern, typed(node.expression)))
         return with_type(node, BOOL)
 
     def logic(self, node: exp.Expr) -> exp.Expr:
@@ -309,22 +327,46 @@ class Typer:
         return with_type(node, typed(self.child(node, "this")))
 
     def case(self, node: exp.Expr) -> exp.Expr:
-        subject = self.child(node, "this") if node.args.get("this") is not None else None
-        results: list[exp.Expr] = []
+        if node.args.get("this") is not None:
+            self._search(node)
+        places: list[tuple[exp.Expr, str]] = []
         for branch in node.args["ifs"]:
-            if subject is None:
-                branch.set("this", self.condition(branch.this))
-            else:
-                branch.set("this", self._comparable([subject, self.visit(branch.this)])[1])
-            results.append(self.child(branch, "true"))
+            branch.set("this", self.condition(branch.this))
+            places.append((branch, "true"))
         if node.args.get("default") is not None:
-            results.append(self.child(node, "default"))
-        return with_type(node, common([typed(r) for r in results], node))
+            places.append((node, "default"))
+        results = [typed(self.child(*place)) for place in places]
+        first = next((type_ for type_ in results if not type_.null), None)
+        if first is not None and first.text:  # a text first makes all of them texts
+            for i, (holder, key) in enumerate(places):
+                if results[i].number or results[i].type == BOOL:
+                    results[i] = Typed(WRITTEN)
+                    written = exp.Anonymous(this="cast", expressions=[holder.args[key]])
+                    holder.set(key, with_type(written, WRITTEN))
+        return with_type(node, common(results, node))
+
+    def _search(self, node: exp.Expr) -> None:
+        """``CASE a WHEN b`` as ``CASE WHEN a = b``: each b may be compared with a in another type."""
+        subject = self.child(node, "this")
+        pairs = [self._comparable([subject, self.visit(branch.this)]) for branch in node.args["ifs"]]
+        for branch, (left, right) in zip(node.args["ifs"], pairs, strict=True):
+            equal = exp.EQ(this=left.copy(), expression=right)
+            branch.set("this", with_type(equal, BOOL))
+        node.set("this", None)
 
     def json(self, node: exp.Expr) -> exp.Expr:
         for key in ("this", "expression"):
             self.child(node, key)
         return type_get(node) if isinstance(node, nodes.JsonGet) else type_contains(node)
+
+
+def _escape(found: re.Match[str]) -> str:
+    """A backslash before another letter than %, _ or \\ is one (Spark refuses it)."""
+    return found[0] if found[1] else "\\\\"
+
+
+def _quoted(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and node.is_string
 
 
 _VISITORS: dict[type[exp.Expr], Callable[[Typer, exp.Expr], exp.Expr]] = {

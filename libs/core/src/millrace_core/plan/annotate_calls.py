@@ -44,8 +44,11 @@ def type_call(typer: Typer, node: exp.Expr) -> exp.Expr:
 
 def _unknown(node: exp.Expr) -> MillraceError:
     if node.name in LATER:
-        return fail(ErrorCode.UNSUPPORTED, f"the function {node.name} is not available yet", node)
+        message = f"the function {node.name} is not supported{LATER[node.name]}"
+        return fail(ErrorCode.UNSUPPORTED, message, node)
     known = [*FUNCTIONS, *AGGREGATES, *SERIES, "cast"]
+    if node.name.startswith("st_"):
+        return fail(ErrorCode.UNSUPPORTED, f"geometry functions such as {node.name} are not supported", node)
     message = f"unknown function {node.name}{near(node.name, known)}"
     return fail(ErrorCode.UNKNOWN_FUNCTION, message, node)
 

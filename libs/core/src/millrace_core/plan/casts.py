@@ -14,6 +14,7 @@ from millrace_core.plan.typed import (
     Typed,
     cast,
     fail,
+    floor_mod,
     number,
     rescale,
     spark_type,
@@ -21,6 +22,8 @@ from millrace_core.plan.typed import (
     wrap,
 )
 
+MOST_BYTES = 4
+"""Of a character in UTF-8."""
 WHOLE = "[+-]?[0-9]+"
 REAL = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
@@ -38,13 +41,16 @@ def cast_type(node: exp.Anonymous) -> DataType:
     return target
 
 
-def convert(node: exp.Expr, target: Typed) -> exp.Expr:
-    """CAST as TDengine does it: numbers lose their fraction, a text is the number it begins with, or 0."""
+def convert(node: exp.Expr, target: Typed, *, cut_bytes: bool = True) -> exp.Expr:
+    """CAST as TDengine does it: numbers lose their fraction, a text is the number it begins with, or 0.
+
+    ``cut_bytes``: VARCHAR(n) has n bytes; else, and NCHAR(n) always, n characters.
+    """
     source = typed(node)
     if source.timestamp and target.timestamp:
         return rescale(node, source.precision or "ms", target.precision or "ms")
     if target.type.info.integer:
-        return cast(_whole(node, source), target)
+        return cast(_wrapped(_whole(node, source), source, target), target)
     if target.real and source.text:
         part = exp.TryCast(this=_begin(node.copy(), REAL), to=spark_type(DOUBLE))
         found = exp.TryCast(this=node, to=spark_type(DOUBLE))
@@ -53,11 +59,49 @@ def convert(node: exp.Expr, target: Typed) -> exp.Expr:
         return exp.NEQ(this=_whole(node, source), expression=number(0))
     if target.text:
         written = cast(plain_text(node) if source.real else node, target)
-        if source.text and (source.type.length or 0) <= (target.type.length or 0):
-            return written
-        length = number(target.type.length or 1)
-        return exp.Substring(this=written, start=number(1), length=length)
+        return written if _fits(source, target) else _shortened(written, source, target, cut_bytes)
     return cast(node, target)
+
+
+def _fits(source: Typed, target: Typed) -> bool:
+    """Whether every text of the source's type fits into the target's: VARCHAR(n) has n bytes, NCHAR(n)
+    n characters."""
+    has, room = source.type.length or 0, target.type.length or 0
+    if target.type.name == "VARCHAR" and source.type.name == "NCHAR":
+        has *= MOST_BYTES
+    return source.text and has <= room
+
+
+def _shortened(written: exp.Expr, source: Typed, target: Typed, cut_bytes: bool) -> exp.Expr:
+    room = target.type.length or 1
+    short = exp.Substring(this=written, start=number(1), length=number(room))
+    if target.type.name == "NCHAR" or not source.text or not cut_bytes:
+        return short
+    # bytes, as two digits each: a cut must not leave a part of a character behind
+    hexed = call("HEX", written.copy())
+    inside = [exp.Literal.string(digit) for digit in "89AB"]  # how the bytes inside a character begin
+    kept: exp.Expr = number(2 * max(0, room - MOST_BYTES + 1))
+    for bytes_ in range(max(0, room - MOST_BYTES + 2), room + 1):
+        following = exp.Substring(this=hexed.copy(), start=number(2 * bytes_ + 1), length=number(1))
+        within = exp.In(this=following, expressions=[digit.copy() for digit in inside])
+        kept = exp.If(this=exp.Not(this=within), true=number(2 * bytes_), false=kept)
+    cut = call("UNHEX", exp.Substring(this=hexed, start=number(1), length=kept))
+    fits = exp.LTE(this=call("OCTET_LENGTH", written), expression=number(room))
+    return exp.If(this=fits, true=written.copy(), false=call("MAKE_VALID_UTF8", as_text(cut)))
+
+
+def _wrapped(whole: exp.Expr, source: Typed, target: Typed) -> exp.Expr:
+    """The value as an unsigned type has it, which Spark has as a larger signed one; others wrap there."""
+    low, high, most = target.type.info.low, target.type.info.high, source.type.info.high
+    known = source.integer and source.type.info.low == 0 and (most or 0) <= (high or 0)
+    if low != 0 or high is None or known or source.null or source.type.name == "BOOL":
+        return whole
+    if target.type.info.spark != "DECIMAL(20,0)":
+        return floor_mod(whole if source.type.info.low == 0 else cast(whole, BIGINT), high + 1)
+    signed = cast(whole, BIGINT)
+    below = exp.LT(this=signed.copy(), expression=number(0))
+    turned = exp.Add(this=cast(signed.copy(), target), expression=cast(number(high + 1), target))
+    return exp.If(this=below, true=turned, false=cast(signed, target))
 
 
 def _whole(node: exp.Expr, source: Typed) -> exp.Expr:

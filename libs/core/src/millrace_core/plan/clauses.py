@@ -35,8 +35,12 @@ def check_clauses(scope: Scope, ctx: Context) -> None:
         )
     for key in ("limit", "offset"):
         clause = select.args.get(key)
-        if clause is not None and not clause.expression.name.isdigit():
+        if clause is not None and not _whole(clause.expression):
             raise fail(ErrorCode.INVALID_VALUE, f"{key.upper()} takes a whole number", clause)
+
+
+def _whole(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and node.name.isdigit()
 
 
 def _check_fill(select: exp.Select) -> None:

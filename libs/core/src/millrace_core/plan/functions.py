@@ -93,8 +93,12 @@ OTHERS: dict[str, Function] = {
 
 FUNCTIONS: dict[str, Function] = MATH | TEXT | TIME | OTHERS
 
-LATER = frozenset({
-    "forecast", "st_asgeojson", "st_astext", "st_contains", "st_containsproperly",
-    "st_covers", "st_equals", "st_geomfromtext", "st_intersects", "st_makepoint", "st_touches",
-})  # fmt: skip
-"""Functions of TDengine that Millrace knows by name only."""
+_GEOMETRY = ": there is no type GEOMETRY"
+LATER = {
+    "forecast": "; leastsquares fits a line, mavg smooths",
+    **dict.fromkeys((
+        "st_asgeojson", "st_astext", "st_contains", "st_containsproperly", "st_covers", "st_equals",
+        "st_geomfromtext", "st_intersects", "st_makepoint", "st_touches",
+    ), _GEOMETRY),
+}  # fmt: skip
+"""Functions of TDengine that Millrace knows by name only, and what to say of each."""

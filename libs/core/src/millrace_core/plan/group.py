@@ -16,10 +16,14 @@ from millrace_core.errors import ErrorCode
 from millrace_core.plan.aggregates import AGGREGATES
 from millrace_core.plan.joins_read import NearPair
 from millrace_core.plan.scope import Context, Scope, column, own
+from millrace_core.plan.series_levels import known
 from millrace_core.plan.typed import fail, number, with_type
 from millrace_core.plan.windows import join_numbers
 
 AGG = "_agg"
+NEEDED = frozenset({"first", "last"})
+NULL_WITHOUT = frozenset({"sum", "avg", "min", "max", "spread", "stddev", "stddev_pop", "var_pop"})
+"""Aggregates that are NULL if there is no value, and do not make a row of that."""
 E = TypeVar("E", bound=exp.Expr)
 
 
@@ -115,6 +119,9 @@ class _Split:
             select.set("having", None)
         if not self.keys:
             self._over_no_rows(outer)
+        if not self.scope.windowed and self._only_values(outer):
+            some = [known(column(f"_a{self.inner.index(node)}", AGG)) for node in self.found]
+            outer.where(exp.or_(*dict.fromkeys(some), copy=False), copy=False)
         select.set("expressions", self._columns())
         select.set("partition_by", None)
         select.set("group", exp.Group(expressions=[key.copy() for key in self.keys]) if self.keys else None)
@@ -137,6 +144,14 @@ class _Split:
         rows = self._inner(exp.Count(this=exp.Star(), big_int=True))
         outer.where(exp.GT(this=rows, expression=number(0)), copy=False)
 
+    def _only_values(self, outer: exp.Select) -> bool:
+        """Whether the SELECT gives nothing but values that need a value, first or last among them: where all
+        of these are NULL there is no row then (as TDengine has it for first and last)."""
+        names = {node.meta["aggregate"] for node in self.found}
+        keys = {f"_k{i}" for i in range(len(self.keys))}
+        used = {node.name for node in own(outer) if isinstance(node, exp.Column)}
+        return bool(names & NEEDED) and names <= NEEDED | NULL_WITHOUT and not used & keys
+
     def _inner(self, node: exp.Expr) -> exp.Column:
         if node not in self.inner:
             self.inner.append(node)
@@ -150,6 +165,9 @@ class _Split:
             reference = _like(self._inner(node), node)
             reference.meta["zero"] = AGGREGATES[node.meta["aggregate"]].counts
             return reference
+        state = self.scope.state
+        if state is not None and node == state[0]:
+            return _like(self._inner(state[1]), node)
         if isinstance(node, exp.Column):
             beside = self._beside(node)
             reference = _like(self._inner(beside), node)

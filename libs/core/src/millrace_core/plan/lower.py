@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from millrace_core.dialect.query_nodes import DurationLiteral, JsonContains, JsonGet
 from millrace_core.errors import ErrorCode
+from millrace_core.model.types import DataType
 from millrace_core.plan.aggregates import AGGREGATES, COLS
 from millrace_core.plan.aggregates_base import Gathering
 from millrace_core.plan.functions import FUNCTIONS, Call, convert, duration_ticks
@@ -30,6 +31,9 @@ from millrace_core.plan.typed import (
 )  # fmt: skip
 from millrace_core.plan.zones import instant, local, months_later
 from millrace_core.timeline.precision import CALENDAR_MONTHS
+
+MOST_SAFE = 1 << 62
+"""An INT and a constant that is not larger have a sum within BIGINT."""
 
 
 def lower_expressions(scope: Scope, ctx: Context) -> None:
@@ -57,11 +61,16 @@ def lower_expressions(scope: Scope, ctx: Context) -> None:
 
 
 class Lowering:
-    """Visits a typed expression bottom up and gives Spark's, typed as well."""
+    """Visits a typed expression bottom up and gives Spark's, typed as well.
 
-    def __init__(self, scope: Scope, ctx: Context) -> None:
+    ``condition``: it is one on the rows that trigger, which are judged without Spark, and know neither sums
+    beyond BIGINT nor texts cut by bytes.
+    """
+
+    def __init__(self, scope: Scope, ctx: Context, *, condition: bool = False) -> None:
         self.scope = scope
         self.ctx = ctx
+        self.condition = condition
 
     def visit(self, node: exp.Expr) -> exp.Expr:
         type_ = node.meta.get("typed")
@@ -112,6 +121,9 @@ class Lowering:
         left, right = self._as(sides[0], inner), self._as(sides[1], inner)
         if whole and _constant(left) and _constant(right):
             left = cast(left, inner)  # small constants are INT in Spark: their sum could overflow
+        if inner.type == BIGINT and type_.real and not self.condition and any(map(_large, sides)):
+            inner = Typed(DataType("BIGINT UNSIGNED"))  # a DECIMAL, signed as well: nothing overflows
+            left, right = cast(left, inner), cast(right, inner)
         made = type(node)(this=left, expression=right)
         return made if type_.type.info.spark == inner.type.info.spark else cast(exp.Paren(this=made), type_)
 
@@ -188,7 +200,7 @@ class Lowering:
             sides = [self._as(side, Typed(BIGINT)) for side in (division.this, division.expression)]
             return convert(quotient(*sides), typed(node))
         if name == "cast":
-            return convert(self.visit(node.expressions[0]), typed(node))
+            return convert(self.visit(node.expressions[0]), typed(node), cut_bytes=not self.condition)
         args = [arg if isinstance(arg, DurationLiteral) else self.visit(arg) for arg in node.expressions]
         ctx = self.ctx
         call = Call(name, args, node, ctx.precision, ctx.timezone, ctx.database, ctx.now, ctx.user)
@@ -250,6 +262,21 @@ def _in_months(node: exp.Expr) -> bool:
 
 def _unsigned(node: exp.Expr) -> bool:
     return typed(node).type.name == "BIGINT UNSIGNED"
+
+
+def _large(node: exp.Expr) -> bool:
+    """Whether the sum of this integer and another may leave the range of BIGINT; what a trigger tells, times
+    and numbers of rows, does not."""
+    inner = node
+    while isinstance(inner, (exp.Paren, exp.Cast)) or (
+        isinstance(inner, exp.Anonymous) and inner.name == "cast"
+    ):
+        inner = inner.expressions[0] if isinstance(inner, exp.Anonymous) else inner.this
+    if isinstance(inner, exp.Literal):
+        return inner.name.isdigit() and int(inner.name) > MOST_SAFE
+    if isinstance(inner, exp.Placeholder):
+        return False
+    return typed(node).type.name == "BIGINT" and not _constant(node)
 
 
 def _constant(node: exp.Expr) -> bool:

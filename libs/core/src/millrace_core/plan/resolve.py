@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from millrace_core.dialect.query import parse_expression
-from millrace_core.dialect.query_nodes import position_of
+from millrace_core.dialect.query_nodes import WindowClause, position_of
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.plan.interp import interp_column
 from millrace_core.plan.query_range import RANGE_COLUMNS, range_column
@@ -342,6 +342,9 @@ def _pseudo(node: exp.Column, relations: list[Relation], scope: Scope) -> exp.Ex
     elif not quoted and name in WINDOW_COLUMNS:
         if not scope.windowed:
             raise fail(ErrorCode.NOT_ALLOWED, f"{name} needs a window clause such as INTERVAL", node)
+        if node.find_ancestor(exp.Where, exp.Group, WindowClause) is not None:
+            message = f"{name} is known only when the windows are cut: not here"
+            raise fail(ErrorCode.NOT_ALLOWED, message, node)
         timed = scope.timed
         precision = timed.columns[timed.key].precision if timed and timed.key else None
         type_ = Typed(BIGINT) if name == "_wduration" else Typed(TIMESTAMP, precision)

@@ -96,7 +96,8 @@ class Scope:
     Over the rows or groups that it gives: ``keys`` tell them apart in order, ``parts`` are those of its
     partitions, the last ``window_keys`` of PARTITION BY those of its windows; ``filling``: its FILL.
     ``partitioned``, ``ordered``, ``tags_only``: whether it was written with PARTITION BY, ORDER BY, TAGS.
-    ``partitions``: its ``slimit`` and ``soffset``. ``driving``: the relation on the right of its RIGHT JOIN;
+    ``partitions``: its ``slimit`` and ``soffset``. ``state``: the expression of its STATE_WINDOW, and
+    its value in a window. ``driving``: the relation on the right of its RIGHT JOIN;
     ``pair``: its SEMI, ANTI, ASOF or WINDOW JOIN.
     """
 
@@ -112,6 +113,7 @@ class Scope:
     parts: list[exp.Expr] = field(default_factory=list)
     keys: list[exp.Column] = field(default_factory=list)
     filling: Filling | None = None
+    state: tuple[exp.Expr, exp.Expr] | None = None
     driving: Relation | None = None
     pair: Pair | None = None
 

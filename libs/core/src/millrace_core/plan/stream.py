@@ -23,8 +23,8 @@ from millrace_core.plan.query import plan
 from millrace_core.plan.scope import Context, Scope, TimeBounds, column, near
 from millrace_core.plan.text import spark_text
 from millrace_core.plan.typed import TBNAME, Typed, fail, number, typed, with_type
+from millrace_core.wire.decoded import polars_type
 from millrace_core.wire.events import TriggerEvent
-from millrace_core.wire.rows import polars_type
 
 MAX_TABLE_NAME = 192
 

@@ -10,7 +10,7 @@ from millrace_core.catalog import Catalog
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.plan.system_streams import STREAM_TABLES, News, Row, stream_rows
-from millrace_core.wire.rows import polars_type
+from millrace_core.wire.decoded import polars_type
 
 _NAME = DataType("VARCHAR", 192)
 _INT = DataType("INT")
@@ -49,7 +49,11 @@ SYSTEM_TABLES: dict[str, dict[str, DataType]] = {
     "ins_functions": {"name": _NAME, "comment": _TEXT, "aggregate": _INT, "create_time": TIMESTAMP},
     "ins_views": {"view_name": _NAME, "db_name": _NAME, "create_time": TIMESTAMP},
 }  # fmt: skip
-"""Columns of each table. TIMESTAMPs are milliseconds."""
+"""Columns of each table. TIMESTAMPs are milliseconds.
+
+``ins_functions`` and ``ins_views`` list what CREATE FUNCTION and CREATE VIEW made, as in TDengine (whose own
+functions are not in it either). There are no such statements here, so both are there to be asked, and empty.
+"""
 
 
 def system_rows(name: str, catalog: Catalog, news: News) -> pl.DataFrame:

@@ -8,11 +8,12 @@ from millrace_core.dialect import query_nodes as nodes
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Precision
 from millrace_core.plan.fill import Filling
+from millrace_core.plan.fill_range import range_of
 from millrace_core.plan.lower import Lowering
 from millrace_core.plan.scope import Context, Relation, Scope, column, own
 from millrace_core.plan.typed import BIGINT, TIMESTAMP, Typed, cast, fail, number, with_type, wrap
-from millrace_core.plan.windows_interval import Grid
-from millrace_core.plan.windows_rows import Rows, cut_rows
+from millrace_core.plan.windows_interval import Grid, with_lengths
+from millrace_core.plan.windows_rows import STATE, Rows, cut_rows
 
 
 def lower_windows(scope: Scope, ctx: Context) -> None:
@@ -51,8 +52,9 @@ Values = dict[str, exp.Expr]
 def _interval(
     scope: Scope, ctx: Context, window: nodes.IntervalWindow, relation: Relation, precision: Precision
 ) -> tuple[list[exp.Expr], Values]:
-    grid = Grid.of(window, precision, ctx.timezone)
     assert relation.key is not None
+    with_lengths(window, range_of(scope, relation, ctx)[0], precision, ctx.timezone)
+    grid = Grid.of(window, precision, ctx.timezone)
     key = relation.column(relation.key)
     fill = scope.select.args.get("fill")
     if fill is not None:
@@ -110,7 +112,10 @@ def _of_rows(
     scope.select.set("window_clause", window)
     rows = Rows(scope, parts)
     scope.select.set("window_clause", None)
+    state = window.this.copy() if isinstance(window, nodes.StateWindow) else exp.Null()
     keys = cut_rows(window, rows)
+    if isinstance(window, nodes.StateWindow):
+        scope.state = (state, exp.Max(this=rows.column(STATE)))  # all states of a window are equal, or NULL
     start, end, _ = keys
     lasted = exp.Sub(this=end.copy(), expression=start.copy())
     return keys, {"_wstart": start, "_wend": end, "_wduration": exp.Paren(this=lasted)}

@@ -15,6 +15,7 @@ from sqlglot import exp
 from millrace_core.dialect import query_nodes as nodes
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
+from millrace_core.plan.constants import constant
 from millrace_core.plan.functions import duration_ticks
 from millrace_core.plan.typed import fail, floor_mod, number, wrap
 from millrace_core.plan.zones import (
@@ -26,12 +27,54 @@ from millrace_core.plan.zones import (
     month_of,
     months_later,
 )  # fmt: skip
+from millrace_core.timeline import zone
 from millrace_core.timeline.precision import CALENDAR_MONTHS
+from millrace_core.timeline.schedule import utc_offset
 
 MOST_OVERLAPS = 1000
 LONGEST_MONTH, SHORTEST_MONTH = 31, 28
 """Days."""
 Positions = Literal["ticks", "clock", "months"]
+
+
+_TICK: dict[Precision, str] = {"ms": "a", "us": "u", "ns": "b"}
+"""The unit of a duration that is one tick."""
+
+
+def with_lengths(
+    window: nodes.IntervalWindow, low: exp.Expr | None, precision: Precision, timezone: str
+) -> None:
+    """Make durations of the lengths: a whole number counts ticks, AUTO lets a window begin at ``low``, the
+    first instant that WHERE allows (no offset where there is none).
+
+    :raises SqlError: UNSUPPORTED for AUTO with months, or where ``low`` is no constant.
+    """
+    for key in ("this", "offset", "sliding"):
+        node = window.args.get(key)
+        if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+            window.set(key, _in_ticks(int(node.name), precision))
+        elif isinstance(node, nodes.Auto):
+            window.set(key, _auto(window, low, precision, timezone))
+
+
+def _in_ticks(count: int, precision: Precision) -> exp.Expr:
+    return nodes.DurationLiteral(this=count, unit=_TICK[precision])
+
+
+def _auto(
+    window: nodes.IntervalWindow, low: exp.Expr | None, precision: Precision, timezone: str
+) -> exp.Expr | None:
+    if low is None:
+        return None
+    interval = Length.of(window.this, precision)
+    first = constant(low)
+    if interval.months or first is None:
+        message = "AUTO needs an INTERVAL of fixed length, and a WHERE with a constant first time"
+        raise fail(ErrorCode.UNSUPPORTED, message, window)
+    if window.this.args["unit"] in ("d", "w"):
+        per_second = TICKS_PER_SECOND[precision]
+        first += utc_offset(zone(timezone), first // per_second) * per_second
+    return _in_ticks(first % interval.ticks, precision)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from millrace_core.plan.scope import Relation, Scope, column, own
 from millrace_core.plan.series_levels import Frame, ascending, descending, known, last_known, over, when
 from millrace_core.plan.typed import TIMESTAMP, Typed, fail, number, typed, with_type
 
-NUMBER, START, END = "_w", "_ws", "_we"
+NUMBER, START, END, STATE = "_w", "_ws", "_we", "_state"
 JOINED = "_joined"
 MOST_COUNTED = (1 << 31) - 1
 STATE_TYPES = "an integer, BOOL or VARCHAR"
@@ -252,8 +252,8 @@ def _state(window: exp.Expr, rows: Rows) -> Cut:
     window between whose rows they lie; between two windows ``extend`` says to which (0: none)."""
     _check_state(window.this, rows)
     extend = _extend(window.args.get("extend"))
-    state, before, after = (rows.column(name) for name in ("_state", "_before", "_after"))
-    rows.level({"_state": window.this})
+    state, before, after = (rows.column(name) for name in (STATE, "_before", "_after"))
+    rows.level({STATE: window.this})
     rows.level({
         "_before": rows.over(last_known(state.copy()), "before"),
         "_after": rows.over(last_known(state.copy()), back=True),

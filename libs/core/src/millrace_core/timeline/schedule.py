@@ -73,10 +73,13 @@ class Schedule:
             return np.arange(self.after(after), upto + 1, self.every, dtype=np.int64)
         first, last = self._days(np.array([after, upto]))[0].tolist()
         begins = self._begins(first, last)
-        counts = -(-np.diff(begins) // self.every)
-        number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        found: Ints = np.repeat(begins[:-1], counts) + number * self.every
-        return found[(found > after) & (found <= upto)]
+        # of each day only the instants in the range: a day may have millions of them
+        begin, whole = begins[:-1], -(-np.diff(begins) // self.every)
+        lows = np.maximum((after - begin) // self.every + 1, 0)
+        counts = np.maximum(np.minimum((upto - begin) // self.every + 1, whole) - lows, 0)
+        skipped = np.repeat(np.cumsum(counts) - counts - lows, counts)
+        found: Ints = np.repeat(begin, counts) + (np.arange(int(counts.sum())) - skipped) * self.every
+        return found
 
     def count(self, after: int, upto: int) -> int:
         """How many instants lie in ``(after, upto]``, as if every day had 24 hours: for counters."""
