@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# Bytecode is kept, whatever the caller's environment says: without it every process compiles some 1,700 modules.
+export PYTHONDONTWRITEBYTECODE :=
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -11,10 +13,11 @@ UV := $(VENV)/bin/uv
 MEMBERS := $(sort $(wildcard libs/*/pyproject.toml *-svc/pyproject.toml api-gateway/pyproject.toml))
 SOURCES := $(wildcard libs/*/src *-svc/src api-gateway/src)
 EDITABLE := $(foreach member,$(MEMBERS),-e $(dir $(member)))
+FAST := $(PY) -m pytest -n auto -m "not java and not stack" tests
 # CASES may be given several times (make itself keeps the last alone), or name several paths at once.
 GIVEN := $(shell tr '\0' '\n' 2>/dev/null < /proc/$$PPID/cmdline | sed -n 's/^CASES=//p' | tr '\n' ' ')
 
-.PHONY: help venv jars up down status logs demo check lint test conformance bench clean lock java
+.PHONY: help venv jars up down status logs demo check lint style types imports test conformance bench clean lock java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -39,16 +42,26 @@ logs: venv ## the ends of all logs (millrace logs -f follows them)
 demo: java venv ## streams over real data, checked against DuckDB
 	@$(PY) -m millrace demo
 
-lint: venv
+style: venv
 	@echo "== ruff";         $(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+
+types: venv
 	@echo "== mypy";         $(VENV)/bin/mypy $(SOURCES)
+
+imports: venv
 	@echo "== import-linter"; $(VENV)/bin/lint-imports
 
+lint: venv # the three side by side; all of them report
+	@$(MAKE) --jobs --keep-going --output-sync=target style types imports
+
 check: lint ## the fast part of the tests: style, types, imports, unit and contract tests (no Java)
-	@echo "== tests";        $(PY) -m pytest -q -n auto -m "not java and not stack" tests
+	@echo "== tests";        $(FAST) -q --hypothesis-profile=check
 
 test: java lint jars ## all tests: check, integration, the whole stack, conformance cases
-	@$(PY) -m pytest --durations=10 tests
+	@failed=0; \
+	$(FAST) --hypothesis-profile=full || failed=1; \
+	$(PY) -m pytest -m "java or stack" --hypothesis-profile=full --durations=10 tests || failed=1; \
+	exit $$failed
 
 conformance: java venv jars ## run conformance cases: make conformance CASES="file-or-folder …"
 	@if [ -z "$(strip $(GIVEN) $(CASES))" ]; then echo 'make conformance needs CASES="file-or-folder …"' >&2; exit 1; fi
@@ -82,11 +95,17 @@ $(UV):
 	if [ -z "$${found:-}" ]; then echo "Python 3.11 or newer is needed, and there is none on PATH (PYTHON=… names one)" >&2; exit 1; fi; \
 	if ! "$$found" -c 'import venv, ensurepip' 2>/dev/null; then echo "Python's venv module is needed: install it for $$found (on Debian: apt install python3-venv)" >&2; exit 1; fi; \
 	if [ ! -x $(PY) ]; then echo "creating $(VENV) with $$($$found --version)"; "$$found" -m venv $(VENV); fi; \
-	$(PY) -m ensurepip >/dev/null; $(PY) -m pip install --quiet --disable-pip-version-check "uv>=0.8"
+	$(PY) -m ensurepip >/dev/null; \
+	if ! why=$$($(PY) -m pip install --quiet --disable-pip-version-check "uv>=0.8" 2>&1); then \
+	  echo "uv could not be installed by pip, from the package index that pip is set up for: $$(tail -1 <<< "$$why")" >&2; exit 1; \
+	fi
 
 # Everything is pinned and checked by hash, what builds our own packages included: no step resolves anything.
 $(VENV)/.synced: $(UV) requirements.lock pyproject.toml $(MEMBERS)
 	@echo "installing the packages of requirements.lock"
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(UV) pip sync --require-hashes requirements.lock
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation $(EDITABLE)
+	@ln -f $(UV) $(VENV)/.uv # sync takes uv itself out of an environment that uv has made
+	@export VIRTUAL_ENV=$(CURDIR)/$(VENV); \
+	$(VENV)/.uv pip sync --require-hashes requirements.lock; \
+	$(VENV)/.uv pip install --quiet --no-deps --no-build-isolation $(EDITABLE); \
+	if [ ! -x $(UV) ]; then $(VENV)/.uv pip install --quiet "uv>=0.8"; fi
 	@touch $@

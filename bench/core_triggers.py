@@ -1,21 +1,25 @@
 """``python -m bench.core_triggers``: rows a second of each trigger type, in the core alone, on one core.
 
-No Kafka, no Spark. *slot*: messages of 100 rows through a slot, decoding and events included. *windower*:
-clock and windower alone, over arrays of rows. Both with all rows in order, and with one row of each message
-late (in a window that is open, where the type has such). Processor time is measured, so other work on the
-machine hardly shows.
+No Kafka, no Spark. *slot*: messages of 100 rows in JSON through a slot, decoding and events included.
+*arrow*: the same with messages of 1,000 rows in Arrow. *windower*: clock and windower alone, over arrays of
+rows. With all rows in order, and with one row of each message late (in a window that is open, where the type
+has such). Processor time is measured, so other work on the machine hardly shows. Arguments: what the names of
+the triggers to measure begin with (none: all).
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from bench.stats import rate
+from bench.workload import arrow_value
 from millrace_core.model.expression import Call, Constant, Field
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.stream import (
@@ -44,6 +48,7 @@ from millrace_core.wire.topics import CONTROL, wal_topic
 
 GROUPS = 1000
 PER_MESSAGE = 100
+PER_ARROW_MESSAGE = 1000
 BATCHES = 5
 STEP, RUN, PAUSE = 1000, 10, 60_000
 """Rows are a second apart; after ten of them comes a minute without, and another state."""
@@ -80,13 +85,23 @@ class Rows:
     s: list[int]
 
     @staticmethod
-    def of(batch: int, late: bool) -> Rows:
+    def of(batch: int, late: bool, per_message: int = PER_MESSAGE) -> Rows:
         """``late``: the first row is one of the batch before, between two of its rows."""
-        number = np.arange(batch * PER_MESSAGE, (batch + 1) * PER_MESSAGE)
+        number = np.arange(batch * per_message, (batch + 1) * per_message)
         ts = 1_700_000_000_000 + number * STEP + number // RUN * PAUSE
         if late and batch:
             ts[0] -= (RUN // 2 + 1) * STEP + PAUSE - 1
         return Rows(ts.tolist(), (number % RUN).tolist(), (number // RUN % 7).tolist())
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def arrow(self) -> bytes:
+        """The rows as one WAL message in Arrow."""
+        int32 = pa.int32()
+        return arrow_value(
+            {"ts": pa.array(self.ts), "v": pa.array(self.v, int32), "s": pa.array(self.s, int32)}
+        )
 
     def message(self) -> bytes:
         """The rows as one WAL message."""
@@ -104,19 +119,24 @@ def slot_of_stream(spec: StreamSpec) -> Slot:
 
 def main() -> None:
     """Measure and print."""
-    print(f"{'rows/s, one core':28}{'slot':>12}{'windower':>12}{'slot, late':>12}{'wind., late':>12}")
+    heads = ("slot", "arrow", "windower", "slot, late", "arrow, late", "wind., late")
+    print(f"{'rows/s, one core':28}" + "".join(f"{head:>12}" for head in heads))
     for name, trigger in TRIGGERS.items():
+        if len(sys.argv) > 1 and not name.startswith(tuple(sys.argv[1:])):
+            continue
         spec = StreamSpec(1, "d", "s", "", trigger, Source(TABLE), ("tbname",))
         found: list[float | None] = []
         for late in (False, True):
-            batches = [Rows.of(batch, late) for batch in range(BATCHES + 1)]
-            found.append(_rate(_through_slot(spec, batches)))
+            few = [Rows.of(batch, late) for batch in range(BATCHES + 1)]
+            many = [Rows.of(batch, late, PER_ARROW_MESSAGE) for batch in range(BATCHES + 1)]
+            found.append(_rate(few, _through_slot(spec, [rows.message() for rows in few])))
+            found.append(_rate(many, _through_slot(spec, [rows.arrow() for rows in many])))
             by_clock = isinstance(trigger, Period)  # rows make no windows there
-            found.append(None if by_clock else _rate(_through_windower(spec, batches)))
+            found.append(None if by_clock else _rate(few, _through_windower(spec, few)))
         print(f"{name:28}" + "".join(f"{'-' if rows is None else f'{rows:,.0f}':>12}" for rows in found))
 
 
-def _rate(runs: Iterator[Callable[[], object]]) -> float:
+def _rate(batches: list[Rows], runs: Iterator[Callable[[], object]]) -> float:
     """Rows a second of processor time; the first run does not count."""
     next(runs)()
     seconds = 0.0
@@ -124,14 +144,14 @@ def _rate(runs: Iterator[Callable[[], object]]) -> float:
         began = time.process_time()
         run()
         seconds += time.process_time() - began
-    return rate(BATCHES * GROUPS * PER_MESSAGE, seconds)
+    return rate(GROUPS * sum(map(len, batches[1:])), seconds)
 
 
-def _through_slot(spec: StreamSpec, batches: list[Rows]) -> Iterator[Callable[[], object]]:
+def _through_slot(spec: StreamSpec, values: list[bytes]) -> Iterator[Callable[[], object]]:
+    """Every group gets each value, batch by batch."""
     slot = slot_of_stream(spec)
     topic = wal_topic(TABLE.db, TABLE.name)
-    for batch, rows in enumerate(batches):
-        value = rows.message()
+    for batch, value in enumerate(values):
         messages = Messages.of(
             [
                 (topic, 0, batch * GROUPS + group, batch, f"c{group}".encode(), value)

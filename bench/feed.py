@@ -18,6 +18,8 @@ _FAST: dict[str, Any] = {
     "queue.buffering.max.messages": 500_000,
     "queue.buffering.max.kbytes": 262_144,
 }
+ARROW_HEADERS = [("content-type", b"application/vnd.apache.arrow.stream")]
+"""What a producer sets on a value in Arrow; Millrace goes by the value itself."""
 _PROMPT: dict[str, Any] = {"linger.ms": 0, "socket.nagle.disable": True}
 
 
@@ -35,9 +37,10 @@ class Feed:
 
     def write(self, topic: str, key: str, value: bytes) -> None:
         """Queues one message; waits while the queue is full."""
+        headers = ARROW_HEADERS if value[:1] == b"\xff" else None
         while True:
             try:
-                self._producer.produce(topic, value, key, on_delivery=self._delivered)
+                self._producer.produce(topic, value, key, headers=headers, on_delivery=self._delivered)
                 return
             except BufferError:
                 self._producer.poll(0.1)

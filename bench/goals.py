@@ -53,6 +53,7 @@ FIGURES: tuple[Figure, ...] = (
     Figure("trigger_rows_per_s.100", "rows/s"),
     Figure("plain_spark_rows_per_s.100", "rows/s"),
     Figure("trigger_rows_per_s.100", "x", ">=", 0.9, "plain_spark_rows_per_s.100"),
+    Figure("trigger_rows_per_s.arrow", "rows/s", ">=", 2_000_000),
     Figure("calc_triggers_per_s", "1/s", ">=", 1500),
     Figure("calc_one_by_one_per_s", "1/s"),
     Figure("calc_triggers_per_s", "x", ">=", 30, "calc_one_by_one_per_s"),

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Size:
     """``rows``: rows of the filled topic by rows a message; ``warm_rows``: rows before them that do not
-    count; times in seconds."""
+    count; ``arrow_rows``, ``arrow_warm_rows``: the same in Arrow, many rows a message; times in seconds."""
 
     rows: dict[int, int]
     warm_rows: dict[int, int]
+    arrow_rows: int
+    arrow_warm_rows: int
     tables: int
     steady_seconds: int
     steady_warm: int
@@ -28,6 +30,8 @@ class Size:
 FULL = Size(
     rows={1: 1_000_000, 100: 4_000_000},
     warm_rows={1: 100_000, 100: 400_000},
+    arrow_rows=20_000_000,
+    arrow_warm_rows=3_000_000,
     tables=1000,
     # two JVMs compile for about a minute
     steady_seconds=120,
@@ -44,6 +48,8 @@ FULL = Size(
 QUICK = Size(
     rows={1: 20_000, 100: 40_000},
     warm_rows={1: 4_000, 100: 8_000},
+    arrow_rows=200_000,
+    arrow_warm_rows=40_000,
     tables=20,
     steady_seconds=12,
     steady_warm=4,

@@ -1,13 +1,16 @@
 """``trigger_rows_per_s`` and ``plain_spark_rows_per_s``: the trigger stage alone, from a filled topic.
 
 Both queries run and are warm from the topic's first part. Then both are held (SIGSTOP) while the rest is
-written; one after the other is let go and the time taken until it has consumed all.
+written; one after the other is let go and the time taken until it has consumed all. Messages of many rows in
+Arrow are measured in the same way, without the peer, which does not read them.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from bench import plain_spark
@@ -26,6 +29,8 @@ CALCULATION = ("calc-svc", "notify-svc")
 SINK = "bench-plain"
 READY_SECONDS = 180.0
 COUNT_SECONDS = 600.0
+ARROW_ROWS = 1000
+"""Rows of a message in Arrow."""
 
 
 def measure(size: Size) -> dict[str, Any]:
@@ -34,6 +39,7 @@ def measure(size: Size) -> dict[str, Any]:
     plain: dict[str, float] = {}
     for per_message in size.rows:
         ours[str(per_message)], plain[str(per_message)] = _measure(size, per_message)
+    ours["arrow"] = _measure_arrow(size)
     return {"trigger_rows_per_s": ours, "plain_spark_rows_per_s": plain}
 
 
@@ -42,8 +48,37 @@ def _measure(size: Size, per_message: int) -> tuple[float, float]:
     end = warm_end + size.rows[per_message] // size.tables
     warm = Block(size.tables, 0, warm_end, per_message)
     main = Block(size.tables, warm_end, end, per_message)
-    with stage(f"trigger-throughput-{per_message}", _statements()) as one:
-        one.tables(size.tables, "filled")
+    with _trigger_stage(f"trigger-throughput-{per_message}", size.tables) as one:
+        one.log.ensure_topics([(SINK, 4)])
+        with plain_spark.running(_job(one, per_message)) as peer:
+            return _race(one, peer, warm, main)
+
+
+def _measure_arrow(size: Size) -> float:
+    """Rows a second of trigger-svc alone."""
+    warm_end = size.arrow_warm_rows // size.tables
+    end = warm_end + size.arrow_rows // size.tables
+    warm = Block(size.tables, 0, warm_end, ARROW_ROWS, arrow=True)
+    main = Block(size.tables, warm_end, end, ARROW_ROWS, arrow=True)
+    with _trigger_stage("trigger-throughput-arrow", size.tables) as one:
+        topic, feed, found = wal_topic(DB, "filled"), Feed(one.broker), triggers(one.log)
+        say(f"warming up with {warm.rows} rows")
+        feed.fill(topic, warm.tables, warm.values())
+        _reach(found, warm.tables * closed(warm.last, WIDTH), READY_SECONDS)
+        hold(one.process("trigger-svc"))
+        seconds = feed.fill(topic, main.tables, main.values())
+        say(f"{main.rows} rows in {main.messages} messages written in {seconds:.1f} s")
+        ours = _time_ours(one, found, main)
+        _close_all(one, None, found, main, 0)
+        _check_ours(found, main)
+        return rate(main.rows, ours)
+
+
+@contextmanager
+def _trigger_stage(name: str, tables: int) -> Iterator[Stage]:
+    """Broker, gateway and trigger-svc, with a stream that counts the rows of each minute of each table."""
+    with stage(name, _statements()) as one:
+        one.tables(tables, "filled")
         one.sql(
             f"CREATE STREAM {DB}.s_filled INTERVAL({WIDTH}s) SLIDING({WIDTH}s) FROM {DB}.filled"
             f" PARTITION BY tbname INTO {DB}.filled_out"
@@ -52,9 +87,7 @@ def _measure(size: Size, per_message: int) -> tuple[float, float]:
         one.running("s_filled")
         for name in CALCULATION:  # the trigger stage alone is measured
             one.stack.stop(name)
-        one.log.ensure_topics([(SINK, 4)])
-        with plain_spark.running(_job(one, per_message)) as peer:
-            return _race(one, peer, warm, main)
+        yield one
 
 
 def _statements() -> list[str]:
@@ -115,27 +148,24 @@ def _reach(found: Triggers, count: int, seconds: float) -> None:
     wait(reached, seconds, f"{count} windows closed", pause=0.2)
 
 
-def _close_all(one: Stage, peer: Peer, found: Triggers, main: Block, before: int) -> None:
+def _close_all(one: Stage, peer: Peer | None, found: Triggers, main: Block, before: int) -> None:
     """Two far rows for every table, the second once the first are counted: plain Spark tells a window with
     the micro-batch after the one that closes it."""
     topic, feed = wal_topic(DB, "filled"), Feed(one.broker)
-    let_go(peer.process)
+    if peer is not None:
+        let_go(peer.process)
     for turn in (1, 2):
         text = row_text(main.last + turn * 2 * WIDTH)
         value = (text if main.per_message == 1 else f"[{text}]").encode()
         feed.fill(topic, main.tables, [value])
-        peer.reach(before + turn * main.tables, READY_SECONDS)
+        if peer is not None:
+            peer.reach(before + turn * main.tables, READY_SECONDS)
     _reach(found, main.tables * closed(main.last + 4 * WIDTH, WIDTH), READY_SECONDS)
 
 
 def _check(one: Stage, found: Triggers, main: Block) -> None:
     """:raises BenchError: unless both counted every window right, once."""
-    expected: dict[Window, int] = {
-        (f"d{table}", start): count
-        for table in range(main.tables)
-        for start, count in windows(main.last, WIDTH).items()
-    }
-    _compare("trigger-svc", expected, {window: found.rows.get(window, -1) for window in expected})
+    expected = _check_ours(found, main)
     counted: dict[Window, int] = {}
     reader = read_all(one.log, SINK)
     while records := reader.poll(2.0):
@@ -146,6 +176,17 @@ def _check(one: Stage, found: Triggers, main: Block) -> None:
                 raise BenchError(f"plain Spark told window {window} twice")
     reader.close()
     _compare("plain Spark", expected, counted)
+
+
+def _check_ours(found: Triggers, main: Block) -> dict[Window, int]:
+    """Each window's number of rows. :raises BenchError: unless trigger-svc told every window right, once."""
+    expected: dict[Window, int] = {
+        (f"d{table}", start): count
+        for table in range(main.tables)
+        for start, count in windows(main.last, WIDTH).items()
+    }
+    _compare("trigger-svc", expected, {window: found.rows.get(window, -1) for window in expected})
+    return expected
 
 
 def _compare(whose: str, expected: dict[Window, int], counted: dict[Window, int]) -> None:

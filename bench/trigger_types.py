@@ -8,14 +8,18 @@ same number of events, else there is no figure.
 
 from __future__ import annotations
 
+import argparse
 import re
 import time
+from typing import Any
 
 import httpx
 
+from bench import report
 from bench.core_triggers import GROUPS, PER_MESSAGE, TABLE, TRIGGERS, Rows, slot_of_stream
 from bench.events import read_all
 from bench.feed import Feed
+from bench.goals import Figure
 from bench.stage import DB, BenchError, Stage, hold, let_go, say, stage, wait
 from bench.stats import rate
 from bench.trigger_throughput import CALCULATION
@@ -25,29 +29,38 @@ from millrace_core.wire import events
 from millrace_core.wire.topics import TRIGGERS as TRIGGER_TOPIC
 from millrace_core.wire.topics import wal_topic
 
-BATCHES = 10
+BATCHES, QUICK_BATCHES = 10, 2
 SECONDS = 120.0
 URL = "ws://127.0.0.1:9/"  # nobody is told: notify-svc does not run
+FIGURES = tuple(
+    figure
+    for name in TRIGGERS
+    for figure in (
+        Figure(f"trigger_types.{name}.core", "rows/s"),
+        Figure(f"trigger_types.{name}.service", "rows/s", ">=", 100_000),
+    )
+)
 _EVENT = re.compile(r"EVENT_WINDOW\((.*), (.*)\)")
 
 
-def main() -> None:
-    """Measure and print."""
-    values = [Rows.of(batch, late=False).message() for batch in range(BATCHES)]
+def measure(given: argparse.Namespace) -> dict[str, Any]:
+    """For each trigger type rows a second in the core and through the service, and the events told."""
+    batches = QUICK_BATCHES if given.quick else BATCHES
+    values = [Rows.of(batch, late=False).message() for batch in range(batches)]
+    found: dict[str, dict[str, float]] = {}
     with stage("trigger-types") as one:
         one.sql(f"CREATE STABLE {DB}.meters (ts TIMESTAMP, v INT, s INT) TAGS (k INT)")
         one.tables(GROUPS, "meters")
         for name in CALCULATION:
             one.stack.stop(name)
-        lines = [f"{'rows/s, 100 rows a message':28}{'core':>14}{'service':>14}{'events':>12}"]
         for number, (name, trigger) in enumerate(TRIGGERS.items()):
             say(name)
             core, wanted = _core(trigger, values)
             service, told = _service(one, number, name, values)
             if told != wanted:
                 raise BenchError(f"{name}: the core tells {wanted} events, the service {told}")
-            lines.append(f"{name:28}{core:>14,.0f}{service:>14,.0f}{wanted:>12,}")
-    print("\n".join(lines))
+            found[name] = {"core": core, "service": service, "events": wanted}
+    return {"trigger_types": found}
 
 
 def _core(trigger: AnyTrigger, values: list[bytes]) -> tuple[float, int]:
@@ -102,4 +115,4 @@ def _taken(one: Stage) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    report.run("trigger_types", __doc__, measure, FIGURES)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import polars as pl
+import pyarrow as pa
 
 BASE = 1_767_225_600_000
 """2026-01-01 00:00:00 UTC: event time begins here."""
@@ -48,12 +51,13 @@ def counts(rows: Sequence[SteadyRow], width: int) -> dict[Window, int]:
 @dataclass(frozen=True)
 class Block:
     """Rows of a filled topic: every table has one row a second, from ``first`` to before ``last`` (seconds
-    since BASE), ``per_message`` of them in each message."""
+    since BASE), ``per_message`` of them in each message; in Arrow or JSON."""
 
     tables: int
     first: int
     last: int
     per_message: int
+    arrow: bool = False
 
     @property
     def rows(self) -> int:
@@ -66,8 +70,22 @@ class Block:
     def values(self) -> Iterator[bytes]:
         """The value that every table's next message has, in order of time."""
         for begin in range(self.first, self.last, self.per_message):
-            rows = [row_text(second) for second in range(begin, begin + self.per_message)]
+            seconds = range(begin, begin + self.per_message)
+            if self.arrow:
+                ts = pa.array([BASE + second * 1000 for second in seconds], pa.int64())
+                yield arrow_value({"ts": ts, "v": pa.array([second % 97 for second in seconds], pa.int32())})
+                continue
+            rows = [row_text(second) for second in seconds]
             yield (rows[0] if self.per_message == 1 else f"[{','.join(rows)}]").encode()
+
+
+def arrow_value(columns: Mapping[str, pa.Array]) -> bytes:
+    """Columns as an Arrow IPC stream of one batch, as producers write it."""
+    batch = pa.record_batch(list(columns.values()), names=list(columns))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
 
 
 def row_text(second: int) -> str:
@@ -87,9 +105,12 @@ def closed(last: int, width: int) -> int:
 
 
 def rows_of(value: bytes | None) -> list[dict[str, Any]]:
-    """The rows of a WAL message: a row, an array of rows, tagged rows, or columns; none of an operation."""
+    """The rows of a WAL message: a row, an array of rows, tagged rows, columns, or Arrow; none of an
+    operation."""
     if not value or value[:1] == b"\x00":
         return []
+    if value[:1] == b"\xff":
+        return pl.read_ipc_stream(value).to_dicts()
     data = json.loads(value)
     if isinstance(data, list):
         return data

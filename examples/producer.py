@@ -1,8 +1,8 @@
 """Rows into Millrace by a plain Kafka producer: python examples/producer.py (needs a running stack).
 
 The topic is ``wal.<database>.<table>``, the key the child table's name, the value JSON: one row, an array of
-rows, or an object with one array per column. The super table must exist (examples/first_stream.sh, or any
-SQL client); a child table that does not exist yet is made by its tags in the message.
+rows, or an object with one array per column. The super table must exist (README.md's first stream makes it);
+a child table that does not exist yet is made by its tags in the message.
 """
 
 from __future__ import annotations

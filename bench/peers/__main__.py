@@ -1,30 +1,39 @@
-"""``python -m bench.peers``: Millrace and other stream engines, side by side on this machine in one run."""
+"""``python -m bench.peers``: Millrace and other stream engines, one after the other on this machine.
+
+What is found is added to the results file, so a full run can be had in pieces.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+import time
+import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.about import about
-from bench.peers import measures, report
+from bench.peers import measures, report, results
 from bench.peers.flink import Flink
 from bench.peers.jobs import JOBS
-from bench.peers.millrace import Millrace, Triggers
+from bench.peers.millrace import ArrowTriggers, Millrace, Triggers
 from bench.peers.peer import Peer
 from bench.peers.quix import Quix
 from bench.peers.spark import Spark
 from bench.stage import BenchError, say
 from millrace_core.errors import MillraceError
 
-PEERS: dict[str, type[Any]] = {one.name: one for one in (Millrace, Triggers, Spark, Flink, Quix)}
+PEERS: dict[str, type[Any]] = {
+    one.name: one for one in (Triggers, Spark, Flink, Quix, Millrace, ArrowTriggers)
+}
+USUAL = [name for name in PEERS if name != ArrowTriggers.name]
+"""Those that take the same messages."""
 RESULTS = Path(__file__).parents[1] / "results" / "peers.json"
+QUICK_RESULTS = RESULTS.with_name("peers-quick.json")
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -48,13 +57,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line. Lists have commas between."""
     root = argparse.ArgumentParser(prog="bench.peers", description=__doc__)
     names = list(measures.MEASURES)
-    root.add_argument(
-        "--only",
-        type=_names(names),
-        default=["throughput", "latency", "recovery"],
-        help=f"of {', '.join(names)}",
-    )
-    root.add_argument("--peers", type=_names(list(PEERS)), default=list(PEERS), help=f"of {', '.join(PEERS)}")
+    root.add_argument("--only", type=_names(names), default=names, help=f"of {', '.join(names)}")
+    root.add_argument("--peers", type=_names(list(PEERS)), default=USUAL, help=f"of {', '.join(PEERS)}")
     root.add_argument("--jobs", type=_names(list(JOBS)), help=f"of {', '.join(JOBS)}")
     root.add_argument("--rows", type=int, help="rows of the measured part of a filled topic")
     root.add_argument("--devices", type=_numbers, help="the points of throughput and growth-devices")
@@ -65,7 +69,11 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--streams", type=_numbers, help="the points of growth-streams")
     root.add_argument("--seconds", type=int, help="of a steady load, and of its warm part before")
     root.add_argument("--quick", action="store_true", help="small sizes: whether the bench works, no figures")
-    root.add_argument("--out", type=Path, default=RESULTS, help="the results file")
+    root.add_argument("--out", type=Path, help="the results file")
+    root.add_argument("--missing", action="store_true", help="only points that the results file lacks")
+    root.add_argument("--minutes", type=float, default=float("inf"), help="begin no point after so many")
+    root.add_argument("--show", action="store_true", help="measure nothing, show the results file")
+    root.add_argument("--base", choices=list(PEERS), default=report.BASE, help="the peer held against")
     return root
 
 
@@ -90,39 +98,64 @@ def size_of(given: argparse.Namespace) -> measures.Size:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, writes and prints; 1 if a run does not count."""
     given = parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what runs is ended on the way out
-    size = size_of(given)
+    place = given.out or (QUICK_RESULTS if given.quick else RESULTS)
+    failed = 0
+    if not given.show:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what runs is ended on the way out
+        failed = measure(given, place, arguments or sys.argv[1:])
+    print(report.tables(results.read(place), given.base))
+    print(f"in {place}")
+    return 1 if failed else 0
+
+
+def measure(given: argparse.Namespace, place: Path, arguments: Sequence[str]) -> int:
+    """Takes the wanted points of all wanted peers, and adds each run to the file at once: what a later one
+    breaks is not lost. How many do not count."""
     peers: list[Peer] = [PEERS[name]() for name in given.peers]
-    versions: dict[str, str] = {}
-    for peer in peers:
-        versions |= {f"{peer.name}: {name}": text for name, text in peer.prepare().items()}
     told = about()
-    told["versions"] |= versions
-    told["command"] = shlex.join(["python", "-m", "bench.peers", *(arguments or sys.argv[1:])])
-    entries: list[dict[str, Any]] = []
-    for measure in given.only:
-        for point in measures.points(measure, size, given.jobs):
-            for peer in peers:
-                entries.append(_entry(measure, point, peer))
-                _write(given.out, told | {"runs": entries})  # what a later run breaks is not lost
-    print(report.table(entries))
-    print(f"written to {given.out}")
-    return 1 if any("error" in entry for entry in entries) else 0
+    for peer in peers:
+        told["versions"] |= {f"{peer.name}: {name}": text for name, text in peer.prepare().items()}
+    told["command"] = shlex.join(["python", "-m", "bench.peers", *arguments])
+    failed = 0
+    for name, point in wanted(given, place):
+        for peer in peers:
+            run = _run(name, point, peer)
+            failed += "error" in run
+            _add(place, told, name, run)
+    return failed
 
 
-def _entry(measure: str, point: measures.Point, peer: Peer) -> dict[str, Any]:
-    entry: dict[str, Any] = {"measure": measure, "job": point.job.name, "of": point.of, "peer": peer.name}
+def _add(place: Path, told: dict[str, Any], measure: str, run: results.Run) -> None:
+    """Reads the file again: another command may have added to it meanwhile."""
+    order = list(measures.MEASURES)
+    results.write(place, results.merged(results.read(place), told["date"], told, measure, run, order))
+
+
+def wanted(given: argparse.Namespace, place: Path) -> Iterator[tuple[str, measures.Point]]:
+    """(measure, point) of all that are to be taken, until time is up. A point is taken of all peers or of
+    none, since only figures of one command may be held against each other."""
+    began = time.monotonic()
+    for name in given.only:
+        for point in measures.points(name, size_of(given), given.jobs):
+            there = results.taken(results.read(place), name, point.job.name, point.of)
+            if given.missing and there.issuperset(given.peers):
+                continue
+            if time.monotonic() - began > given.minutes * 60:
+                say("time is up: --missing goes on from here")
+                return
+            yield name, point
+
+
+def _run(measure: str, point: measures.Point, peer: Peer) -> dict[str, Any]:
+    run: dict[str, Any] = {"job": point.job.name, "of": point.of, "peer": peer.name}
     say(f"-- {measure} {point.job.name} {point.of} {peer.name}")
     try:
-        return entry | {"figures": point.take(peer)}
-    except (BenchError, MillraceError) as error:
+        return run | {"figures": point.take(peer)}
+    except Exception as error:  # whatever a peer breaks, the others are still to be measured
+        if not isinstance(error, (BenchError, MillraceError)):
+            traceback.print_exc()
         say(f"does not count: {error}")
-        return entry | {"error": str(error)}
-
-
-def _write(place: Path, results: dict[str, Any]) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(json.dumps(results, indent=2) + "\n")
+        return run | {"error": str(error) or type(error).__name__}
 
 
 if __name__ == "__main__":

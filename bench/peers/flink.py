@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from bench.peers import environment
@@ -62,7 +62,10 @@ class Flink(ProgramPeer):
         """Whether a source's consumer group has read so many. :raises BenchError: if Flink has ended."""
         self.processes()
         (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-        read = [int(one.offset) for one in asked.result(30).topic_partitions]
+        try:
+            read = [int(one.offset) for one in asked.result(30).topic_partitions]
+        except KafkaException:  # a young broker does not know its groups yet
+            return False
         return sum(max(offset, 0) for offset in read) >= messages
 
     def environment(self) -> Mapping[str, str]:

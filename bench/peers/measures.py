@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,8 @@ from bench.peers.throughput import throughput
 class Size:
     """How much is measured. ``rows``: of the main part of a filled topic; ``grown``: the same for the growth
     measures; ``devices``, ``per_message``: the points of throughput; ``rates``: of latency, in rows a second;
-    ``warm_seconds``, ``seconds``: of a steady load; the others: the points along which growth is measured."""
+    ``warm_seconds``, ``seconds``: of a steady load; ``jobs``: which jobs a measure is taken of unless others
+    are named (all others: ``tumbling`` alone); the rest: the points along which growth is measured."""
 
     rows: int = 4_000_000
     grown: int = 1_000_000
@@ -30,26 +31,32 @@ class Size:
     many_devices: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
     streams: tuple[int, ...] = (1, 10, 100, 1_000)
     tables: int = 10
+    jobs: Mapping[str, tuple[str, ...]] = field(
+        default_factory=lambda: {"throughput": tuple(JOBS), "latency": tuple(JOBS)}
+    )
     widths: tuple[int, ...] = (1, 10, 60, 600)
     window_devices: int = 1_000
     message_rows: tuple[int, ...] = (1, 10, 100, 1_000)
 
 
 QUICK = Size(
-    rows=20_000,
-    grown=20_000,
+    rows=10_000,
+    grown=10_000,
     devices=(100,),
-    per_message=(1, 10),
+    per_message=(1,),
     rates=(200,),
-    warm_seconds=10,
+    warm_seconds=4,
     seconds=10,
-    many_devices=(100, 1_000),
-    streams=(1, 20),
-    widths=(10, 60),
+    many_devices=(200,),
+    streams=(3,),
+    tables=2,
+    widths=(20,),
     window_devices=20,
-    message_rows=(1, 50),
-)
-"""To see that the bench works; its figures mean nothing."""
+    message_rows=(10,),
+    jobs={"latency": ("event",), "recovery": ("session",), "growth-devices": ("event",),
+          "growth-message": ("session",)},
+)  # fmt: skip
+"""To see that the bench works: each measure at one point, each job of each peer. No figures come of it."""
 
 
 @dataclass(frozen=True)
@@ -70,36 +77,36 @@ def filled(job: Job, rows: int, devices: int, per_message: int, tables: int = 1,
     return Load(job, devices, per_message, warm, total - warm, tables, streams)
 
 
-def _of_load(load: Load, of: dict[str, int]) -> Point:
-    return Point(load.job, of, partial(throughput, load=load))
+def _of_load(load: Load, rows: int, of: dict[str, int]) -> Point:
+    return Point(load.job, {"rows": rows, **of}, partial(throughput, load=load))
 
 
 def _throughput(size: Size, jobs: list[Job]) -> Iterator[Point]:
     for job in jobs:
         for devices in size.devices:
             for each in size.per_message:
-                yield _of_load(
-                    filled(job, size.rows, devices, each), {"devices": devices, "per_message": each}
-                )
+                load = filled(job, size.rows, devices, each)
+                yield _of_load(load, size.rows, {"devices": devices, "per_message": each})
 
 
 def _latency(size: Size, jobs: list[Job]) -> Iterator[Point]:
     for job in jobs:
         for rate in size.rates:
             pace = Pace(rate, size.warm_seconds, size.seconds)
-            yield Point(job, {"rate": rate}, partial(latency, job=job, pace=pace))
+            yield Point(job, {"rate": rate, "seconds": size.seconds}, partial(latency, job=job, pace=pace))
 
 
 def _recovery(size: Size, jobs: list[Job]) -> Iterator[Point]:
     pace = Pace(200, size.warm_seconds, size.seconds)
     for job in jobs:
-        yield Point(job, {"rate": pace.rate}, partial(recovery, job=job, pace=pace))
+        of = {"rate": pace.rate, "seconds": size.seconds}
+        yield Point(job, of, partial(recovery, job=job, pace=pace))
 
 
 def _growth_devices(size: Size, jobs: list[Job]) -> Iterator[Point]:
     for job in jobs:
         for devices in size.many_devices:
-            yield _of_load(filled(job, size.grown, devices, 1), {"devices": devices})
+            yield _of_load(filled(job, size.grown, devices, 1), size.grown, {"devices": devices})
 
 
 def _growth_streams(size: Size, jobs: list[Job]) -> Iterator[Point]:
@@ -108,7 +115,8 @@ def _growth_streams(size: Size, jobs: list[Job]) -> Iterator[Point]:
             # every stream reads all rows of its table: fewer rows, the more streams read each
             rows = max(size.grown // max(1, streams // size.tables), 1_000)
             tables = min(size.tables, streams)
-            yield _of_load(filled(job, rows, 20, 1, tables, streams), {"streams": streams, "tables": tables})
+            load = filled(job, rows, 20, 1, tables, streams)
+            yield _of_load(load, rows, {"streams": streams, "tables": tables})
 
 
 def _growth_window(size: Size, jobs: list[Job]) -> Iterator[Point]:
@@ -116,13 +124,14 @@ def _growth_window(size: Size, jobs: list[Job]) -> Iterator[Point]:
         if job.shape == "tumbling":
             for width in size.widths:
                 wide = replace(job, width_ms=width * 1000)
-                yield _of_load(filled(wide, size.grown, size.window_devices, 1), {"width_s": width})
+                load = filled(wide, size.grown, size.window_devices, 1)
+                yield _of_load(load, size.grown, {"width_s": width})
 
 
 def _growth_message(size: Size, jobs: list[Job]) -> Iterator[Point]:
     for job in jobs:
         for each in size.message_rows:
-            yield _of_load(filled(job, size.grown, 100, each), {"per_message": each})
+            yield _of_load(filled(job, size.grown, 100, each), size.grown, {"per_message": each})
 
 
 MEASURES: dict[str, Callable[[Size, list[Job]], Iterator[Point]]] = {
@@ -134,14 +143,9 @@ MEASURES: dict[str, Callable[[Size, list[Job]], Iterator[Point]]] = {
     "growth-window": _growth_window,
     "growth-message": _growth_message,
 }
-DEFAULT_JOBS: dict[str, tuple[str, ...]] = {
-    "throughput": tuple(JOBS),
-    "latency": tuple(JOBS),
-}
-"""Which jobs a measure is taken of unless others are named; all others: the first job alone."""
 
 
 def points(measure: str, size: Size, jobs: list[str] | None) -> list[Point]:
     """The points of a measure, of the named jobs or of its own choice."""
-    named = jobs or DEFAULT_JOBS.get(measure, ("tumbling",))
+    named = jobs or size.jobs.get(measure, ("tumbling",))
     return list(MEASURES[measure](size, [JOBS[name] for name in named]))

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+import msgspec
+import polars as pl
 import psutil
 
 from bench.peers.jobs import Job
 from bench.peers.peer import Row
 from bench.peers.run import Load, Run, Topics
-from bench.stage import DB, BenchError, wait
+from bench.stage import DB, BenchError, say, wait
 from bench.workload import rows_of
 from millrace import processes
 from millrace.rest import Rest
 from millrace.settings import SERVICES
 from millrace.stack import Stack
+from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.timeline.text import parse_timestamp
 from millrace_core.wire import events
 from millrace_core.wire.topics import TRIGGERS, wal_topic
 from millrace_wal import Record
 
+START_SECONDS = 900.0
+"""A service that is not ready in time is given this much in all: others use the machine, too."""
 _CALCULATION = ("calc-svc", "notify-svc")
 _STREAMS = {
     "tumbling": "INTERVAL({width}a) SLIDING({width}a) FROM {source} PARTITION BY tbname"
@@ -70,9 +78,10 @@ class Millrace:
         self._sinks = {sink: number for number, sink in enumerate(topics.sinks)}
         if again:
             with ThreadPoolExecutor(len(self._services)) as side_by_side:
-                list(side_by_side.map(run.stack.start, self._services))
+                starts = [partial(run.stack.start, name) for name in self._services]
+                list(side_by_side.map(until_ready, starts))
             return
-        run.stack.up()
+        until_ready(run.stack.up)
         with Rest(run.stack.settings.url("api-gateway"), timeout=600) as rest:
             rest.execute(f"CREATE DATABASE {DB}")
             for table in range(run.load.tables):
@@ -85,6 +94,10 @@ class Millrace:
         """The first message of a device makes its child table."""
         rows = text if text.startswith(b"[") else b"[%s]" % text
         return b'{"tags":{"k":%d},"rows":%s}' % (number, rows)
+
+    def messages(self, texts: list[bytes]) -> list[bytes]:
+        """JSON, as all others get it."""
+        return texts
 
     def settle(self, run: Run, topics: Topics) -> None:
         """Each device has a watermark of its own: nothing to wait for."""
@@ -160,6 +173,42 @@ class Triggers(Millrace):
             for one in batch.events
             if one.kind == "CLOSE"
         ]
+
+
+class ArrowTriggers(Triggers):
+    """The trigger stage with messages that are Arrow IPC streams, which none of the others can read: beside
+    them it shows what producers gain that write so. The first message of a device is JSON, for its tags."""
+
+    name = "millrace-arrow"
+
+    def messages(self, texts: list[bytes]) -> list[bytes]:
+        """The same rows as Arrow."""
+        return [arrow(text) for text in texts]
+
+
+def arrow(text: bytes) -> bytes:
+    """A JSON message as an Arrow IPC stream of one batch: ``ts`` BIGINT, ``v`` INT."""
+    rows = msgspec.json.decode(text)
+    frame = pl.DataFrame(rows if isinstance(rows, list) else [rows], {"ts": pl.Int64, "v": pl.Int32})
+    sink = io.BytesIO()
+    frame.write_ipc_stream(sink, compat_level=pl.CompatLevel.oldest())
+    return sink.getvalue()
+
+
+def until_ready(start: Callable[[], object]) -> None:
+    """A start that took too long still goes on and is waited for again; a service that ended starts again,
+    once."""
+    deadline, ended = time.monotonic() + START_SECONDS, 0
+    while True:
+        try:
+            start()
+            return
+        except MillraceError as error:
+            ended += error.code is ErrorCode.UNAVAILABLE
+            patient = error.code in (ErrorCode.TIMEOUT, ErrorCode.UNAVAILABLE) and ended <= 1
+            if not patient or time.monotonic() > deadline:
+                raise
+            say(f"not ready yet: {str(error).splitlines()[0]}")
 
 
 def _sources(load: Load) -> tuple[str, ...]:

@@ -47,6 +47,9 @@ class Peer(Protocol):
     def first(self, number: int, text: bytes) -> bytes:
         """The first message of a device (its number, and what all others get), as this peer wants it."""
 
+    def messages(self, texts: list[bytes]) -> list[bytes]:
+        """The messages that come later, as this peer wants them."""
+
     def settle(self, run: Run, topics: Topics) -> None:
         """Waits until the first message of each device is read, if more must not come before."""
 
@@ -87,6 +90,10 @@ class ProgramPeer:
     def first(self, number: int, text: bytes) -> bytes:
         """A first message is like any other."""
         return text
+
+    def messages(self, texts: list[bytes]) -> list[bytes]:
+        """JSON, as they are."""
+        return texts
 
     def settle(self, run: Run, topics: Topics) -> None:
         """Most peers need not wait."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
+import psutil
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from bench.feed import Feed
@@ -18,7 +19,7 @@ from bench.peers.jobs import KEY, PHASES, device, expected, texts
 from bench.peers.peer import Peer
 from bench.peers.run import PARTITIONS, Load, Run, Topics
 from bench.stage import BenchError, hold, let_go, say
-from millrace import broker, jars
+from millrace import broker, jars, processes
 from millrace.java import find_java
 from millrace.settings import StackSettings, project_root
 from millrace.stack import Stack
@@ -70,8 +71,9 @@ class Play:
         """The messages of rounds ``first`` to before ``last``, as fast as they can be written."""
         load, began = self.run.load, time.monotonic()
         names = [[device(table, n) for n in range(load.devices)] for table in range(load.tables)]
-        for block, values in enumerate(texts(load.job, first, last, load.per_message)):
+        for block, told in enumerate(texts(load.job, first, last, load.per_message)):
             beginning = first + block == 0
+            values = told if beginning else self.peer.messages(told)
             for topic, keys in zip(self.topics.sources, names, strict=True):
                 for number, key in enumerate(keys):
                     text = values[number % PHASES]
@@ -108,14 +110,19 @@ class Play:
         load, results = self.run.load, self.results
         compare.check(results.frame(), self.expected, load.due(load.rounds), results.columns)
 
+    def beside(self) -> list[psutil.Process]:
+        """The broker: what it does is not the peer's doing, nor that of others on the machine."""
+        found = processes.running(self.run.stack.place, broker.NAME)
+        return [] if found is None else [found]
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """The peer stands still in the block."""
-        processes = self.peer.processes()
-        for one in processes:
+        own = self.peer.processes()
+        for one in own:
             hold(one)
         yield
-        for one in processes:
+        for one in own:
             let_go(one)
 
 

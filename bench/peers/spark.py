@@ -11,10 +11,12 @@ from bench.peers.peer import ProgramPeer, versions
 from bench.peers.run import Run
 from trigger_svc.query import SINK, SOURCE
 from trigger_svc.session import CONF
+from trigger_svc.settings import TriggerSettings
 
 PACKAGES = ("pyspark", "pandas", "pyarrow")
 # without batches without data a window would be told only when more data comes
 OTHER_THAN_OURS = {"spark.sql.streaming.noDataMicroBatches.enabled": "true"}
+POLL = "spark.sql.streaming.pollingDelay"
 _START = ("subscribePattern", "startingOffsets")
 
 
@@ -32,8 +34,13 @@ class Spark(ProgramPeer):
         """Millrace's settings, and its connector."""
         jars = sorted((run.jars / "spark").glob("*.jar"))
         return {
-            "conf": CONF | OTHER_THAN_OURS,
+            "conf": CONF | OTHER_THAN_OURS | {POLL: f"{_default('trigger_poll_ms')}ms"},
             "source_options": {name: text for name, text in SOURCE.items() if name not in _START},
             "sink_options": SINK,
             "class_path": ":".join(str(jar.absolute()) for jar in jars),
         }
+
+
+def _default(setting: str) -> int:
+    """What trigger-svc takes if nobody says otherwise."""
+    return int(TriggerSettings.model_fields[setting].default)

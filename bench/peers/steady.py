@@ -24,7 +24,7 @@ STEP_MS = 100
 """A round comes every so often, and takes as much event time: all devices' rows at once, so it makes no
 difference whether an engine closes windows by each device's time or by that of all."""
 WIDTH_MS = 1000
-LAST_SECONDS = 120.0
+LAST_SECONDS = 600.0
 LATE_SECONDS = 1.0
 """After a crash, results that are later than this show that the peer has not caught up."""
 
@@ -54,7 +54,7 @@ def latency(peer: Peer, job: Job, pace: Pace) -> dict[str, Any]:
     load = pace.load(job)
     with playing(peer, load) as one:
         _warm(one)
-        with InBackground(lambda: one.results.take(0.02)), Watch(peer.processes()) as watch:
+        with InBackground(lambda: one.results.take(0.02)), Watch(peer.processes(), one.beside()) as watch:
             written = _write(one, load.warm, load.rounds)
         one.reach(load.rounds, LAST_SECONDS)
         one.check()
@@ -63,9 +63,7 @@ def latency(peer: Peer, job: Job, pace: Pace) -> dict[str, Any]:
         "rows_per_s": pace.rate,
         "samples": len(seconds),
         "latency_ms": latencies_ms(seconds),
-        "cores": round(watch.cpu / pace.main, 3),
-        "cpu_seconds_per_million_rows": round(watch.cpu / load.rows(load.main) * 1e6, 2),
-        "peak_memory_bytes": watch.peak,
+        **watch.figures(load.rows(load.main), watch.seconds),
     }
 
 

@@ -29,7 +29,7 @@ def throughput(peer: Peer, load: Load) -> dict[str, Any]:
         with one.held():
             one.write(load.warm, load.rounds)
             went = time.time()
-        with Watch(peer.processes()) as watch:
+        with Watch(peer.processes(), one.beside()) as watch:
             last = max(one.reach(load.rounds)["at"].to_list())
         one.check()
     rows = load.counted
@@ -39,8 +39,7 @@ def throughput(peer: Peer, load: Load) -> dict[str, Any]:
         "rows": rows,
         "seconds": round(seconds, 3),
         "rows_per_s": rate(rows, seconds),
-        "cpu_seconds_per_million_rows": round(watch.cpu / rows * 1e6, 2),
-        "peak_memory_bytes": watch.peak,
+        **watch.figures(rows, seconds),
         "ready_seconds": round(ready, 1),
         "results": len(one.expected),
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -32,30 +34,66 @@ def memory(processes: Sequence[psutil.Process]) -> int:
     return found
 
 
+def _busy() -> float:
+    """Processor seconds that the whole machine has spent so far."""
+    times = psutil.cpu_times()
+    return float(sum(times) - times.idle - times.iowait - times.guest - times.guest_nice)
+
+
 class Watch:
     """While the block runs: ``peak`` is the most memory of two readings a second, ``cpu`` the processor time
-    that the processes used, in seconds."""
+    that the processes used, in seconds, ``seconds`` the time that passed. ``others``: cores that neither they
+    nor those ``beside`` them (the broker; the bench itself is known) used, so other work on the machine."""
 
-    def __init__(self, processes: Sequence[psutil.Process]) -> None:
+    def __init__(self, processes: Sequence[psutil.Process], beside: Sequence[psutil.Process] = ()) -> None:
         self._processes = processes
+        self._beside = [*beside, psutil.Process(os.getpid())]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self._before = 0.0
+        self._before = (0.0, 0.0, 0.0, 0.0)
         self.peak = 0
         self.cpu = 0.0
+        self.seconds = 0.0
+        self.others = 0.0
 
     def _run(self) -> None:
         while not self._stop.wait(PAUSE):
             self.peak = max(self.peak, memory(self._processes))
 
+    def _spent(self) -> tuple[float, float, float, float]:
+        """Time; processor seconds of the processes, of those beside them, of the machine."""
+        own = sum(map(_alone, self._beside))
+        return time.monotonic(), cpu_seconds(self._processes), own, _busy()
+
     def __enter__(self) -> Watch:
-        self._before = cpu_seconds(self._processes)
+        self._before = self._spent()
         self.peak = memory(self._processes)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.cpu = cpu_seconds(self._processes) - self._before
+        self.seconds, self.cpu, beside, busy = (
+            after - before for after, before in zip(self._spent(), self._before, strict=True)
+        )
+        self.others = max(0.0, busy - beside - self.cpu) / self.seconds
         self._stop.set()
         self._thread.join(10)
         self.peak = max(self.peak, memory(self._processes))
+
+    def figures(self, rows: int, seconds: float) -> dict[str, float]:
+        """The cost of so many rows, done in ``seconds`` (to read the results here may take longer), and how
+        much of the machine others took meanwhile."""
+        return {
+            "cores": round(self.cpu / seconds, 2),
+            "cpu_seconds_per_million_rows": round(self.cpu / rows * 1e6, 2),
+            "peak_memory_bytes": self.peak,
+            "others_cores": round(self.others, 2),
+        }
+
+
+def _alone(process: psutil.Process) -> float:
+    """Processor time of a process without what is below it."""
+    with suppress(psutil.NoSuchProcess):
+        times = process.cpu_times()
+        return float(times.user + times.system)
+    return 0.0

@@ -41,7 +41,8 @@ def rows(session: SparkSession, told: dict[str, Any], source: str) -> DataFrame:
         "startingOffsets": "earliest",
         "kafka.bootstrap.servers": told["broker"],
     }
-    messages = session.readStream.format("kafka").options(**options).load()
+    # a task per core, however many partitions have news, as trigger-svc does
+    messages = session.readStream.format("kafka").options(**options).load().coalesce(told["cores"])
     value = F.col("value").cast("string")
     device = F.col("key").cast("string").alias("device")
     if told["per_message"] == 1:
