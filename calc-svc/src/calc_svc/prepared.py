@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 INLINE_BYTES = "spark.sql.execution.arrow.localRelationThreshold"
@@ -38,6 +38,8 @@ EXCHANGE = "Exchange"
 """Keeps its shuffle files. A copy of the plan has none yet, and takes much less than planning."""
 BY_VALUE = 64 * 1024  # bytes that are handed over in a call; more go through a file
 _NODE = re.compile(r"[\s:+|-]*(?:\*\(\d+\) )?(\w+)")
+_SUBQUERY = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|\(SELECT ")
+"""The beginning of a subquery; texts and names are found too, so that none is looked for in them."""
 _VARIES = re.compile(r"\b(rand|randn|random|uuid|shuffle)\s*\(", re.IGNORECASE)
 
 
@@ -67,7 +69,7 @@ class Prepared:
         try:
             for name, relation in relations.items():
                 self._cells[name] = self._leaf(session, name, relation)
-            frame = session.sql(sql)
+            frame = _planned(session, sql)
         finally:
             session.conf.unset(INLINE_BYTES)
             for name in relations:
@@ -129,6 +131,25 @@ class Prepared:
                 writer.write_batch(batch)
             self._jvm.PythonSQLUtils.readArrowStreamFromFile(file.name).copyToArray(cell)
         return True
+
+
+def _planned(session: SparkSession, sql: str) -> DataFrame:
+    """The query, as one task if that can be.
+
+    All relations have one partition. But above a join of two of them Spark takes the rows for spread in two
+    ways at once, and puts exchanges there that nothing needs. A hint at each subquery tells it.
+    """
+    try:
+        hinted = session.sql(_SUBQUERY.sub(_hinted, sql))
+        if EXCHANGE not in _nodes(hinted._jdf.queryExecution().executedPlan()):
+            return hinted
+    except (NotPrepared, PySparkException):
+        pass  # a place where no hint may stand; without it Spark says what is wrong, if anything is
+    return session.sql(sql)
+
+
+def _hinted(found: re.Match[str]) -> str:
+    return "(SELECT /*+ COALESCE(1) */ " if found[0] == "(SELECT " else found[0]
 
 
 _threads = threading.local()

@@ -6,11 +6,7 @@ be prepared any more, or it would give the rows of an earlier run.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import polars as pl
@@ -22,24 +18,14 @@ from calc_svc.session import Engine, Lane
 from millrace.java import Java
 from millrace_core.errors import PlanError
 
+from ...unit.plan import conftest as worlds
+from ...unit.plan import test_golden as golden
+
 pytestmark = pytest.mark.java
 
-PLAN_TESTS = Path(__file__).parents[2] / "unit" / "plan"
 FIRST, OTHER = (0, 25, 70), (10, 40, 55)
 """Seconds at which windows begin."""
 SUM = "SELECT _tid, sum(v) AS s FROM src GROUP BY _tid"
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"prepared_{name}", PLAN_TESTS / f"{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-worlds, golden = load("conftest"), load("test_golden")
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +91,21 @@ def test_the_time_zone_is_the_one_asked_for(lane: Lane) -> None:
     for _ in range(3):
         for zone, wanted in (("UTC", "00:00"), ("Asia/Shanghai", "08:00")):
             assert lane.run(sql, {"src": relation}, zone).column(0).to_pylist() == [wanted]
+
+
+def test_an_aggregate_above_a_join_needs_no_exchange(lane: Lane) -> None:
+    sql = (
+        "SELECT a._tid, '(SELECT ' AS text, a.n FROM (SELECT s._tid, count(*) AS n FROM src s"
+        " JOIN trig t ON t._tid = s._tid WHERE s.v < t.below GROUP BY s._tid) a"
+    )
+    src = pa.table({"_tid": [0, 0, 1], "v": [1, 9, 1]})
+    for below, wanted in ((5, [(0, 1), (1, 1)]), (10, [(0, 2), (1, 1)])) * 2:
+        trig = pa.table({"_tid": [0, 1], "below": [below, below]})
+        found = lane.run(sql, {"src": src, "trig": trig}, "UTC").to_pylist()
+        assert sorted((row["_tid"], row["n"]) for row in found) == wanted
+        assert {row["text"] for row in found} == {"(SELECT "}
+    (kept,) = [one for key, one in lane.prepared._free.items() if key[1] == sql]
+    assert kept is not None and not kept._copied
 
 
 @pytest.mark.parametrize(
