@@ -70,7 +70,9 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--seconds", type=int, help="of a steady load, and of its warm part before")
     root.add_argument("--quick", action="store_true", help="small sizes: whether the bench works, no figures")
     root.add_argument("--out", type=Path, help="the results file")
-    root.add_argument("--missing", action="store_true", help="only points that the results file lacks")
+    root.add_argument(
+        "--missing", action="store_true", help="only points that lack a figure in the results file"
+    )
     root.add_argument("--minutes", type=float, default=float("inf"), help="begin no point after so many")
     root.add_argument("--show", action="store_true", help="measure nothing, show the results file")
     root.add_argument("--base", choices=list(PEERS), default=report.BASE, help="the peer held against")

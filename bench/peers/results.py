@@ -55,9 +55,9 @@ def merged(
 
 
 def taken(results: Mapping[str, Any], measure: str, job: str, of: Mapping[str, int]) -> set[str]:
-    """The peers of which this point was taken, whether it counts or not."""
+    """The peers of which this point has figures: what does not count is still to be taken."""
     found = results["measures"].get(measure, [])
-    return {one["peer"] for one in found if one["job"] == job and one["of"] == of}
+    return {one["peer"] for one in found if one["job"] == job and one["of"] == of and "figures" in one}
 
 
 def runs(results: Mapping[str, Any]) -> Iterator[tuple[str, Run]]:

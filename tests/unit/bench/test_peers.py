@@ -277,9 +277,9 @@ def test_only_points_that_lack_a_peer_are_taken_again(tmp_path: Path) -> None:
     asked = ["--only", "recovery", "--quick", "--missing", "--peers", "spark,flink"]
     (point,) = measures.points("recovery", measures.QUICK, None)
     wanted = partial(peers.wanted, parser().parse_args(asked), place)
-    for peer, left in (("spark", 1), ("flink", 0)):
+    for peer, told_of, left in (("spark", "figures", 1), ("flink", "error", 1), ("flink", "figures", 0)):
         assert [one.of for _, one in wanted()][:1] == [point.of]
-        told = {"job": point.job.name, "of": point.of, "peer": peer, "error": "wrong"}
+        told = {"job": point.job.name, "of": point.of, "peer": peer, told_of: {}}
         results.write(place, results.merged(results.read(place), "p", ABOUT, "recovery", told, ["recovery"]))
         assert len(list(wanted())) == left
     assert not list(peers.wanted(parser().parse_args([*asked[:3], "--minutes", "0"]), place))
