@@ -128,7 +128,7 @@ def idle_tick(log: Log) -> int:
     return offset
 
 
-def warm_up(log: Log, query: Any, rounds: int = 12, within: float = 120) -> None:
+def warm_up(log: Log, query: Any, rounds: int = 12, within: float = 300) -> None:
     """Send ticks through the query, one after the other: the first batches of a cold JVM take seconds.
 
     :raises MillraceError: TIMEOUT if the query has not taken them within so many seconds.
