@@ -1,4 +1,4 @@
-"""200 rows a second: when each closing row was written, and when what it caused was seen."""
+"""Some rows a second: when each closing row was written, and when what it caused was seen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.workload import SteadyRow, Window, counts, steady
 from millrace.demo.listen import Event, Listener
 from millrace_core.wire.topics import wal_topic
 
-TABLES, RATE, WIDTH = 20, 200, 1000
+TABLES, RATE, HIGH_RATE, WIDTH = 20, 200, 5000, 1000
 LAST_SECONDS = 30.0
 STABLE = f"CREATE STABLE {DB}.load (ts TIMESTAMP, v INT) TAGS (k INT)"
 STREAM = (
@@ -27,22 +27,22 @@ STREAM = (
 )
 
 
-def trigger_latencies(size: Size) -> list[float]:
+def trigger_latencies(size: Size, rate: int) -> list[float]:
     """Seconds from writing the closing row to reading its trigger event, the calculation running too."""
     with stage("trigger-latency", [STABLE]) as one, Listener(lambda number, event: None) as listener:
         one.tables(TABLES, "load")
         one.sql(STREAM.replace("{url}", listener.url))
         one.running("s_load")
         triggers = events.triggers(one.log)
-        rows = steady(TABLES, RATE, size.steady_seconds, WIDTH)
+        rows = steady(TABLES, rate, size.steady_seconds, WIDTH)
         with events.InBackground(lambda: triggers.take(0.1)):
-            written = write(one.broker, rows)
+            written = write(one.broker, rows, rate)
             wait(lambda: triggers.seen.keys() >= written.keys(), LAST_SECONDS, "the last trigger event")
         check(rows, triggers.rows, written)
         return since(written, triggers.seen, size.steady_warm)
 
 
-def result_latencies(size: Size) -> list[float]:
+def result_latencies(size: Size, rate: int) -> list[float]:
     """Seconds from writing the closing row to receiving its notification with the calculated result."""
     seen: dict[Window, float] = {}
     found: dict[Window, int] = {}
@@ -57,21 +57,21 @@ def result_latencies(size: Size) -> list[float]:
         one.tables(TABLES, "load")
         one.sql(STREAM.replace("{url}", listener.url))
         one.running("s_load")
-        rows = steady(TABLES, RATE, size.steady_seconds, WIDTH)
-        written = write(one.broker, rows)
+        rows = steady(TABLES, rate, size.steady_seconds, WIDTH)
+        written = write(one.broker, rows, rate)
         wait(lambda: seen.keys() >= written.keys(), LAST_SECONDS, "the last notification")
         check(rows, found, written)
         return since(written, seen, size.steady_warm)
 
 
-def write(broker: str, rows: Sequence[SteadyRow]) -> dict[Window, float]:
+def write(broker: str, rows: Sequence[SteadyRow], rate: int = RATE) -> dict[Window, float]:
     """Writes the rows when they are due; window -> when its closing row was written (``perf_counter``)."""
-    say(f"writing {len(rows)} rows, {RATE} a second")
+    say(f"writing {len(rows)} rows, {rate} a second")
     feed, topic = Feed(broker, prompt=True), wal_topic(DB, "load")
     written: dict[Window, float] = {}
     began = time.perf_counter()
     for number, row in enumerate(rows):
-        late = time.perf_counter() - (began + number / RATE)
+        late = time.perf_counter() - (began + number / rate)
         if late < 0:
             time.sleep(-late)
         if row.closes is not None:

@@ -79,7 +79,7 @@ class Block:
             yield (rows[0] if self.per_message == 1 else f"[{','.join(rows)}]").encode()
 
 
-def arrow_value(columns: Mapping[str, pa.Array]) -> bytes:
+def arrow_value(columns: Mapping[str, pa.Array[Any]]) -> bytes:
     """Columns as an Arrow IPC stream of one batch, as producers write it."""
     batch = pa.record_batch(list(columns.values()), names=list(columns))
     sink = pa.BufferOutputStream()
