@@ -77,6 +77,16 @@ def check_whole(cluster: Any, case: dict[str, Any]) -> None:
     assert cluster.totals() == case.get("totals", {})
 
 
+def replay(kit: Any, case: dict[str, Any], cluster_type: Any) -> None:
+    """A batch for each step, through slots as ``cluster_type`` runs them."""
+    cluster, spec = begin(kit, case, cluster_type)
+    epochs = iter(range(1, 9))
+    for step in case["steps"]:
+        act(kit, cluster, spec, step, False, epochs)
+        cluster.run()
+    check_whole(cluster, case)
+
+
 @pytest.mark.parametrize("one_row", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_step_by_step(kit: Any, name: str, one_row: bool) -> None:
@@ -126,13 +136,7 @@ def test_through_the_workers(kit: Any, name: str, tmp_path: Path) -> None:
             halves = rows.to_batches(max_chunksize=len(records) // 2 + 1)
             return [tuple(row.values()) for sent in judge(iter(halves)) for row in sent.to_pylist()]
 
-    case = CASES[name]
-    cluster, spec = begin(kit, case, ThroughWorkers)
-    epochs = iter(range(1, 9))
-    for step in case["steps"]:
-        act(kit, cluster, spec, step, False, epochs)
-        cluster.run()
-    check_whole(cluster, case)
+    replay(kit, CASES[name], ThroughWorkers)
 
 
 @pytest.mark.parametrize("name", BATCHES)
@@ -152,14 +156,8 @@ def test_slots_that_stay_in_memory(kit: Any, name: str) -> None:
             self.blobs[number], self.held[number] = live.state, live.slot
             return live.sent
 
-    case = CASES[name]
     InMemory.held.clear()
-    cluster, spec = begin(kit, case, InMemory)
-    epochs = iter(range(1, 9))
-    for step in case["steps"]:
-        act(kit, cluster, spec, step, False, epochs)
-        cluster.run()
-    check_whole(cluster, case)
+    replay(kit, CASES[name], InMemory)
 
 
 def test_the_transcripts_are_there() -> None:
