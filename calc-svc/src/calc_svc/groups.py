@@ -16,26 +16,30 @@ from millrace_core.plan import plan_output
 from millrace_core.wire.decoded import polars_type
 from millrace_core.wire.events import Group
 
-LARGEST = 200_000  # groups that are remembered
+LARGEST = 200_000
+"""Groups of a stream that are remembered."""
 
 
 @dataclass(slots=True)
 class GroupNames:
     """Thread-safe for different streams; one stream is calculated by one thread at a time."""
 
-    _known: dict[tuple[int, int], SubTable] = field(default_factory=dict)
+    _known: dict[int, dict[int, SubTable]] = field(default_factory=dict)
+    """Stream -> group -> its sub-table."""
 
     def resolve(self, spec: StreamSpec, groups: Sequence[Group], lane: Lane) -> None:
         """Make sure that these groups' sub-tables are known: one job for all that are new."""
         if spec.output is None:
             return
-        new = {g.id: g for g in groups if (spec.uid, g.id) not in self._known}
+        known = self._known.get(spec.uid, {})
+        new = {g.id: g for g in groups if g.id not in known}
+        if len(known) + len(new) > LARGEST:
+            known = {group.id: known[group.id] for group in groups if group.id in known}
+        self._known[spec.uid] = known
         if not new:
             return
-        if len(self._known) > LARGEST:
-            self._known.clear()
         if not spec.output.grouped:
-            self._known |= {(spec.uid, id_): SubTable(spec.output.table, {}) for id_ in new}
+            known |= {id_: SubTable(spec.output.table, {}) for id_ in new}
             return
         plan = plan_output(spec)
         result = lane.run(plan.sql, {"_grp": _relation(spec, list(new.values()))}, spec.timezone)
@@ -46,11 +50,11 @@ class GroupNames:
         for gid, name, *tags in frame.select("_gid", "_subtable", *plan.tags).iter_rows():
             group = new[gid]
             text = made_up_name(spec, group) if not name else cut_name(name)
-            self._known[spec.uid, gid] = SubTable(text, dict(zip(plan.tags, tags, strict=True)))
+            known[gid] = SubTable(text, dict(zip(plan.tags, tags, strict=True)))
 
     def of(self, spec: StreamSpec, group: Group) -> SubTable:
-        """A resolved group's sub-table."""
-        return self._known[spec.uid, group.id]
+        """The sub-table of a group that the stream's last :meth:`resolve` was asked for."""
+        return self._known[spec.uid][group.id]
 
 
 def _relation(spec: StreamSpec, groups: Sequence[Group]) -> pa.Table:

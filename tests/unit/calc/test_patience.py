@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from calc_svc import job
+from calc_svc import groups, job
 from calc_svc.catalog import CatalogView
 from calc_svc.groups import GroupNames
 from calc_svc.job import Product
@@ -107,6 +107,15 @@ def test_what_fails_while_a_group_takes_its_leave_is_the_streams_status(
     product = desk.run(1, gone)
     assert product.outputs_gone == []
     assert product.status == status.StreamFailure(1, "ZeroDivisionError: in a name")
+
+
+def test_groups_beyond_those_that_are_remembered(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "LARGEST", 2)
+    desk.define(1, "SELECT _twstart AS ts, count(*) AS n FROM %%trows")
+    for known in ((1, 2, 3), (3, 4), (4,), (1, 4)):
+        events = [msgspec.structs.replace(EVENT, group=Group(one, ("src",), "src")) for one in known]
+        product = desk.run(1, *events)
+        assert product.status is None and product.messages
 
 
 def test_max_delay_triggers_that_a_long_calculation_has_missed_are_left_out(desk: Desk) -> None:
