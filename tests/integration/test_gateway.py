@@ -19,7 +19,7 @@ from taosrest.errors import ConnectError, HTTPError
 
 from millrace.java import Java
 from millrace.processes import free_port
-from millrace_core.wire import control, rows, status
+from millrace_core.wire import control, operations, status
 from millrace_core.wire.topics import CONTROL, STATUS
 from millrace_wal import KafkaLog, Message, replay
 
@@ -133,7 +133,7 @@ def test_taospy_defines_writes_and_is_refused(gateway: Service, log: KafkaLog) -
         connect(gateway, password="wrong").execute("SHOW DATABASES")
     assert denied.value.status_code == 401
     messages = [(record.key, record.value) for record in replay(log, "wal.tp.m")]
-    assert messages[0] == (b"m1", rows.encode_operation(rows.Register({"site": 1})))
+    assert messages[0] == (b"m1", operations.encode_operation(operations.Register({"site": 1})))
     assert len(messages) == 2
 
 
