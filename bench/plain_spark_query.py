@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming import StreamingQueryListener
 
 from trigger_svc.query import SINK, SOURCE
-from trigger_svc.session import start_session
+from trigger_svc.session import COMPILED, start_session
 from trigger_svc.settings import TriggerSettings
 
 ROW = "ts: BIGINT, v: INT"
@@ -85,6 +85,9 @@ def run(job: Job) -> None:
     """Runs until the process is ended."""
     settings = TriggerSettings(broker=job.broker, jars_dir=Path(job.jars_dir), data_dir=Path(job.folder))
     session: SparkSession = start_session(settings)
+    # trigger-svc interprets its small batches; this query works row by row
+    for name, value in COMPILED.items():
+        session.conf.set(name, value)
     session.streams.addListener(Progress())
     kafka = {"kafka.bootstrap.servers": job.broker}
     source: Mapping[str, str] = {

@@ -10,7 +10,7 @@ from bench.peers import environment
 from bench.peers.peer import ProgramPeer, versions
 from bench.peers.run import Run
 from trigger_svc.query import SINK, SOURCE
-from trigger_svc.session import CONF
+from trigger_svc.session import COMPILED, CONF
 from trigger_svc.settings import TriggerSettings
 
 PACKAGES = ("pyspark", "pandas", "pyarrow")
@@ -34,7 +34,7 @@ class Spark(ProgramPeer):
         """Millrace's settings, and its connector."""
         jars = sorted((run.jars / "spark").glob("*.jar"))
         return {
-            "conf": CONF | OTHER_THAN_OURS | {POLL: f"{_default('trigger_poll_ms')}ms"},
+            "conf": CONF | COMPILED | OTHER_THAN_OURS | {POLL: f"{_default('trigger_poll_ms')}ms"},
             "source_options": {name: text for name, text in SOURCE.items() if name not in _START},
             "sink_options": SINK,
             "class_path": ":".join(str(jar.absolute()) for jar in jars),
