@@ -166,6 +166,15 @@ def same(told: dict[int, tuple[int, int]], true: dict[int, tuple[int, int]]) -> 
         assert rows in (-1, true[start][1]), start
 
 
+def same_but_empty(name: str, told: dict[int, tuple[int, int]], true: dict[int, tuple[int, int]]) -> None:
+    """Which empty windows INTERVAL (by its ``name`` in TRIGGERS) tells depends on the row that came first, and
+    one that was told and is empty now is told again: they are left out."""
+    if name in ("interval", "overlapping"):
+        true = {start: found for start, found in true.items() if found[1]}
+        told = {start: found for start, found in told.items() if start in true}
+    same(told, true)
+
+
 @pytest.fixture(scope="session")
 def kit() -> Any:
     return KIT

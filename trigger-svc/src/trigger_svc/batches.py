@@ -8,8 +8,9 @@ where the slots are in memory. Both ways leave the slots' states where the other
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from millrace_core.trigger.delay import FAR
 from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.isolation import judge_batch
 from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import Output
 from millrace_core.wire.topics import CLOCK, slot_for
@@ -32,7 +32,7 @@ from trigger_svc.rest import Rest
 from trigger_svc.session import compiled
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.states import SlotStates
-from trigger_svc.workers import OUTPUT_SCHEMA, judge_slots, messages_of, remark
+from trigger_svc.workers import OUTPUT_SCHEMA, judge_slot, judge_slots, messages_of
 
 SMALL_BYTES = 16 * 1024 * 1024
 """A batch of more is none for the driver; its messages pass the driver's Java heap."""
@@ -109,13 +109,11 @@ class Batches:
         sent: list[Output] = []
         for number, mine in by_slot(messages, self._settings.slots):
             held = self._hold(number, batch)
-            if not Slot.heeds(held.state, mine):
-                continue
-            judged = judge_batch(held.state, number, self._settings.slots, mine, held.slot)
-            self._held[number] = Held(judged.state, judged.slot)
-            self._states.write(number, batch, judged.state)
-            remark(judged.remarks)
-            sent += judged.sent
+            slots = self._settings.slots
+            judged = judge_slot(self._states, batch, held.state, number, slots, mine, held.slot)
+            if judged is not None:
+                self._held[number] = Held(judged.state, judged.slot)
+                sent += judged.sent
         if sent:
             self._log.append([Message(*one) for one in sent])
 
@@ -166,7 +164,8 @@ def messages_in(checkpoint: Path, batch: int) -> int:
     )
 
 
-def ends_behind(checkpoint: Path, batch: int) -> dict[str, dict[int, int]]:
+@lru_cache(maxsize=2)  # a batch asks for its own and for those of the one before, which never change
+def ends_behind(checkpoint: Path, batch: int) -> Mapping[str, Mapping[int, int]]:
     """Topic -> partition -> first offset behind the batch. Spark's file: a version, metadata, then a line for
     each source."""
     lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()

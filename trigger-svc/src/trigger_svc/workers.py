@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.isolation import judge_batch
+from millrace_core.trigger.isolation import Judged, judge_batch
 from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import Output
 from trigger_svc.states import SlotStates
@@ -46,15 +46,25 @@ def judge_slots(slots: int, states: SlotStates, batch: int) -> Judge:
         slot = table.column("slot").to_numpy()
         for number in np.unique(slot).tolist():
             messages = messages_of(table.take(np.flatnonzero(slot == number)))
-            state = states.read(number, batch)
-            if not Slot.heeds(state, messages):
-                continue
-            judged = judge_batch(state, number, slots, messages)
-            states.write(number, batch, judged.state)
-            remark(judged.remarks)
-            yield _batch(judged.sent)
+            judged = judge_slot(states, batch, states.read(number, batch), number, slots, messages)
+            if judged is not None:
+                yield _batch(judged.sent)
 
     return judge
+
+
+def judge_slot(
+    states: SlotStates, batch: int, state: bytes | None, number: int, slots: int, messages: Messages,
+    slot: Slot | None = None,
+) -> Judged | None:  # fmt: skip
+    """Judge what a slot gets in a micro-batch, as :func:`judge_batch` does, and keep its state; None, and
+    nothing done, if it means nothing to the slot."""
+    if not Slot.heeds(state, messages):
+        return None
+    judged = judge_batch(state, number, slots, messages, slot)
+    states.write(number, batch, judged.state)
+    _remark(judged.remarks)
+    return judged
 
 
 def messages_of(table: pa.Table) -> Messages:
@@ -67,7 +77,7 @@ def messages_of(table: pa.Table) -> Messages:
     return Messages(**cells, **ints)
 
 
-def remark(remarks: Iterable[str]) -> None:
+def _remark(remarks: Iterable[str]) -> None:
     """What is worth a line of the service's log. A worker's standard error is the service's; that a batch
     runs again does not matter here."""
     for one in remarks:
