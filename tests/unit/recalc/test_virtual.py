@@ -29,7 +29,7 @@ from millrace_core.wire.virtual import Link
 from millrace_wal import Record
 
 from ...conftest import examples
-from .conftest import ALL, KIT, Deployment, make, same_but_empty, truth
+from .conftest import ALL, KIT, Deployment, make, same, same_but_empty, truth
 
 INT = DataType("INT")
 PHYS = Table("d", "phys", "super", 3, "ms", (Column("ts", TIMESTAMP), Column("a", INT)), (Column("k", INT),))
