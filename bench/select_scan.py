@@ -73,7 +73,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         found["half"] = _all(one, stored)
         one.store.close(stored.topic)
         stored = one.store.open(stored.table)
-        stored.resume({0: 0})
+        stored.resume({0: 0}, {})
         found["restarted"] = _all(one, stored)
     return found
 

@@ -111,13 +111,24 @@ class WalConsumer:
                 self._bury(found, virtual.take(found))
             elif topic in self._orphans:
                 self._bury(found, [Bad(i, _unknown(topic)) for i in range(len(found))])
-        if records:
+        if self._pass_marks() or records:
             self._store.moved()
         now = time.monotonic()
         if now - self._listed > (POLL if self._pending else LIST_EVERY):
             self._listed = now
             self._open_pending()
             self._look_for_orphans(now)
+
+    def _pass_marks(self) -> bool:
+        """Offsets without a record (where producers' transactions end) are read too; whether any were."""
+        at = self._require().positions()
+        passed = False
+        for stored in self._store.tables():
+            positions = at.get(stored.topic)
+            if positions and stored.topic not in self._held and positions != stored.positions:
+                stored.advance(positions)
+                passed = True
+        return passed
 
     def _rewind(self) -> None:
         assert self._reader is not None
@@ -210,7 +221,8 @@ class WalConsumer:
                 del self._pending[name]
                 continue
             self._orphans.discard(topic)
-            self._require().add(topic, stored.resume(self._log.begin_offsets(topic)))
+            ends = self._log.end_offsets(topic)
+            self._require().add(topic, stored.resume(self._log.begin_offsets(topic), ends))
             del self._pending[name]
         self._store.moved()
 

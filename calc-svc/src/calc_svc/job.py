@@ -280,7 +280,7 @@ class StreamJobs:
             )
         check_output(spec, table)
         # its topic may be there before the store has opened it
-        self.store.wait(0, {wal_topic(table.db, table.name): {}}, SEEN_SECONDS)
+        self.store.wait(0, {}, SEEN_SECONDS, opened=wal_topic(table.db, table.name))
         return table
 
 

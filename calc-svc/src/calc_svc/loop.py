@@ -15,6 +15,7 @@ from calc_svc import metrics
 from calc_svc.counted import Arrival, count_round, messages, tally_of
 from calc_svc.holding import LIVE, Holding, Share
 from calc_svc.job import Product, StreamJobs
+from calc_svc.overtaking import Batches, Overtaking
 from calc_svc.patience import append_apart, patiently
 from millrace_core.errors import MillraceError
 from millrace_core.wire import counters, notices, registrations, status, topics
@@ -27,7 +28,7 @@ POLL = 0.5
 TAKE = 5_000  # messages of one round
 CATALOG_SECONDS = 10.0
 PASS_SECONDS = 5.0  # how long a commit waits for which nothing was calculated
-LIVE_SECONDS = 10.0  # the longest wait for what is live
+PLACE_SECONDS = 20.0  # the longest wait for the live loop's partitions: others may own them all
 
 
 @dataclass(slots=True)
@@ -85,9 +86,11 @@ class TriggerLoop:
     """
 
     def __init__(
-        self, log: Log, jobs: StreamJobs, share: Share = LIVE, first: TriggerLoop | None = None
-    ) -> None:
+        self, log: Log, jobs: StreamJobs, overtaking: Overtaking, share: Share = LIVE,
+        first: TriggerLoop | None = None,
+    ) -> None:  # fmt: skip
         self._log, self._jobs, self._share, self._first = log, jobs, share, first
+        self._overtaking = overtaking
         self._logger = structlog.get_logger("calc-svc")
         self._stop = threading.Event()
         self._intake = Intake(share)
@@ -151,16 +154,23 @@ class TriggerLoop:
     def _let_pass(self, records: Sequence[Record]) -> None:
         """What is live and was in the log before these is calculated and written first: no older result of it
         comes after a newer one of theirs."""
-        until = time.monotonic() + LIVE_SECONDS
+        if self._first is None:
+            return
+        until = time.monotonic() + PLACE_SECONDS
         ends = {record.partition: record.offset for record in records}
-        while self._first is not None and any(self._first.behind(*end) for end in ends.items()):
-            if time.monotonic() > until or self._stop.wait(0.01):
+        while self._first.alive and any(self._first.behind(*end) for end in ends.items()):
+            if self._stop.wait(0.01) or (not self._first.placed and time.monotonic() > until):
                 return
+
+    @property
+    def placed(self) -> bool:
+        """Whether it knows which partitions it reads."""
+        return bool(self._own)
 
     def behind(self, partition: int, offset: int) -> bool:
         """Whether this process will calculate what lies before this offset and has not yet, or does not know
         so far."""
-        return not self._own or (partition in self._own and self.done(partition) <= offset)
+        return not self.placed or (partition in self._own and self.done(partition) <= offset)
 
     def done(self, partition: int) -> int:
         """The first offset of a partition of ``triggers`` that this process has not calculated."""
@@ -188,12 +198,24 @@ class TriggerLoop:
             self._patiently(self._catch_up)
         urgent = [uid for uid in found.streams if self._jobs.low_latency(uid)]
         for uids in (urgent, [uid for uid in found.streams if uid not in set(urgent)]):
-            products = list(self._workers.map(lambda uid: self._jobs.run(uid, found.streams[uid]), uids))
-            count_round(self._tally, found.arrivals, products, time.time_ns())
-            if uids and not self._write(products):
+            if uids and not self._persist({uid: found.streams[uid] for uid in uids}, found.arrivals):
                 return False
         metrics.TRIGGERS_CALCULATED.inc(found.events)
         metrics.TRIGGERS_WAITING.labels(self._share.group).set(0)
+        return True
+
+    def _persist(self, batches: Batches, arrivals: Sequence[Arrival]) -> bool:
+        """Calculate and write what is of these streams, until nobody has written a window of it meanwhile;
+        False when stopped before it was done."""
+        left, counted = batches, arrivals
+        while left:
+            with self._overtaking.turn() as turn:
+                products = list(self._workers.map(self._jobs.run, left.keys(), left.values()))
+                count_round(self._tally, counted, products, time.time_ns())
+                if not self._write(products):
+                    return False
+                left, counted = turn.written(left), []
+                metrics.WINDOWS_OVERTAKEN.inc(sum(len(b.events) for some in left.values() for b in some))
         return True
 
     def _catch_up(self) -> None:

@@ -13,6 +13,10 @@ TRIGGERS_WAITING = Gauge(
     "millrace_triggers_waiting", "Trigger events that wait for their calculation", ["loop"]
 )
 TRIGGERS_CALCULATED = Counter("millrace_triggers_calculated", "Trigger events that were calculated")
+WINDOWS_OVERTAKEN = Counter(
+    "millrace_windows_overtaken",
+    "Trigger events calculated once more: the window was written by another loop meanwhile",
+)
 EVENTS_DROPPED = Counter("millrace_events_dropped", "Trigger events not calculated, by cause", ["cause"])
 RESULT_ROWS = Counter("millrace_result_rows", "Result rows written to output tables")
 NULL_KEYS = Counter("millrace_null_key_rows", "Result rows not stored because their key is NULL")

@@ -6,7 +6,7 @@ path: reading the rows dominates, and no job of Spark's reads them faster than t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -18,6 +18,7 @@ from calc_svc.recalc_rows import TriggerRows, slices
 from calc_svc.spool import Spool
 from calc_svc.store import TableStore
 from calc_svc.told import Told
+from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.recalc.answer import cut_again
 from millrace_core.recalc.history import History, rows_of
@@ -59,6 +60,8 @@ class Answers:
     store: TableStore
     told: Told
     slice_rows: int = SLICE_ROWS
+    ends: Callable[[str], Mapping[int, int]] | None = None
+    """How far a topic goes now: partition -> offset (None: nothing is written but what is stored)."""
 
     def answer(self, requests: Sequence[Request], place: tuple[int, int], work: Work) -> Iterator[Output]:
         """What to send for requests of one stream and epoch that all ask why alike.
@@ -73,9 +76,7 @@ class Answers:
         definition = compiled(essence(spec))
         table = spec.source.table
         for request in requests:
-            origins = {topic: {p: end for p, (_, end) in w.items()} for topic, w in request.origins.items()}
-            seen = {wal_topic(table.db, table.name): request.seen, **origins}
-            self.store.wait(0, seen, SEEN_SECONDS)
+            self._reach(request, table)
         rows = TriggerRows(definition, self.store.readable(table))
         writer = _Writer(requests[0], place, dict(rows.stored.positions), definition, work)
         match requests[0].why:
@@ -86,6 +87,16 @@ class Answers:
                     yield from self._untreated(request, rows, work)
             case _:
                 yield from self._again(requests, rows, writer)
+
+    def _reach(self, request: Request, table: Table) -> None:
+        """Wait until the rows that the request is about are stored."""
+        topic = wal_topic(table.db, table.name)
+        origins = {topic: {p: end for p, (_, end) in w.items()} for topic, w in request.origins.items()}
+        seen = request.seen
+        if request.why == "MANUAL" and self.ends is not None and not table.virtual:
+            # whoever asks means every row that was there when he did; the slots may be behind that
+            seen = dict(self.ends(topic))
+        self.store.wait(0, {topic: seen, **origins}, SEEN_SECONDS)
 
     def _spec(self, request: Request) -> StreamSpec | None:
         entry = self.catalog.stream(request.stream)

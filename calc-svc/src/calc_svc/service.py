@@ -15,6 +15,7 @@ from calc_svc.flusher import Flusher
 from calc_svc.holding import AGAIN, LIVE
 from calc_svc.job import StreamJobs
 from calc_svc.loop import TriggerLoop
+from calc_svc.overtaking import Overtaking
 from calc_svc.recalc import Answers
 from calc_svc.recalc_loop import LANES, RecalcLoop
 from calc_svc.session import Engine
@@ -67,9 +68,10 @@ class CalcService:
         for share in (LIVE, AGAIN):
             jobs[share] = StreamJobs(self.calculator, self._catalog, self.store, share.pool)
             jobs[share].ask, jobs[share].ends = self._ask, self._log.end_offsets
-        self._loop = TriggerLoop(self._log, jobs[LIVE])
-        self._again = TriggerLoop(self._log, jobs[AGAIN], AGAIN, self._loop)
-        answers = Answers(self._catalog, self.store, Told(self._catalog))
+        overtaking = Overtaking()
+        self._loop = TriggerLoop(self._log, jobs[LIVE], overtaking)
+        self._again = TriggerLoop(self._log, jobs[AGAIN], overtaking, AGAIN, self._loop)
+        answers = Answers(self._catalog, self.store, Told(self._catalog), ends=self._log.end_offsets)
         self._recalc = [RecalcLoop(self._log, answers, group, self._again.done) for group in LANES]
         self._stop = threading.Event()
         self._ready = threading.Event()

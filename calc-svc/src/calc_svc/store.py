@@ -98,8 +98,11 @@ class TableStore:
     def rows(self) -> int:
         return sum(stored.rows.count for stored in self.tables())
 
-    def wait(self, catalog: int, wal: Mapping[str, Mapping[int, int]], timeout: float) -> None:
-        """Until the catalog and these topics have been read up to these offsets (exclusive).
+    def wait(
+        self, catalog: int, wal: Mapping[str, Mapping[int, int]], timeout: float, opened: str = ""
+    ) -> None:
+        """Until the catalog and these topics have been read up to these offsets (exclusive), and up to where
+        the topics went when they were opened; ``opened``: a topic that need only be open.
 
         A topic whose table the catalog does not know (any more) is not waited for.
 
@@ -107,23 +110,29 @@ class TableStore:
         """
         deadline = time.monotonic() + timeout
         with self._moved:
-            while (missing := self._missing(catalog, wal)) is not None:
+            while (missing := self._missing(catalog, wal, opened)) is not None:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise MillraceError(ErrorCode.TIMEOUT, f"not read within {timeout:g} s: {missing}")
                 self._moved.wait(min(left, 1.0))
 
-    def _missing(self, catalog: int, wal: Mapping[str, Mapping[int, int]]) -> str | None:
+    def _missing(self, catalog: int, wal: Mapping[str, Mapping[int, int]], opened: str) -> str | None:
         if self.catalog.position < catalog:
             return f"catalog offset {catalog} (at {self.catalog.position})"
+        if opened and opened not in self._tables and self._known(opened):
+            return opened
         for topic, offsets in wal.items():
             stored = self._tables.get(topic) or self._virtual.get(topic)
             if stored is None:
-                if any(wal_topic(db, name) == topic for db, name in self.catalog.tables()):
+                if self._known(topic):
                     return topic
                 continue
-            positions = stored.positions
-            for partition, offset in offsets.items():
-                if offset > 0 and positions.get(partition, 0) < offset:
+            positions, there = stored.positions, stored.there
+            for partition in offsets.keys() | there.keys():
+                offset = max(offsets.get(partition, 0), there.get(partition, 0))
+                if positions.get(partition, 0) < offset:
                     return f"{topic}/{partition} offset {offset} (at {positions.get(partition, 0)})"
         return None
+
+    def _known(self, topic: str) -> bool:
+        return any(wal_topic(*name) == topic for name in self.catalog.tables())

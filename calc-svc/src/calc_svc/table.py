@@ -48,7 +48,8 @@ class View:
 
 
 class StoredTable:
-    """Thread-safe. ``positions``: partition -> the WAL offset up to which (exclusive) it has read."""
+    """Thread-safe. ``positions``: partition -> the WAL offset up to which (exclusive) it has read; ``there``:
+    what it must have read before anything is calculated from it."""
 
     def __init__(self, table: Table, folder: Path, children: Sequence[Child], memory_rows: int) -> None:
         self.table = table
@@ -58,6 +59,7 @@ class StoredTable:
         self.rows = TableRows(table, self._fetch)
         self.lock = threading.RLock()
         self.positions: dict[int, int] = {}
+        self.there: dict[int, int] = {}
         self.dropped = False
         self._flushed: dict[int, int] = {}
         self._flushing = threading.Lock()
@@ -90,8 +92,13 @@ class StoredTable:
         joined = pl.DataFrame({"name": names}).join(numbers, "name", "left", maintain_order="left")
         return joined["number"].cast(pl.Int32).to_numpy()
 
-    def resume(self, begins: Mapping[int, int]) -> dict[int, int]:
-        """Where to read on: the positions that Delta's commits hold, else the partitions' first offsets."""
+    def resume(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+        """Where to read on: the positions that Delta's commits hold, else the partitions' first offsets.
+
+        ``begins``, ``ends``: of the topic's partitions now. A result from before a restart may rest on all up
+        to ``ends``: one that is calculated again with less would take its place.
+        """
+        self.there = {partition: end for partition, end in ends.items() if end > begins.get(partition, 0)}
         self._flushed = dict(begins) | self.delta.positions(list(begins))
         self.positions = dict(self._flushed)
         return dict(self._flushed)

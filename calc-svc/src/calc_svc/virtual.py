@@ -72,6 +72,8 @@ class VirtualTable:
         self._family = Family(table)
         self._origins: dict[int, Origins] = {}
         self._known_at = -1
+        self.there: dict[int, int] = {}
+        """What must have been read however little is asked for: ``begin`` sees to it."""
         self._positions: dict[int, int] = {}
         self._waiting: dict[int, deque[tuple[int, list[virtual.Origin]]]] = {}
         self._queue = threading.Lock()

@@ -26,7 +26,7 @@ from millrace_core.store.rows import HIGHEST, LOWEST
 from millrace_core.wire import dead, topics
 from millrace_core.wire.operations import Operation, encode_operation
 from millrace_core.wire.topics import wal_topic
-from millrace_wal import MemoryLog, Message, replay
+from millrace_wal import Log, MemoryLog, Message, replay
 
 from ..plan.conftest import SPARK_MACROS
 
@@ -102,8 +102,8 @@ class Running:
 
     partitions = 2
 
-    def __init__(self, folder: Path, memory_rows: int = 1_000_000) -> None:
-        self.log = MemoryLog()
+    def __init__(self, folder: Path, memory_rows: int = 1_000_000, log: Log | None = None) -> None:
+        self.log: Log = log or MemoryLog()
         self.log.ensure_topics(topics.TOPICS)
         self.folder, self.memory_rows = folder, memory_rows
         self.define(Database("power"))

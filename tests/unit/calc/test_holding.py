@@ -14,6 +14,7 @@ from calc_svc.catalog import CatalogView
 from calc_svc.holding import AGAIN, LIVE, Share
 from calc_svc.job import Product
 from calc_svc.loop import TriggerLoop
+from calc_svc.overtaking import Overtaking
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.stream import Duration, Period, StreamSpec
 from millrace_core.wire import events, status
@@ -59,7 +60,7 @@ class Calc:
         self._log = log
         self._reader = log.reader({CATALOG.name: {0: 0}, STATUS.name: {0: 0}})
         self.follow()
-        self.loop = TriggerLoop(log, self.jobs, share)  # type: ignore[arg-type]
+        self.loop = TriggerLoop(log, self.jobs, Overtaking(), share)  # type: ignore[arg-type]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

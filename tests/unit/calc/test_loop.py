@@ -8,6 +8,7 @@ from typing import Any, cast
 from calc_svc.catalog import CatalogView
 from calc_svc.job import Product
 from calc_svc.loop import TriggerLoop
+from calc_svc.overtaking import Overtaking
 from millrace_core.catalog import encode, key_of
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.types import TIMESTAMP
@@ -24,7 +25,7 @@ def test_rows_of_a_dropped_table_are_left_out() -> None:
         catalog.apply(offset, key_of(entry), encode(entry))
     there = wal_topic("d", "kept")
     log.ensure_topics([(there, 1), NOTIFICATIONS, STATUS])
-    loop = TriggerLoop(log, cast(Any, SimpleNamespace(catalog=catalog, stop=lambda: None)))
+    loop = TriggerLoop(log, cast(Any, SimpleNamespace(catalog=catalog, stop=lambda: None)), Overtaking())
     row = b'{"ts":1}'
     product = Product(1, [Message(GONE, b"gone", row), Message(there, b"kept", row)])
     assert loop._write([product])

@@ -14,6 +14,7 @@ from calc_svc.catalog import CatalogView
 from calc_svc.groups import GroupNames
 from calc_svc.job import Product
 from calc_svc.loop import TriggerLoop
+from calc_svc.overtaking import Overtaking
 from calc_svc.patience import append_apart
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError
@@ -75,9 +76,9 @@ def test_a_stream_that_waits_in_vain_keeps_the_others_waiting_once(
     waits: list[float] = []
     real = desk.store.wait
 
-    def wait(catalog: int, wal: Any, timeout: float) -> None:
+    def wait(catalog: int, wal: Any, timeout: float, opened: str = "") -> None:
         waits.append(timeout)
-        real(catalog, wal, timeout)
+        real(catalog, wal, timeout, opened)
 
     monkeypatch.setattr(desk.store, "wait", wait)
     desk.define(1, "SELECT _twstart AS ts, count(*) AS n FROM %%trows")
@@ -135,7 +136,7 @@ def test_a_result_that_the_log_refuses_fails_its_stream_alone() -> None:
     for offset, entry in enumerate((Database("d"), SRC)):
         catalog.apply(offset, key_of(entry), encode(entry))
     log.ensure_topics([(TOPIC, 1), NOTIFICATIONS, STATUS])
-    loop = TriggerLoop(log, cast(Any, SimpleNamespace(catalog=catalog, stop=lambda: None)))
+    loop = TriggerLoop(log, cast(Any, SimpleNamespace(catalog=catalog, stop=lambda: None)), Overtaking())
     small = [Message(TOPIC, b"src", b'{"ts":%d}' % i) for i in range(9)]
     huge = Message(TOPIC, b"src", b"x" * 20_000_000)
     assert loop._write([Product(1, small[:5]), Product(2, [small[5], huge]), Product(3, small[6:])])

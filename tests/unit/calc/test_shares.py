@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,12 +16,13 @@ from calc_svc.catalog import CatalogView
 from calc_svc.holding import AGAIN, LIVE, Share
 from calc_svc.job import Product, job_sizes
 from calc_svc.loop import TriggerLoop
+from calc_svc.overtaking import Overtaking
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.stream import Duration, Period, StreamSpec
 from millrace_core.wire import events
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.topics import CATALOG, TOPICS, TRIGGERS
-from millrace_wal import MemoryLog, Message
+from millrace_wal import MemoryLog, Message, replay
 
 ONE = 7
 
@@ -46,8 +48,9 @@ class Both:
         self.catalog = CatalogView()
         entry = StreamEntry(StreamSpec(ONE, "db", "s", "", Period(Duration(1, "s"))), "Running", 0, -1)
         self.catalog.apply(0, key_of(entry), encode(entry))
-        self.live = TriggerLoop(log, self._jobs(LIVE))
-        self.again = TriggerLoop(log, self._jobs(AGAIN), AGAIN, self.live)
+        overtaking = Overtaking()
+        self.live = TriggerLoop(log, self._jobs(LIVE), overtaking)
+        self.again = TriggerLoop(log, self._jobs(AGAIN), overtaking, AGAIN, self.live)
 
     def _jobs(self, share: Share) -> Any:
         def run(uid: int, batches: Sequence[TriggerBatch]) -> Product:
@@ -62,8 +65,8 @@ class Both:
             catalog=self.catalog, store=store, run=run, stop=lambda: None, low_latency=lambda uid: False,
         ))  # fmt: skip
 
-    def write(self, slot: int, number: int) -> tuple[int, int]:
-        batch = TriggerBatch(ONE, 0, slot, number, {}, [event(number)])
+    def write(self, slot: int, number: int, window: int | None = None) -> tuple[int, int]:
+        batch = TriggerBatch(ONE, 0, slot, number, {}, [event(number if window is None else window)])
         (place,) = self.log.append([Message(TRIGGERS.name, f"{ONE}/{slot}".encode(), events.encode(batch))])
         return place
 
@@ -106,11 +109,14 @@ def test_each_loop_calculates_its_share(log: MemoryLog) -> None:
     assert all(events.answers_request(key) for key in left(log, LIVE.group))
 
 
-def test_answers_wait_for_what_is_live_and_live_ones_for_nobody(log: MemoryLog) -> None:
+def test_answers_wait_for_what_is_live_and_live_ones_for_nobody(
+    log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "PLACE_SECONDS", 0.05)  # however long that takes
     with Both(log) as both:
         both.write(0, 1)
-        partition, offset = both.write(-1, 100)
         until(lambda: both.begun == [LIVE.group])
+        partition, offset = both.write(-1, 100)
         time.sleep(0.2)
         assert both.done == []
         assert both.again.behind(partition, offset)
@@ -122,7 +128,7 @@ def test_answers_wait_for_what_is_live_and_live_ones_for_nobody(log: MemoryLog) 
 def test_after_a_restart_the_loop_of_answers_knows_that_nothing_is_live_any_more(
     log: MemoryLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "LIVE_SECONDS", 1e9)
+    monkeypatch.setattr(loop, "PLACE_SECONDS", 1e9)
     with Both(log) as both:
         both.gate.set()
         both.write(0, 1)
@@ -145,3 +151,67 @@ def test_jobs_are_bounded_by_events_and_by_rows(monkeypatch: pytest.MonkeyPatch)
     assert sizes(60, 40, 1) == [[60, 40], [1]]
     assert sizes(500, 1, 99, 1) == [[500], [1, 99], [1]]  # one event is never divided
     assert sizes(-1, -1, 98, -1) == [[-1, -1, 98], [-1]]  # what is not known counts as one
+
+
+class Results:
+    """Both loops over a table that is one number, its version: a window's result is the version that its
+    calculation has read, written a moment later."""
+
+    OUT = "out"
+
+    def __init__(self, log: MemoryLog, rng: random.Random) -> None:
+        self.log, self.rng, self.version = log, rng, 0
+        log.ensure_topics([(self.OUT, 1)])
+        self.both = Both(log)
+        self.both.gate.set()
+        for share in (self.both.live, self.both.again):
+            share._jobs.run = self.run  # type: ignore[method-assign]
+
+    def run(self, uid: int, batches: Sequence[TriggerBatch]) -> Product:
+        read = self.version
+        time.sleep(self.rng.random() / 300)
+        windows = [one.start for batch in batches for one in batch.events]
+        return Product(uid, [Message(self.OUT, b"%d" % start, b"%d" % read) for start in windows])
+
+    def last(self) -> dict[int, int]:
+        return {int(one.key or b""): int(one.value or b"") for one in replay(self.log, self.OUT)}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_last_result_of_a_window_has_read_the_newest_rows(log: MemoryLog, seed: int) -> None:
+    rng = random.Random(seed)
+    results = Results(log, rng)
+    newest: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    with results.both as both:
+        for number in range(150):
+            results.version += 1
+            # a window that closes, or a late row's; a recalculation by hand
+            both.write(rng.choice((0, -1)), number, window := rng.randrange(3))
+            newest[window] = results.version
+            time.sleep(rng.random() / 500)
+        ends = log.end_offsets(TRIGGERS.name)
+        until(lambda: all(loop.done(p) >= end for loop in (both.live, both.again) for p, end in ends.items()))
+    assert {window: read >= newest[window] for window, read in results.last().items()} == dict.fromkeys(
+        newest, True
+    )
+
+
+def test_what_another_loop_wrote_meanwhile_is_calculated_again(log: MemoryLog) -> None:
+    overtaking = Overtaking()
+
+    def batches(*windows: int) -> dict[int, list[TriggerBatch]]:
+        return {ONE: [TriggerBatch(ONE, 0, 0, 0, {}, [event(window) for window in windows])]}
+
+    with overtaking.turn() as slow:
+        with overtaking.turn() as quick:
+            assert quick.written(batches(2, 3)) == {}
+        with overtaking.turn() as quick:
+            assert quick.written({ONE + 1: batches(1)[ONE]}) == {}
+        assert slow.written(batches(1, 2)) == batches(2)
+    with overtaking.turn() as slow, overtaking.turn() as quick:
+        # both have written: one of them has to look again, and one is enough
+        assert slow.written(batches(1)) == {}
+        assert quick.written(batches(1)) == batches(1)
+    with overtaking.turn() as after:
+        assert after.written(batches(1, 2, 3)) == {}

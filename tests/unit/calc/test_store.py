@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from calc_svc.store import TableStore
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Child
 from millrace_core.wire import topics
@@ -111,6 +112,23 @@ def test_a_dropped_table_made_again_is_empty(running: Running) -> None:
     assert set(running.rows(again)) == {("log", 2)}
     running.restart()
     assert set(running.rows(again)) == {("log", 2)}
+
+
+def test_after_a_restart_a_table_is_there_when_all_of_the_log_is(running: Running) -> None:
+    running.send("m1", [row(1), row(2)])
+    ends = running.log.end_offsets(TOPIC)
+    (partition,) = (partition for partition, end in ends.items() if end)
+    running.stop()
+    store = TableStore(running.catalog, running.folder, 1000)
+    stored = store.open(METERS)
+    stored.resume(running.log.begin_offsets(TOPIC), {partition: 3})
+    store.wait(0, {}, 0.05, opened=TOPIC)  # to write to it nothing need have been read
+    for other in ({partition: 1}, {1 - partition: 0}, {}):
+        stored.advance({partition: 1})
+        with pytest.raises(MillraceError, match="offset 3 "):
+            store.wait(0, {TOPIC: other}, 0.05)
+    stored.advance({partition: 3})
+    store.wait(0, {TOPIC: {partition: 1}}, 0.05)
 
 
 def test_waiting_names_what_is_missing(running: Running) -> None:

@@ -14,6 +14,7 @@ from calc_svc.loop import Intake
 from calc_svc.recalc import Work
 from calc_svc.recalc_loop import LANES, RecalcLoop, batches
 from millrace_core.catalog import key_of
+from millrace_core.errors import MillraceError
 from millrace_core.model.stream import Duration, Session
 from millrace_core.plan import News, system_rows
 from millrace_core.wire import events, recalc, status
@@ -174,3 +175,20 @@ def test_an_answer_that_is_given_again_is_calculated_again_whatever_its_numbers_
     assert starts(batch(-1, 7 << 32, 10)) == [10]
     assert starts(batch(-1, 6 << 32, 20), batch(-1, 7 << 32, 30)) == [20, 30]
     assert starts(batch(0, 5, 40), batch(0, 5, 40), batch(0, 4, 50)) == [40]
+
+
+def test_by_hand_means_every_row_that_was_there_though_no_slot_has_seen_it(
+    sessions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calc_svc.recalc.SEEN_SECONDS", 0.05)
+    together = sessions()
+    ends = {0: 0, 1: 0}
+    together.answers.ends = lambda topic: ends if topic == together.topic else {}
+    together.define()
+    request = recalc.Request(together.spec.uid, 0, 0, 1, "MANUAL", {}, 0, [], (ALL, -ALL))
+    assert list(together.answers.answer([request], (0, 1), Work())) == []
+    ends[0] = 3  # rows that calc-svc has not read either, after a restart say
+    with pytest.raises(MillraceError, match="offset 3 "):
+        list(together.answers.answer([request], (0, 1), Work()))
+    by_change = msgspec.structs.replace(request, why="CHANGE")
+    assert list(together.answers.answer([by_change], (0, 1), Work())) == []
