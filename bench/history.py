@@ -1,4 +1,4 @@
-"""``python -m bench.history [--quick] [--parts store,stack,live]``: how fast FILL_HISTORY reads stored rows.
+"""``python -m bench.history``: how fast FILL_HISTORY reads stored rows; ``--parts``, ``--sizes`` take some.
 
 1,000 tables with a row a second each, ``INTERVAL(1m)`` by ``tbname`` with count and avg: 60 rows a window.
 
@@ -107,11 +107,12 @@ QUICK = Extent(
 def measure(given: argparse.Namespace) -> dict[str, Any]:
     """What was asked for, by part."""
     extent, parts = QUICK if given.quick else FULL, given.parts
-    found: dict[str, Any] = {"rows": extent.sizes}
+    sizes = {name: rows for name, rows in extent.sizes.items() if int(name) in given.sizes}
+    found: dict[str, Any] = {"rows": sizes}
     if "store" in parts:
-        found["store"] = {name: _stored(extent.tables, rows) for name, rows in extent.sizes.items()}
+        found["store"] = {name: _stored(extent.tables, rows) for name, rows in sizes.items()}
     if "stack" in parts:
-        found["stack"] = {name: _stacked(extent.tables, rows) for name, rows in extent.sizes.items()}
+        found["stack"] = {name: _stacked(extent.tables, rows) for name, rows in sizes.items()}
     if "live" in parts:
         found["live"] = _live(extent)
     return found
@@ -361,6 +362,14 @@ def _parts(text: str) -> list[str]:
     return found
 
 
+def _sizes(text: str) -> list[int]:
+    found = [int(part) for part in text.split(",") if part.isdigit()]
+    if not found or not set(found) <= set(SIZES):
+        raise argparse.ArgumentTypeError(f"'{text}': the sizes are {', '.join(map(str, SIZES))}")
+    return found
+
+
 if __name__ == "__main__":
     parts = {"type": _parts, "default": list(PARTS), "help": f"some of {','.join(PARTS)}"}
-    report.run("history", __doc__, measure, FIGURES, parts=parts)
+    sizes = {"type": _sizes, "default": list(SIZES), "help": f"some of {','.join(map(str, SIZES))}"}
+    report.run("history", __doc__, measure, FIGURES, parts=parts, sizes=sizes)
