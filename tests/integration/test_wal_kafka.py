@@ -95,7 +95,7 @@ def test_transactions_of_other_producers_do_not_hide_the_end(broker: str, log: K
         finish(30)
     # two records and two markers (written behind the answer); the aborted record is never seen
     assert until(lambda: log.end_offsets(name) == {0: 4})
-    reader = log.reader({name: {0: 0}})
+    reader = log.reader({name: {0: 0}}, grows=True)
     assert [r.value for r in read(reader, 1)] == [b"0"]
     reader.poll(1)
     assert reader.positions() == {name: {0: 4}}

@@ -245,7 +245,7 @@ class WalConsumer:
         deadline = time.monotonic() + AGAIN
         begins = {partition: first for partition, (first, end) in stretches.items() if first < end}
         found: list[Record] = []
-        reader = self._log.reader({topic: begins})
+        reader = self._log.reader({topic: begins}, grows=True)
         try:
             while any(reader.positions()[topic][p] < stretches[p][1] for p in begins):
                 found += [r for r in reader.poll(POLL, BATCH) if r.offset < stretches[r.partition][1]]

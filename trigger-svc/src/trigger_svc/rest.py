@@ -7,21 +7,31 @@ hears at once. Nothing is lost by a batch that ends late: what it had to do is d
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Mapping
 
 from millrace_wal import Log, Reader
 
 LOOK_UP = 0.2
 """Seconds after which a rest notices that it is to end."""
+LONG = 3.0
+"""Seconds after which a rest is a long one."""
 
 
 class Rest:
-    """Waits for messages; used by one thread, :meth:`end` by any."""
+    """Waits for messages; used by one thread, :meth:`end` by any.
+
+    A reader that has just read other topics hears of new ones only when the broker answers its last question.
+    So a rest begins with a reader that asks often; in a long one another takes over, whose last question was
+    answered meanwhile, and which seldom asks.
+    """
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._reader: Reader | None = None
+        self._readers: dict[bool, Reader] = {}
+        """By whether it asks often."""
         self._ended = threading.Event()
 
     def until_news(self, ends: Mapping[str, Mapping[int, int]]) -> None:
@@ -29,16 +39,25 @@ class Rest:
 
         :raises MillraceError: UNAVAILABLE if the broker refuses.
         """
-        if self._reader is None:
-            self._reader = self._log.reader({}, grows=True)
+        if not self._comes(ends, True, LONG) and not self._ended.is_set():
+            self._comes(ends, False, math.inf)
+
+    def _comes(self, ends: Mapping[str, Mapping[int, int]], often: bool, seconds: float) -> bool:
+        """Whether a message comes within so many seconds and before the end."""
+        if often not in self._readers:
+            self._readers[often] = self._log.reader({}, grows=often)
+        reader = self._readers[often]
+        until = time.monotonic() + seconds
         for topic, offsets in ends.items():
-            self._reader.add(topic, offsets)
+            reader.add(topic, offsets)
         try:
-            while not self._ended.is_set() and not self._reader.poll(LOOK_UP, limit=1):
-                pass
+            while not self._ended.is_set() and time.monotonic() < until:
+                if reader.poll(LOOK_UP, limit=1):
+                    return True
+            return False
         finally:
             for topic in ends:  # else it would read on
-                self._reader.remove(topic)
+                reader.remove(topic)
 
     def end(self) -> None:
         """No rest lasts any longer."""
@@ -46,5 +65,5 @@ class Rest:
 
     def close(self) -> None:
         """After the last rest."""
-        if self._reader is not None:
-            self._reader.close()
+        for reader in self._readers.values():
+            reader.close()

@@ -31,7 +31,7 @@ def _consumer_config(common: dict[str, Any]) -> dict[str, Any]:
         "auto.offset.reset": "earliest",
         "allow.auto.create.topics": False,
         # what is there is given at once; a broker that is asked ten times a second takes a fiftieth of a core
-        "fetch.wait.max.ms": 500,
+        "fetch.wait.max.ms": 2000,
         # how long fetching rests after the local queue was full (the default of 1 s starves a fast reader)
         "fetch.queue.backoff.ms": 5,
         "topic.metadata.refresh.interval.ms": 5000,

@@ -128,8 +128,9 @@ class Log(Protocol):
         """Partition -> offset behind the last record that a reader can have."""
 
     def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> Reader:
-        """A reader of these topics and partitions from these offsets. ``grows``: what is added to it is to
-        come within a tenth of a second, not half of one; asking so often costs the broker more."""
+        """A reader of these topics and partitions from these offsets. ``grows``: what is added to it, and the
+        position behind the end of a transaction, is to come within a tenth of a second, not two seconds;
+        asking so often costs the broker more."""
 
     def subscribe(self, group: str, topics: Sequence[str], client: str = "") -> GroupReader:
         """A new member of the group, over these topics. ``client``: a name that no other member of the group
