@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
+import pytest
 import structlog
 
 from millrace_core.model.stream import Duration, Period, StreamSpec
-from millrace_core.trigger.delay import FAR
+from millrace_core.trigger.delay import APART
+from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL, TOPICS, wal_topic
-from millrace_wal import MemoryLog, Message, replay
-from trigger_svc.clock import Clock, idle_tick
+from millrace_wal import MemoryLog, Message, Record, replay
+from millrace_wal.memory import MemoryReader
+from trigger_svc.clock import CLOSEST, Clock, idle_tick
 
+MS = 1_000_000
 TOPIC = wal_topic("d", "meters")
 
 
@@ -34,7 +39,7 @@ def until(condition: Callable[[], bool], within: float = 30) -> bool:
 def start() -> tuple[MemoryLog, Clock]:
     log = MemoryLog()
     log.ensure_topics([*TOPICS, (TOPIC, 2)])
-    return log, Clock(log, structlog.get_logger("test"), lambda: FAR)
+    return log, Clock(log, structlog.get_logger("test"), lambda: ())
 
 
 def tell(log: MemoryLog, *records: control.AnyControl) -> None:
@@ -72,7 +77,7 @@ def test_a_tick_comes_when_an_open_window_is_due() -> None:
     log = MemoryLog()
     log.ensure_topics(TOPICS)
     due = [time.time_ns() + 400_000_000]
-    clock = Clock(log, structlog.get_logger("test"), lambda: due[0])
+    clock = Clock(log, structlog.get_logger("test"), lambda: due)
     clock.start()
     assert until(lambda: bool(ticks(log)))
     assert ticks(log)[0].now >= due[0]
@@ -81,8 +86,113 @@ def test_a_tick_comes_when_an_open_window_is_due() -> None:
     first, due[0] = ticks(log)[0].now, time.time_ns() + 100_000_000
     assert until(lambda: len(ticks(log)) == 2)
     assert ticks(log)[1].now >= due[0] > first
-    due[0] = FAR
+    due.clear()
     clock.stop()
+
+
+class Deployment(MemoryLog):
+    """A clock and slots in a time of their own, in ms: it moves on when the clock waits, up to ``until``.
+
+    The query takes all messages there are as a micro-batch of ``batch`` ms, at whose end the slots are judged
+    and say what is due; then it begins the next.
+    """
+
+    def __init__(self, kit: Any, batch: int) -> None:
+        super().__init__()
+        self.ensure_topics(TOPICS)
+        self.cluster = kit.Cluster(slots=4)
+        self.batch = batch
+        self.time, self.until = 0.0, 0.0
+        self.ends = 0.0
+        self.running: list[Any] = []
+        self.writes: list[tuple[int, str]] = []
+        self.delays_due: list[int] = []
+        self.ticked: list[int] = []
+        self.clock = Clock(self, structlog.get_logger("test"), lambda: self.delays_due, self.now)
+
+    def now(self) -> int:
+        return round(self.time * MS)
+
+    def run(self, end: float) -> None:
+        self.until = end
+        self.clock.start()
+        assert until(lambda: self.time >= self.until)
+
+    def append(self, messages: Sequence[Message], timeout: float = 30) -> list[tuple[int, int]]:
+        for message in messages:
+            self.ticked.append(control.decode_tick(message.value or b"").now)
+            self.cluster.send(*message)
+        self._begin()
+        return super().append(messages)
+
+    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> MemoryReader:
+        return _Pace(self, positions)
+
+    def advance(self, seconds: float) -> None:
+        end = min(self.time + seconds * 1_000, self.until)
+        while self.running and self.ends <= end:
+            self.time = self.ends
+            self._judge()
+            self._begin()
+        self.time = max(self.time, end)
+        self._begin()
+
+    def _begin(self) -> None:
+        while self.writes and self.writes[0][0] <= self.time:
+            at, child = self.writes.pop(0)
+            self.cluster.now = at
+            self.cluster.write(child, [1])
+        if self.cluster.waiting and not self.running:
+            self.running, self.cluster.waiting = self.cluster.waiting, []
+            self.ends = self.time + self.batch
+
+    def _judge(self) -> None:
+        later, self.cluster.waiting, self.running = self.cluster.waiting, self.running, []
+        self.cluster.run()
+        self.cluster.waiting = later
+        states = self.cluster.blobs.values()
+        self.delays_due = sorted({due for state in states for due in Slot.delays_due(state)})
+
+
+class _Pace(MemoryReader):
+    """The clock's reader of control records; there are none, and waiting for them is how time passes."""
+
+    def __init__(self, deployment: Deployment, positions: Mapping[str, Mapping[int, int]]) -> None:
+        super().__init__(deployment, positions)
+        self._deployment = deployment
+
+    def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
+        if self._deployment.time >= self._deployment.until:
+            time.sleep(0.01)
+        else:
+            self._deployment.advance(timeout)
+        return []
+
+
+@pytest.mark.parametrize("batch", [80, 300])
+def test_windows_that_come_due_close_together_do_not_wait_for_each_others_batches(
+    kit: Any, batch: int
+) -> None:
+    one = Deployment(kit, batch)
+    one.cluster.define(kit.stream(max_delay=3_000))
+    one.writes = [(number * 61, f"c{number}") for number in range(40)]
+    opened = {child: at + 1 for at, child in one.writes}
+    one.run(12_000)
+    one.cluster.control(control.StopStream(1))
+    one.run(20_000)
+    one.clock.stop()
+    late: dict[str, list[float]] = {}
+    for trigger in one.cluster.triggers:
+        for event in trigger.events:
+            child = str(event.group.table)
+            late.setdefault(child, []).append(event.localtime / MS - opened[child])
+    assert len(late) == 40
+    for child, found in late.items():
+        assert [int(behind // 3_000) for behind in found] == [1, 2, 3][: len(found)], child
+        assert len(found) >= 2
+        assert max(behind % 3_000 for behind in found) * MS <= APART + CLOSEST, child
+    assert min(b - a for a, b in pairwise(one.ticked)) >= CLOSEST
+    assert max(one.ticked) <= (12_000 + 2 * batch) * MS, "nobody waits any more"
 
 
 def test_a_table_that_is_gone_does_not_stop_the_clock(kit: Any) -> None:

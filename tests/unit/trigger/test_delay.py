@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from millrace_core.trigger.delay import FAR, delay_of
+from millrace_core.trigger.delay import AHEAD, APART, FAR, delay_of, upcoming
 from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control
 
+from ...conftest import examples
+
 SECOND = 1_000
+MS = 1_000_000
 
 
 def cluster_of(kit: Any, **options: Any) -> Any:
@@ -127,3 +133,42 @@ def test_where_it_has_no_effect(kit: Any) -> None:
     assert delay_of(kit.stream()) is None
     assert delay_of(kit.stream(max_delay=3_000, kinds=("WINDOW_OPEN",))) is None
     assert delay_of(kit.stream(max_delay=3_000, trigger={"Sliding": {"sliding": 10}})) is None
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.lists(st.integers(0, 3 * AHEAD * APART), max_size=300), st.integers(0, 2 * 10**18))
+def test_the_next_times_leave_no_window_waiting(spread: list[int], begin: int) -> None:
+    due = [begin + one for one in spread]
+    found = upcoming(np.array(due, dtype=np.int64)).tolist()
+    assert found == sorted(set(found)) and len(found) <= AHEAD and set(found) <= set(due)
+    for one in due:
+        if one < min(due) + AHEAD * APART:
+            assert any(one <= instant < one + APART for instant in found)
+
+
+def test_a_state_tells_when_its_open_windows_are_due(kit: Any) -> None:
+    cluster = kit.Cluster(slots=1)
+    cluster.define(kit.stream(1, max_delay=3 * SECOND))
+    cluster.define(kit.stream(2, max_delay=4 * SECOND, child="c3"))
+    cluster.define(kit.stream(3))
+    cluster.run()
+    assert Slot.delays_due(cluster.blobs[0]) == []
+    opened = {}
+    for child, at in (("c1", 100), ("c2", 105), ("c3", 200)):
+        cluster.now = opened[child] = at
+        cluster.write(child, [1])
+        opened[child] = cluster.now
+    cluster.run()
+    due = [opened["c2"] + 3 * SECOND, opened["c3"] + 3 * SECOND, opened["c3"] + 4 * SECOND]
+    assert Slot.delays_due(cluster.blobs[0]) == [one * MS for one in due], "c1's and c2's are one"
+    assert Slot.due(cluster.blobs[0]) == (opened["c1"] + 3 * SECOND) * MS
+    assert Slot.restore(cluster.blobs[0]).snapshot() == cluster.blobs[0]
+    tick(cluster, due[0])
+    assert Slot.delays_due(cluster.blobs[0]) == [one * MS for one in due[1:]], "6 s are too far"
+    cluster.control(control.StopStream(1))
+    cluster.run()
+    assert Slot.delays_due(cluster.blobs[0]) == [due[2] * MS]
+    cluster.write("c3", [10])
+    cluster.control(control.StopStream(2))
+    cluster.run()
+    assert Slot.delays_due(cluster.blobs[0]) == []

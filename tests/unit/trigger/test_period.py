@@ -209,16 +209,6 @@ def test_ticks_are_heeded_only_where_something_is_due(kit: Any) -> None:
     assert Slot.due(cluster.blobs[0]) == FAR
 
 
-def test_a_state_without_a_due_time_is_still_read(kit: Any) -> None:
-    cluster = kit.Cluster(slots=1)
-    cluster.define(kit.stream())
-    cluster.write("c1", [1])
-    cluster.run()
-    older = bytes([1]) + cluster.blobs[0][18:]
-    assert Slot.due(older) == 0
-    assert Slot.restore(older).snapshot() == cluster.blobs[0]
-
-
 # ---------------------------------------------------------------------- the agenda
 
 
@@ -262,14 +252,25 @@ def test_the_agenda_follows_the_life_of_streams(kit: Any) -> None:
 
 def test_the_agenda_ticks_when_an_open_window_is_due() -> None:
     agenda = Agenda(0)
-    agenda.expect(3_000 * MS)
+    agenda.expect([3_000 * MS])
     assert agenda.due == 3_000 * MS and agenda.take(2_999 * MS) is None
     assert agenda.take(3_005 * MS) == set()
     assert agenda.due == 3_005 * MS + PATIENCE, "the slots have not read the tick yet"
-    agenda.expect(3_006 * MS)
+    agenda.expect([3_006 * MS])
     assert agenda.due == 3_006 * MS
-    agenda.expect(FAR)
+    agenda.expect([])
     assert agenda.due == FAR
+
+
+def test_the_agenda_does_not_wait_for_a_tick_to_be_read_before_the_next() -> None:
+    agenda = Agenda(0)
+    agenda.expect([3_000 * MS, 3_040 * MS, 3_050 * MS, 9_000 * MS])
+    assert agenda.take(3_000 * MS) == set()
+    assert agenda.due == 3_040 * MS
+    assert agenda.take(3_060 * MS) == set(), "one tick for both that have passed"
+    assert agenda.due == 3_060 * MS + PATIENCE, "repeated, for the slots have read none of them"
+    agenda.expect([9_000 * MS])
+    assert agenda.due == 9_000 * MS
 
 
 def test_a_stream_that_the_slots_refuse_is_not_planned(kit: Any) -> None:

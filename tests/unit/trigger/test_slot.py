@@ -10,6 +10,7 @@ import pytest
 
 from millrace_core.model.schema import Child, child_uid, stable_hash
 from millrace_core.model.stream import Condition, Duration, Options, Session, Source, StreamSpec
+from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control, regroup, status
 from millrace_core.wire.events import Group, trigger_id
@@ -316,10 +317,15 @@ def test_what_cannot_run_fails_the_stream_and_no_other(kit: Any) -> None:
     assert status.StreamFailure(4, "", 0) in cluster.status
 
 
-def test_a_newer_state_is_refused() -> None:
-    blob = Slot(0, 1).snapshot()
-    with pytest.raises(ValueError, match="version 200"):
-        Slot.restore(bytes([200]) + blob[1:])
+@pytest.mark.parametrize("version", [1, 4, 200])
+def test_a_state_of_another_version_is_refused(kit: Any, version: int) -> None:
+    cluster = kit.Cluster(slots=1)
+    cluster.tick(1)
+    blob = bytes([version]) + Slot(0, 1).snapshot()[1:]
+    ticks = Messages.of(cluster.waiting)
+    for read in (Slot.restore, Slot.due, Slot.delays_due, lambda state: Slot.heeds(state, ticks)):
+        with pytest.raises(ValueError, match=f"version {version}, this is version"):
+            read(blob)
 
 
 def test_the_output_of_a_dropped_table_goes_after_its_last_event_if_that_was_asked_for(kit: Any) -> None:

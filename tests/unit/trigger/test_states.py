@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace_core.trigger.intake import Messages
+from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP, slot_of, wal_topic
 from millrace_wal import MemoryLog, Message
-from trigger_svc.batches import by_slot, messages_in
+from trigger_svc.batches import Batches, by_slot, messages_in
 from trigger_svc.rest import Rest
+from trigger_svc.settings import TriggerSettings
 from trigger_svc.states import SlotStates
 
 
@@ -92,7 +96,9 @@ def test_messages_keep_their_columns() -> None:
     assert np.concatenate((mine.partition, mine.offset, mine.timestamp)).tolist() == [1, 7, 99]
 
 
-def test_a_rest_ends_with_news_or_when_it_is_told() -> None:
+@pytest.mark.parametrize("long", [0.1, 60.0])
+def test_a_rest_ends_with_news_or_when_it_is_told(long: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trigger_svc.rest.LONG", long)
     log = MemoryLog()
     log.ensure_topics([CONTROL, CLOCK])
     log.append([Message(CLOCK.name, None, b"{}")])
@@ -120,3 +126,36 @@ def test_a_rest_ends_with_news_or_when_it_is_told() -> None:
     resting(3, 1).join(10)
     assert ended == [1, 2, 3]
     rest.close()
+
+
+def test_the_query_does_not_rest_when_the_clock_has_ticked(tmp_path: Path) -> None:
+    log = MemoryLog()
+    log.ensure_topics([CONTROL, CLOCK])
+    rest = Rest(log)
+    ticked = [6]
+    settings = TriggerSettings(data_dir=tmp_path, slots=2)
+    (settings.checkpoint / "offsets").mkdir(parents=True)
+    for batch in range(2):
+        offsets = json.dumps({CONTROL.name: {"0": 0}, CLOCK.name: {"0": 5 + batch}})
+        (settings.checkpoint / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{offsets}")
+    batches = Batches(settings, log, rest, lambda: ticked[0])
+    batches.rests = True
+    frame: Any = Frame()
+    batches(frame, 0)
+    assert not batches.rested
+    ticked[0] = 5
+    rest.end()
+    batches(frame, 1)
+    assert list(batches.rested) == [1]
+    rest.close()
+
+
+class Frame:
+    """A micro-batch of one tick, as Spark gives it."""
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's own name
+        tick = control.encode(control.Tick(1))
+        return pa.table(
+            {"topic": [CLOCK.name], "partition": [0], "offset": [4], "timestamp": [1]}
+            | {"key": pa.array([None], pa.binary()), "value": [tick]}
+        )

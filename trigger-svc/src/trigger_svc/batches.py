@@ -8,7 +8,7 @@ where the slots are in memory. Both ways leave the slots' states where the other
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from millrace_core.trigger.delay import FAR
 from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import Output
@@ -50,25 +49,29 @@ class Held:
     slot: Slot | None = None
 
     @property
-    def delay_due(self) -> int:
-        return FAR if self.state is None else Slot.delay_due(self.state)
+    def delays_due(self) -> list[int]:
+        return [] if self.state is None else Slot.delays_due(self.state)
 
 
 class Batches:
     """Judges the micro-batches of one run of the query; ``__call__`` is what ``start_query`` wants.
 
-    ``delay_due``: when (ns since the epoch) the next open window triggers by MAX_DELAY. ``rests``: whether
-    the query rests behind a batch of ticks alone; ``rested``: the last batches behind which it did.
+    ``delays_due``: when (ns since the epoch, ascending) the next open windows trigger by MAX_DELAY.
+    ``rests``: whether the query rests behind a batch of ticks alone; ``rested``: the last batches behind
+    which it did.
     """
 
-    def __init__(self, settings: TriggerSettings, log: Log, rest: Rest) -> None:
-        self._settings, self._log, self._rest = settings, log, rest
+    def __init__(
+        self, settings: TriggerSettings, log: Log, rest: Rest, ticked: Callable[[], int] = lambda: -1
+    ) -> None:
+        """``ticked``: says which offset in the topic ``clock`` the clock has written last."""
+        self._settings, self._log, self._rest, self._ticked = settings, log, rest, ticked
         self.rests = False
         self.rested: deque[int] = deque(maxlen=REMEMBERED)
         self._states = SlotStates(settings.slot_states)
         self._held: dict[int, Held] = {}
         self._bytes_each = FIRST_GUESS
-        self.delay_due = FAR
+        self.delays_due: Sequence[int] = ()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Judge the messages (columns of INPUT) of a batch, send what follows, keep the states.
@@ -80,12 +83,17 @@ class Batches:
             self._judge_in_workers(frame, batch)
         elif table.num_rows:
             self._judge_here(messages_of(table), batch)
-        self.delay_due = min(
-            self._hold(number, batch + 1).delay_due for number in range(self._settings.slots)
-        )
+        slots = [self._hold(number, batch + 1) for number in range(self._settings.slots)]
+        self.delays_due = sorted({due for slot in slots for due in slot.delays_due})
         if self.rests and table is not None and _ticks_alone(table):
+            self._rest_behind(batch)
+
+    def _rest_behind(self, batch: int) -> None:
+        ends = ends_behind(self._settings.checkpoint, batch)
+        # to be told of a tick by the broker takes longer than to know of it
+        if self._ticked() < ends.get(CLOCK.name, {}).get(0, 0):
             self.rested.append(batch)
-            self._rest.until_news(ends_behind(self._settings.checkpoint, batch))
+            self._rest.until_news(ends)
 
     def _collected(self, frame: DataFrame, batch: int) -> Any:
         """The messages as an Arrow table; None if they are too many."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
@@ -17,9 +17,13 @@ from millrace_core.wire.topics import CLOCK, CONTROL
 from millrace_wal import BEGIN, Log, Message, Reader, Record, replay
 
 NS_PER_MS, NS_PER_SECOND = 1_000_000, 1_000_000_000
-CLOSEST = 50 * NS_PER_MS
-"""Ticks are no closer than that: each costs a micro-batch. All instants between two of them fire."""
+CLOSEST = 25 * NS_PER_MS
+"""Ticks are no closer than that. All instants between two of them fire. Ticks that come faster than a
+micro-batch ends share the next, so they cost little; but what a tick comes too late for waits for the one
+after."""
 LONGEST_WAIT = 500 * NS_PER_MS
+"""After that the clock asks again what is due; the slots tell of more than that in advance
+(``trigger.delay.AHEAD``)."""
 LATE = 5 * NS_PER_SECOND
 """A clock that wakes so much later than it meant to (the machine slept, the broker was away) has missed
 what was planned until then, as if the service had been down; below that it fires late."""
@@ -28,21 +32,23 @@ what was planned until then, as if the service had been down; below that it fire
 class Clock:
     """Writes ticks from a thread of its own, from :meth:`start` to :meth:`stop`.
 
-    Instants planned before the start are missed (SEMANTICS, "Outages"). ``delay_due``: says when the next
-    open window triggers by MAX_DELAY; ``now``: says what time it is; both in ns since the epoch.
+    Instants planned before the start are missed (SEMANTICS, "Outages"). ``delays_due``: says when the next
+    open windows trigger by MAX_DELAY, ascending; ``now``: says what time it is; both in ns since the epoch.
+    ``written``: the offset of its last tick in the topic ``clock``, -1 before any.
     """
 
     def __init__(
         self,
         log: Log,
         logger: FilteringBoundLogger,
-        delay_due: Callable[[], int],
+        delays_due: Callable[[], Sequence[int]],
         now: Callable[[], int] = time.time_ns,
     ) -> None:
         self._log = log
         self._logger = logger
-        self._delay_due = delay_due
+        self._delays_due = delays_due
         self._now = now
+        self.written = -1
         self._since = 0
         self._awake = 0
         self._stopping = threading.Event()
@@ -85,12 +91,12 @@ class Clock:
         earliest = 0
         while not self._stopping.is_set():
             now = self._now()
-            agenda.expect(self._delay_due())
+            agenda.expect(self._delays_due())
             wake = min(max(agenda.due, earliest, now), now + LONGEST_WAIT)
             for record in reader.poll((wake - now) / NS_PER_SECOND):
                 self._take_in(agenda, record)
             now = self._awake = self._now()
-            agenda.expect(self._delay_due())
+            agenda.expect(self._delays_due())
             if now > wake + LATE:
                 self._logger.warning("the clock was late", seconds=(now - wake) / NS_PER_SECOND)
                 self._since = now
@@ -118,7 +124,8 @@ class Clock:
             except MillraceError as error:
                 # dropped just now, or it fires with the next tick that tells
                 self._logger.warning("a tick without ends", topic=topic, cause=str(error))
-        self._log.append([Message(CLOCK.name, None, control.encode(control.Tick(now, agenda.since, ends)))])
+        tick = Message(CLOCK.name, None, control.encode(control.Tick(now, agenda.since, ends)))
+        ((_, self.written),) = self._log.append([tick])
         return True
 
 

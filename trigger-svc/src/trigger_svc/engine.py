@@ -39,13 +39,16 @@ class Engine:
         self._session: SparkSession | None = None
         self._stopping = threading.Event()
         self._rest = Rest(log)
-        self.batches = Batches(settings, log, self._rest)
-        self._clock = Clock(log, logger, lambda: self.batches.delay_due)
+        self.batches = self._batches()
+        self._clock = Clock(log, logger, lambda: self.batches.delays_due)
         self._reporter = Reporter(log, self._last_progress, instance(), logger)
         self._warm = False
         self.query: Any = None
         self.failed = False
         self._thread = threading.Thread(target=self._run, name="trigger-query", daemon=True)
+
+    def _batches(self) -> Batches:
+        return Batches(self._settings, self._log, self._rest, lambda: self._clock.written)
 
     def start(self) -> None:
         self._thread.start()
@@ -105,7 +108,7 @@ class Engine:
     def _run_once(self, session: SparkSession) -> None:
         began = time.monotonic()
         # what a run that failed had in memory is worth nothing
-        self.batches = Batches(self._settings, self._log, self._rest)
+        self.batches = self._batches()
         self.query = start_query(session, self._settings, self.batches)
         warm_up(self._log, self.query)
         self.batches.rests = True

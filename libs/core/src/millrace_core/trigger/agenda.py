@@ -7,6 +7,8 @@ worth writing, and of which WAL topics it must tell the ends.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace_core.errors import MillraceError
@@ -35,7 +37,7 @@ class Agenda:
         self.since = since
         self._known: dict[int, Definition] = {}
         self._planned: dict[int, _Planned] = {}
-        self._delay_due = FAR
+        self._delays_due: Sequence[int] = ()
         self._ticked = -FAR
 
     def apply(self, record: control.AnyControl, at: int) -> None:
@@ -71,9 +73,9 @@ class Agenda:
     def _stop(self, uid: int) -> None:
         self._planned.pop(uid, None)
 
-    def expect(self, delay_due: int) -> None:
-        """The next open window triggers by MAX_DELAY at this time (ns; FAR: none does)."""
-        self._delay_due = delay_due
+    def expect(self, delays_due: Sequence[int]) -> None:
+        """The next open windows trigger by MAX_DELAY at these times (ns, ascending; none if empty)."""
+        self._delays_due = delays_due
 
     def watch_from(self, since: int) -> None:
         """The clock did not watch up to ``since``: what was planned until then is missed."""
@@ -86,9 +88,11 @@ class Agenda:
     def due(self) -> int:
         """When (ns) the next tick is worth writing; FAR if nobody waits."""
         instants = [planned.next for planned in self._planned.values()]
-        # what was due at the last tick is on its way
-        delayed = self._delay_due if self._delay_due > self._ticked else self._ticked + PATIENCE
-        return min([*instants, delayed])
+        passed = bisect_right(self._delays_due, self._ticked)
+        instants += self._delays_due[passed : passed + 1]
+        if passed:  # what was due at the last tick is on its way, unless that takes too long
+            instants.append(self._ticked + PATIENCE)
+        return min(instants, default=FAR)
 
     def take(self, now: int) -> set[str] | None:
         """The WAL topics whose ends a tick at ``now`` (ns) must tell; None if no tick is due.

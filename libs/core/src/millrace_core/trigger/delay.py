@@ -23,6 +23,11 @@ from millrace_core.trigger.windower import CLOSE, DELAY, LIVE, OPEN, Occurrences
 NS_PER_MS = NS_PER_SECOND // 1000
 FAR = (1 << 63) - 1
 """A processing time that does not come."""
+APART = 20 * NS_PER_MS
+"""Times closer together than that count as the last of them: a tick more would hardly come sooner."""
+AHEAD = 96
+"""So many of the next times a slot tells. With :data:`APART` they reach about two seconds far: further than a
+micro-batch and the clock's longest wait together, so that the clock always knows the next one."""
 _WINDOWS = frozenset(rule.type for rule in TRIGGERS.values() if rule.window)
 
 
@@ -92,6 +97,12 @@ class Delay:
         due = memory.lists["open"]["due"]
         return int(due.min()) if len(due) else FAR
 
+    @staticmethod
+    def all_due(memory: Columns) -> Ints:
+        """When each open window triggers next, ns, in no order."""
+        due: Ints = memory.lists["open"]["due"]
+        return due
+
     def fire(self, memory: Columns, windows: Columns, now: int) -> Occurrences:
         """What is due at ``now`` (ns), all at step 0; each window is then due again after its next delay."""
         table = memory.lists["open"]
@@ -107,6 +118,18 @@ class Delay:
         columns = (_ints(column) for column in (zip(*found, strict=True) if found else ([],) * 4))
         group_, start, end, rownum = columns
         return Occurrences.of(group_, np.zeros_like(group_), CLOSE, start, end, rownum, DELAY)
+
+
+def upcoming(due: Ints) -> Ints:
+    """The next times (ns, ascending, at most :data:`AHEAD`) at which a tick is worth writing, of all at which
+    windows are due. Each is the time of a window; a window waits for less than :data:`APART`."""
+    if not len(due):
+        return due
+    first = due.min()
+    near = np.sort(due[due < first + AHEAD * APART])
+    step = (near - first) // APART
+    last: Ints = near[np.append(step[1:] > step[:-1], True)]
+    return last
 
 
 def _ints(values: Iterable[int]) -> Ints:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
 import msgspec
+import numpy as np
 
 from millrace_core.model.schema import Table
 from millrace_core.trigger.blame import Blame
 from millrace_core.trigger.definition import compiled, uid_of
-from millrace_core.trigger.delay import FAR
+from millrace_core.trigger.delay import FAR, upcoming
 from millrace_core.trigger.family import Family
 from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.period_stream import PeriodStream
@@ -23,11 +25,10 @@ from millrace_core.wire import control, status
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.topics import CLOCK, STATUS
 
-VERSION = 4
-"""1 had no time behind the version byte, 2 not whether there are counters to tell, 3 no :meth:`delay_due`."""
-_DUE = 8
-_BEGINS = {1: 1, 2: 1 + _DUE, 3: 2 + _DUE, 4: 2 + 2 * _DUE}
-"""Version -> where the state begins."""
+VERSION = 5
+_HEAD = struct.Struct("<BqBH")
+"""Version, :meth:`SlotState.due`, whether counters are still to be told, how many times follow."""
+_TIME = np.dtype("<i8")
 NOBODY: Mapping[int, str] = MappingProxyType({})
 
 
@@ -58,69 +59,73 @@ class SlotState:
     # ------------------------------------------------------------------ state as bytes
 
     def snapshot(self) -> bytes:
-        """The state, to be kept until the next batch: a version byte, :meth:`due`, whether counters are still
-        to be told, :meth:`delay_due`, then msgpack.
+        """The state, to be kept until the next batch: a head, :meth:`delays_due`, then msgpack.
 
         :raises StreamsFail: if streams raise.
         """
         families = {topic: family.dump() for topic, family in self.families.items()}
-        streams, due, delay_due, untold = list(self.unhosted.values()), FAR, FAR, False
+        streams, due, untold = list(self.unhosted.values()), FAR, False
+        delays = [np.empty(0, dtype=np.int64)]
         for stream in self.streams.values():
             with self.blame.of(stream.uid):
                 streams.append(msgspec.Raw(msgspec.msgpack.encode(stream.dump())))
                 due, untold = min(due, stream.due), untold or stream.life.untold
-                if stream.definition.delay is not None:
-                    delay_due = min(delay_due, stream.due)
+                delay = stream.definition.delay
+                if delay is not None and stream.live:
+                    delays.append(delay.all_due(stream.delays))
         self.blame.settle()
         state = [self.number, self.slots, self.control, self.failed, families, self.seen, streams]
         state += [self.feeds.dump(), self.inbox.dump(), self.tables, self.refused.totals]
-        head = bytes([VERSION]) + due.to_bytes(_DUE, "little") + bytes([untold])
-        head += delay_due.to_bytes(_DUE, "little")
-        return head + msgspec.msgpack.encode(state)
+        times = upcoming(np.concatenate(delays)).astype(_TIME)
+        head = _HEAD.pack(VERSION, due, untold, len(times))
+        return head + times.tobytes() + msgspec.msgpack.encode(state)
 
     @staticmethod
     def due(blob: bytes) -> int:
-        """The first processing time (ns) at which a tick may mean something to the slot of this state."""
-        return int.from_bytes(blob[1 : 1 + _DUE], "little") if blob[0] > 1 else 0
+        """The first processing time (ns) at which a tick may mean something to the slot of this state.
+
+        :raises ValueError: if this is a state of another version, as from all that read states.
+        """
+        due, _, _ = _head(blob)
+        return due
 
     @staticmethod
-    def delay_due(blob: bytes) -> int:
-        """When (ns) the next open window triggers by MAX_DELAY; FAR if none does."""
-        return int.from_bytes(blob[2 + _DUE : 2 + 2 * _DUE], "little") if blob[0] > 3 else FAR
+    def delays_due(blob: bytes) -> list[int]:
+        """When (ns, ascending) the next open windows trigger by MAX_DELAY, as :func:`upcoming` says."""
+        _, _, count = _head(blob)
+        times: list[int] = np.frombuffer(blob, _TIME, count, _HEAD.size).tolist()
+        return times
 
     @staticmethod
     def heeds(blob: bytes | None, messages: Messages) -> bool:
         """Whether these messages may mean something to the slot of this state (None: it has none yet)."""
         if any(topic != CLOCK.name for topic in messages.topic):
             return True
-        if blob is None or (blob[0] > 2 and blob[1 + _DUE]):
-            return blob is not None
+        if blob is None:
+            return False
+        due, untold, _ = _head(blob)
+        if untold:
+            return True
         refused = Refused(True)
         ticks = [tick for _, tick in refused.decoded(messages, control.decode_tick)]
-        return refused.changed or any(tick.now >= SlotState.due(blob) for tick in ticks)
+        return refused.changed or any(tick.now >= due for tick in ticks)
 
     @classmethod
     def restore(cls, blob: bytes, absent: Mapping[int, str] = NOBODY) -> Self:
-        """The inverse of :meth:`snapshot`. ``absent``: streams that are not hosted until the next one.
-
-        :raises ValueError: if the state was written by a newer version.
-        """
-        if blob[0] > VERSION:
-            raise ValueError(f"slot state of version {blob[0]}, this is version {VERSION}")
-        state: list[Any] = msgspec.msgpack.decode(memoryview(blob)[_BEGINS[blob[0]] :])
+        """The inverse of :meth:`snapshot`. ``absent``: streams that are not hosted until the next one."""
+        _, _, count = _head(blob)
+        begin = _HEAD.size + count * _TIME.itemsize
+        state: list[Any] = msgspec.msgpack.decode(memoryview(blob)[begin:])
         slot = cls(state[0], state[1])
         slot.control, slot.failed = state[2], state[3]
         slot.families = {topic: Family.load(family) for topic, family in state[4].items()}
         slot.seen = state[5]
         for data in state[6]:
             slot._host(data, absent)
-        if len(state) > 7:  # a state from before there were virtual tables has neither
-            slot.feeds.load(state[7])
-            slot.inbox.load(state[8])
-        if len(state) > 9:  # one from before tables could be altered has none
-            slot.tables = msgspec.convert(state[9], dict[str, Table])
-        if len(state) > 10:  # one from before messages were passed over has none
-            slot.refused.totals = state[10]
+        slot.feeds.load(state[7])
+        slot.inbox.load(state[8])
+        slot.tables = msgspec.convert(state[9], dict[str, Table])
+        slot.refused.totals = state[10]
         for topic, table in slot.tables.items():
             slot._family(topic).order = table.tags
         return slot
@@ -163,6 +168,17 @@ class SlotState:
         if uid in self.failed:
             del self.failed[uid]
             tell(status.StreamFailure(uid, "", self.number), out)
+
+
+def _head(blob: bytes) -> tuple[int, bool, int]:
+    """When a tick may matter (ns), whether counters are to be told, how many times follow the head.
+
+    :raises ValueError: if the state is of another version.
+    """
+    if blob[0] != VERSION:
+        raise ValueError(f"slot state of version {blob[0]}, this is version {VERSION}")
+    _, due, untold, count = _HEAD.unpack_from(blob)
+    return due, bool(untold), count
 
 
 def tell(news: status.AnyStatus, out: list[Output]) -> None:
