@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from calc_svc.density import Density
 from calc_svc.sources import described
 from calc_svc.table import StoredTable, View
 from calc_svc.virtual import Since, VirtualTable
@@ -69,16 +70,17 @@ class TriggerRows:
         stored = self.stored
         return stored.sources() if isinstance(stored, VirtualTable) else [(stored, 1)]
 
-    def count(self, low: int, high: int) -> int:
-        """About how many rows lie in ``[low, high]``: as many, or more."""
-        total = 0
+    def density(self) -> Density:
+        """About how many rows lie where, as it is now."""
+        found = Density()
         for stored, times in self._sources():
-            if low < stored.rows.floor:
-                files = stored.delta.statistics()
-                total += times * sum(n for first, last, n in files if last >= low and first <= high)
             with stored.lock:
-                total += times * sum(len(run.within(low, high)) for run in stored.rows.slices().runs)
-        return total
+                floor, runs = stored.rows.floor, stored.rows.slices().runs
+            if floor > LOWEST:
+                found.add_files(stored.delta.statistics(), floor, times)
+            for run in runs:
+                found.add_times(run.ts, times)
+        return found
 
     def reader(self, children: Sequence[int]) -> Read:
         """Reads one group: these tables."""
@@ -137,17 +139,7 @@ class TriggerRows:
 
 
 def slices(rows: TriggerRows, first: int, last: int, target: int) -> Iterator[tuple[int, int]]:
-    """Ranges of time, in order, of about ``target`` rows at most; together all of ``[first, last]``."""
+    """Ranges of time, in order, of about ``target`` rows at most; together all of ``[first, last]`` in which
+    anything is stored."""
     oldest, newest = rows.bounds()
-    low, end = max(first, oldest), min(last, newest)
-    width = max(end - low, 1)
-    while low <= end:
-        high = min(low + width, end)
-        found = rows.count(low, high)
-        while found > target and high > low:
-            width = max((high - low) // 2, 0)
-            high = low + width
-            found = rows.count(low, high)
-        yield low, high
-        low = high + 1
-        width = max(width, 1) * (2 if found * 2 <= target else 1)
+    yield from rows.density().slices(max(first, oldest), min(last, newest), target)
