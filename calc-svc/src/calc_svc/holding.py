@@ -32,7 +32,8 @@ TAKE = 2_000  # messages read again at a time
 class Share:
     """What of the topic ``triggers`` a loop calculates: what slots send (``live``), or the answers to
     requests for history and recalculation (decision 0024). ``group``: its consumer group; ``pool``: where its
-    jobs run, those of so many streams ``side_by_side``."""
+    jobs run. So many streams are calculated ``side_by_side``, most of which wait for a job that they share
+    (decision 0027)."""
 
     group: str
     live: bool
@@ -47,7 +48,7 @@ class Share:
         return partition if self.live else -1 - partition
 
 
-LIVE = Share("calc-svc", True, "triggers", 2)
+LIVE = Share("calc-svc", True, "triggers", 16)
 AGAIN = Share("calc-again", False, "again", 1)
 
 

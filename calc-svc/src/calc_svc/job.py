@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import structlog
@@ -16,6 +17,7 @@ from calc_svc.compute import Calculator, Outcome
 from calc_svc.counts import count_rows
 from calc_svc.groups import GroupNames
 from calc_svc.results import calculates, check_output, notices, scale, write_results
+from calc_svc.session import SMALL_ROWS
 from calc_svc.store import TableStore
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError
@@ -35,6 +37,7 @@ STUCK_SECONDS = 1.0  # the same for a stream that has waited in vain before
 TRIES = 5
 EVENTS_PER_JOB = 8_000
 ROWS_PER_JOB = 450_000  # with their triggers they are few enough for a query that Spark has planned already
+LARGE_JOBS = 2  # jobs of more rows than share one, whose rows are in memory at the same time
 
 
 @dataclass(slots=True)
@@ -72,6 +75,7 @@ class StreamJobs:
     _stuck: set[int] = field(default_factory=set)
     """Streams that were given up though trying again might have helped: they have one short try a round until
     it succeeds, for the others wait for them."""
+    _large: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(LARGE_JOBS))
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def stop(self) -> None:
@@ -171,7 +175,7 @@ class StreamJobs:
         events = there
         wanted = [event for event in events if calculates(spec, event)]
         outcomes: dict[int, Outcome] = {}
-        with self.calculator.engine.lane(self.pool, SEEN_SECONDS) as lane:
+        with self._room(wanted), self.calculator.engine.lane(self.pool, SEEN_SECONDS) as lane:
             plan = self._plan(spec) if wanted else None
             if plan is not None:
                 self._reach_others(spec, plan)
@@ -186,6 +190,10 @@ class StreamJobs:
         product.counts["failures"] += len(errors)
         product.counts["calculations"] += len(outcomes) - len(errors)
         return errors[0] if errors else None
+
+    def _room(self, events: Sequence[TriggerEvent]) -> AbstractContextManager[object]:
+        """Many streams side by side have few rows each, as far as their triggers know."""
+        return self._large if sum(event.rownum for event in events) > SMALL_ROWS else nullcontext()
 
     def _reach(self, spec: StreamSpec, seen: dict[int, int]) -> bool:
         """Wait until the store has what the trigger has seen; False where the trigger table is gone."""

@@ -16,7 +16,8 @@ import re
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
+
+from calc_svc.shared_job import SharedJobs
 
 INLINE_BYTES = "spark.sql.execution.arrow.localRelationThreshold"
 """Rows of at most so many bytes become a part of the plan, more become an RDD."""
@@ -51,9 +54,10 @@ class Prepared:
     """One query over relations of fixed columns. One thread at a time runs it."""
 
     def __init__(
-        self, session: SparkSession, sql: str, relations: Mapping[str, pa.Table], timezone: str, pool: str
-    ) -> None:
-        """Plan it; the relations' rows are of no importance, their columns are.
+        self, session: SparkSession, kind: str, sql: str, relations: Mapping[str, pa.Table], timezone: str,
+        pool: str,
+    ) -> None:  # fmt: skip
+        """Plan it; the relations' rows are of no importance, their columns are. ``kind``: the session's.
 
         :raises NotPrepared: where the plan has something that is not free of state.
         :raises PySparkException: what Spark refuses.
@@ -62,7 +66,7 @@ class Prepared:
             raise NotPrepared("it has a function that gives something else each time")
         context = session.sparkContext
         self._jvm, self._gateway = context._jvm, context._gateway
-        self._jsc = context._jsc.sc()
+        self.settings = kind, timezone
         self._cells: dict[str, Any] = {}
         session.conf.set("spark.sql.session.timeZone", timezone)
         session.conf.set(INLINE_BYTES, "0")
@@ -74,12 +78,21 @@ class Prepared:
             session.conf.unset(INLINE_BYTES)
             for name in relations:
                 session.catalog.dropTempView(name)
-        self._jdf = frame._jdf
-        self._plan = self._jdf.queryExecution().executedPlan()
-        self._copied = EXCHANGE in _nodes(self._plan)
+        jdf = frame._jdf
+        plan = jdf.queryExecution().executedPlan()
+        self._copied = EXCHANGE in _nodes(plan)
+        # the RDDs need a third of the heap that the plan takes
+        self._jdf: Any = jdf if self._copied else None
+        self._plan: Any = plan if self._copied else None
         self._schema = to_arrow_schema(frame.schema, timezone="UTC")
-        self._rdd: Any = None if self._copied else self._jdf.toArrowBatchRdd(-1, timezone, True, False)
-        self._properties = self._settings(session, pool)
+        self._rdd: Any = None
+        self._parts: Any = None
+        if not self._copied:
+            self._rdd = jdf.toArrowBatchRdd(-1, timezone, True, False)
+            self._parts = self._glommed(self._rdd)
+        # a copy's exchanges are stages of their own; what is known to have no rows has no partition
+        self.shares = not self._copied and self._parts.getNumPartitions() == 1
+        self.properties = self._properties(session, pool)
 
     def _leaf(self, session: SparkSession, name: str, relation: pa.Table) -> Any:
         """Register the relation: the array whose one element is its rows, an Arrow record batch."""
@@ -98,7 +111,7 @@ class Prepared:
         frame.coalesce(1).createOrReplaceTempView(name)
         return cell
 
-    def _settings(self, session: SparkSession, pool: str) -> Any:
+    def _properties(self, session: SparkSession, pool: str) -> Any:
         """What tasks read of the session's settings: Spark hands them over with each of its own jobs."""
         found = self._jvm.java.util.Properties()
         settings = session._jsparkSession.sessionState().conf().getAllConfs()
@@ -106,19 +119,27 @@ class Prepared:
         found.setProperty("spark.scheduler.pool", pool)
         return found
 
-    def run(self, relations: Mapping[str, pa.Table]) -> pa.Table:
-        """The result over these rows."""
+    def run(self, relations: Mapping[str, pa.Table], jobs: SharedJobs, alone: bool = False) -> pa.Table:
+        """The result over these rows. ``alone``: by a job of its own."""
         many = [name for name, relation in relations.items() if self._fill(self._cells[name], relation)]
-        self._jsc.setLocalProperties(self._properties)
-        try:
-            rdd = self._jdf.toArrowBatchRdd(self._plan.clone()) if self._copied else self._rdd
-            found = rdd.collect()
-        finally:
-            self._jsc.setLocalProperties(_own_properties(self._jvm))
+        found = jobs.collect(self, alone)
         for name in many:  # they would fill the heap until the next run
             self._cells[name][0] = b""
-        batches = [pa.ipc.read_record_batch(pa.py_buffer(bytes(part)), self._schema) for part in found]
+        batches = [pa.ipc.read_record_batch(pa.py_buffer(batch), self._schema) for batch in found]
         return pa.Table.from_batches(batches, self._schema)
+
+    def batches(self) -> Any:
+        """See :class:`calc_svc.shared_job.Query`."""
+        return self._jdf.toArrowBatchRdd(self._plan.clone()) if self._copied else self._rdd
+
+    def parts(self) -> Any:
+        """See :class:`calc_svc.shared_job.Query`."""
+        return self._parts
+
+    def _glommed(self, rdd: Any) -> Any:
+        if rdd.getNumPartitions() > 1:  # UNION ALL has two
+            rdd = rdd.coalesce(1, False, self._jvm.scala.Option.empty(), None)
+        return rdd.glom()
 
     def _fill(self, cell: Any, relation: pa.Table) -> bool:
         """Put the rows in place of the last ones; whether they are many."""
@@ -152,16 +173,6 @@ def _hinted(found: re.Match[str]) -> str:
     return "(SELECT /*+ COALESCE(1) */ " if found[0] == "(SELECT " else found[0]
 
 
-_threads = threading.local()
-
-
-def _own_properties(jvm: Any) -> Any:
-    """This thread's own settings of jobs, which other queries of it may change."""
-    if getattr(_threads, "jvm", None) is not jvm:
-        _threads.jvm, _threads.properties = jvm, jvm.java.util.Properties()
-    return _threads.properties
-
-
 def _one_batch(relation: pa.Table) -> pa.RecordBatch:
     batches = relation.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], relation.schema)
@@ -190,37 +201,55 @@ Key = tuple[str, str, str, tuple[tuple[str, pa.Schema], ...]]
 """Kind of session, text, time zone, and the relations' names and columns."""
 
 
-class PreparedQueries:
-    """The queries of one pool: a text that comes a second time is prepared. Thread-safe."""
+Borrow = Callable[[], AbstractContextManager[SparkSession]]
+"""Gives a session that nobody else uses meanwhile."""
 
-    def __init__(self, pool: str, most: int = 200) -> None:
-        """``most``: queries that are kept, the ones used last."""
-        self._pool, self._most = pool, most
+
+class PreparedQueries:
+    """The queries of one pool: a text that comes a second time is prepared. Thread-safe.
+
+    Streams whose queries read alike have the same text, so there are as many copies of a query as were ever
+    run side by side.
+    """
+
+    def __init__(self, pool: str, jobs: SharedJobs, most: int = 1_000) -> None:
+        """``most``: queries that are kept, the ones used last; each takes some 0.07 MB of Spark's heap."""
+        self._pool, self._jobs, self._most = pool, jobs, most
         self._lock = threading.Lock()
         self._once: OrderedDict[int, None] = OrderedDict()
-        self._free: OrderedDict[Key, Prepared | None] = OrderedDict()
-        """Those that nobody runs; None: those that cannot be prepared."""
+        self._alone: OrderedDict[int, None] = OrderedDict()
+        """Those that failed: others should not have to run again for them."""
+        self._refused: OrderedDict[Key, None] = OrderedDict()
+        """Those that cannot be prepared."""
+        self._free: OrderedDict[Key, list[Prepared]] = OrderedDict()
+        """Those that nobody runs."""
+        self._count = 0
 
     def run(
-        self, kind: str, session: SparkSession, sql: str, relations: Mapping[str, pa.Table], timezone: str
+        self, kind: str, session: Borrow, sql: str, relations: Mapping[str, pa.Table], timezone: str
     ) -> pa.Table | None:
         """The result; None where the query must be planned again, as any other.
 
         That is so too where it fails: it may be the fault of what is kept, and planned again it tells of its
-        own fault as other queries do. ``session``: of this ``kind``, used by the caller alone.
+        own fault as other queries do. ``session``: of this ``kind``, borrowed where the query is prepared.
         """
         key = (kind, sql, timezone, tuple((name, table.schema) for name, table in relations.items()))
         prepared, wanted = self._take(key)
         if prepared is None and not wanted:
             return None
+        if prepared is None:
+            try:
+                with session() as one:
+                    prepared = Prepared(one, kind, sql, relations, timezone, self._pool)
+            except (NotPrepared, PySparkException, Py4JError):
+                with self._lock:
+                    self._note(self._refused, key)
+                return None
         try:
-            prepared = prepared or Prepared(session, sql, relations, timezone, self._pool)
-        except (NotPrepared, PySparkException, Py4JError):
-            self._keep(key, None)
-            return None
-        try:
-            found = prepared.run(relations)
+            found = prepared.run(relations, self._jobs, hash(key) in self._alone)
         except (PySparkException, Py4JError):
+            with self._lock:
+                self._note(self._alone, hash(key))
             return None
         self._keep(key, prepared)
         return found
@@ -229,21 +258,34 @@ class PreparedQueries:
         """The prepared query, which nobody else gets now; else whether it should be prepared. Texts with
         constants in them come once: they push nothing out."""
         with self._lock:
+            if key in self._refused:
+                self._refused.move_to_end(key)
+                return None, False
             if key in self._free:
-                found = self._free.pop(key)
-                if found is None:
-                    self._free[key] = None
+                copies = self._free[key]
+                found = copies.pop()
+                self._count -= 1
+                if not copies:
+                    del self._free[key]
                 return found, False
             if hash(key) in self._once:
                 return None, True
-            self._once[hash(key)] = None
-            if len(self._once) > 4 * self._most:
-                self._once.popitem(last=False)
+            self._note(self._once, hash(key))
             return None, False
 
-    def _keep(self, key: Key, prepared: Prepared | None) -> None:
+    def _note(self, known: OrderedDict[Any, None], key: Any) -> None:
+        known[key] = None
+        if len(known) > 4 * self._most:
+            known.popitem(last=False)
+
+    def _keep(self, key: Key, prepared: Prepared) -> None:
         with self._lock:
-            self._free[key] = prepared
+            self._free.setdefault(key, []).append(prepared)
             self._free.move_to_end(key)
-            if len(self._free) > self._most:
-                self._free.popitem(last=False)
+            self._count += 1
+            if self._count > self._most:
+                oldest = next(iter(self._free))
+                self._free[oldest].pop()
+                self._count -= 1
+                if not self._free[oldest]:
+                    del self._free[oldest]

@@ -58,6 +58,7 @@ class CalcService:
         self._engine = Engine(
             {LIVE.pool: 2, AGAIN.pool: 1, "queries": settings.calc_query_lanes},
             settings.calc_spark_cores, settings.calc_spark_memory,
+            {share.pool: share.side_by_side for share in (LIVE, AGAIN)},
         )  # fmt: skip
         self.calculator = Calculator(
             self._engine, self._catalog, self.store, settings.calc_result_rows, settings.calc_one_by_one

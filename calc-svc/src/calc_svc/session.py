@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from typing import Literal, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from calc_svc import metrics
 from calc_svc.prepared import PreparedQueries
+from calc_svc.shared_job import SharedJobs
 from millrace_core.errors import ErrorCode, PlanError
 
 SETTINGS: dict[str, str] = {
@@ -50,6 +52,7 @@ SMALL: dict[str, str] = MEDIUM | {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 SMALL_ROWS = 5_000
+SMALL_BYTES = 4_000_000
 MEDIUM_ROWS = 500_000
 
 
@@ -70,57 +73,33 @@ class Parquet:
 
 
 Relation = pa.Table | Parquet
+Kind = Literal["small", "medium", "large"]
 
 
-@dataclass(slots=True)
-class Lane:
-    """A place for one job at a time: temporary views of one lane are not seen by another."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where Spark plans one query at a time: temporary views of one place are not seen by another."""
 
-    pool: str
     small: SparkSession
     medium: SparkSession
     large: SparkSession
-    prepared: PreparedQueries
 
     def run(
-        self, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None = None
-    ) -> pa.Table:
-        """Run Spark SQL over these relations.
-
-        :raises PlanError: what Spark refuses, or TOO_LARGE for more than ``limit`` rows.
-        """
-        session = self._session(relations)
-        began = time.monotonic()
-        table = None if limit is not None else self._prepared(session, sql, relations, timezone)
-        if table is None:
-            table = self._planned(session, sql, relations, timezone, limit)
-        metrics.JOB_SECONDS.labels(self.pool).observe(time.monotonic() - began)
-        if limit is not None and table.num_rows > limit:
-            raise PlanError(ErrorCode.TOO_LARGE, f"the result has more than {limit} rows: add a LIMIT")
-        return table
-
-    def _prepared(
-        self, session: SparkSession, sql: str, relations: Mapping[str, Relation], timezone: str
-    ) -> pa.Table | None:
-        """The result of a query that is kept planned; None if it is not."""
-        tables = {name: one for name, one in relations.items() if isinstance(one, pa.Table)}
-        if session is self.large or len(tables) < len(relations):
-            return None
-        kind = "small" if session is self.small else "medium"
-        return self.prepared.run(kind, session, sql, tables, timezone)
-
-    def _planned(
-        self, session: SparkSession, sql: str, relations: Mapping[str, Relation], timezone: str,
+        self, kind: Kind, pool: str, sql: str, relations: Mapping[str, Relation], timezone: str,
         limit: int | None,
     ) -> pa.Table:  # fmt: skip
-        one_task = session is not self.large
+        """Plan and run it, in a job of its own; at most one row more than ``limit``.
+
+        :raises PlanError: what Spark refuses.
+        """
+        session: SparkSession = getattr(self, kind)
         try:
-            session.sparkContext.setLocalProperty("spark.scheduler.pool", self.pool)
+            session.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
             if session.conf.get("spark.sql.session.timeZone") != timezone:
                 session.conf.set("spark.sql.session.timeZone", timezone)
             for name, relation in relations.items():
                 frame = _frame(session, relation)
-                (frame.coalesce(1) if one_task else frame).createOrReplaceTempView(name)
+                (frame if kind == "large" else frame.coalesce(1)).createOrReplaceTempView(name)
             result = session.sql(sql)
             found: pa.Table = (result if limit is None else result.limit(limit + 1)).toArrow()
         except PySparkException as error:
@@ -133,12 +112,67 @@ class Lane:
                     session.catalog.dropTempView(name)
         return found
 
-    def _session(self, relations: Mapping[str, Relation]) -> SparkSession:
-        arrow = [relation for relation in relations.values() if isinstance(relation, pa.Table)]
-        rows = sum(table.num_rows for table in arrow)
-        if len(arrow) < len(relations) or rows > MEDIUM_ROWS:
-            return self.large
-        return self.small if rows <= SMALL_ROWS else self.medium
+
+@dataclass(slots=True)
+class Lane:
+    """What runs the queries of one thread, one at a time.
+
+    There may be more lanes than places: a small query that Spark keeps planned needs none, and shares a job
+    with those of other lanes. What is larger, or must be planned, waits for a place, so that no more rows
+    are in Spark's heap than before.
+    """
+
+    pool: str
+    places: queue.SimpleQueue[Place]
+    prepared: PreparedQueries
+
+    def run(
+        self, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None = None
+    ) -> pa.Table:
+        """Run Spark SQL over these relations.
+
+        :raises PlanError: what Spark refuses, or TOO_LARGE for more than ``limit`` rows.
+        """
+        kind = _kind(relations)
+        tables = {name: one for name, one in relations.items() if isinstance(one, pa.Table)}
+        began = time.monotonic()
+        table = None
+        small = kind == "small" and sum(one.nbytes for one in tables.values()) <= SMALL_BYTES
+        if small and limit is None:
+            table = self.prepared.run(kind, self._small, sql, tables, timezone)
+        if table is None:
+            with self._place() as place:
+                if not small and kind != "large" and limit is None:
+                    mine = nullcontext(place.medium if kind == "medium" else place.small)
+                    table = self.prepared.run(kind, lambda: mine, sql, tables, timezone)
+                if table is None:
+                    table = place.run(kind, self.pool, sql, relations, timezone, limit)
+        metrics.JOB_SECONDS.labels(self.pool).observe(time.monotonic() - began)
+        if limit is not None and table.num_rows > limit:
+            raise PlanError(ErrorCode.TOO_LARGE, f"the result has more than {limit} rows: add a LIMIT")
+        return table
+
+    @contextmanager
+    def _place(self) -> Iterator[Place]:
+        place = self.places.get()
+        try:
+            yield place
+        finally:
+            self.places.put(place)
+
+    @contextmanager
+    def _small(self) -> Iterator[SparkSession]:
+        with self._place() as place:
+            yield place.small
+
+
+def _kind(relations: Mapping[str, Relation]) -> Kind:
+    """By rows. What Spark reads from files is large."""
+    arrow = [relation for relation in relations.values() if isinstance(relation, pa.Table)]
+    rows = sum(table.num_rows for table in arrow)
+    if len(arrow) < len(relations) or rows > MEDIUM_ROWS:
+        return "large"
+    return "small" if rows <= SMALL_ROWS else "medium"
 
 
 def _first_line(text: str) -> str:
@@ -157,10 +191,25 @@ def _frame(session: SparkSession, relation: Relation) -> DataFrame:
     return found
 
 
+T = TypeVar("T")
+
+
+def _queue(items: Sequence[T]) -> queue.SimpleQueue[T]:
+    found = queue.SimpleQueue[T]()
+    for item in items:
+        found.put(item)
+    return found
+
+
 class Engine:
     """The Spark context and its lanes: ``triggers`` and ``queries`` run side by side in FAIR pools."""
 
-    def __init__(self, lanes: Mapping[str, int], cores: int = 2, memory: str = "1g") -> None:
+    def __init__(
+        self, places: Mapping[str, int], cores: int = 2, memory: str = "1g",
+        lanes: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        """``places``: pool -> how many of its jobs run side by side; ``lanes``: how many lanes share these
+        (otherwise one has each)."""
         builder = SparkSession.builder.master(f"local[{cores}]").appName("millrace-calc")
         builder = builder.config("spark.driver.memory", memory)
         for key, value in (SETTINGS | {"spark.sql.shuffle.partitions": str(cores)}).items():
@@ -168,14 +217,15 @@ class Engine:
         self._root = builder.getOrCreate()
         self._root.sparkContext.setLogLevel("ERROR")
         self._lanes: dict[str, queue.SimpleQueue[Lane]] = {}
-        self._all: list[Lane] = []
-        for pool, count in lanes.items():
-            self._lanes[pool] = queue.SimpleQueue()
-            prepared = PreparedQueries(pool)
-            for _ in range(count):
-                lane = Lane(pool, self._session(SMALL), self._session(MEDIUM), self._session({}), prepared)
-                self._all.append(lane)
-                self._lanes[pool].put(lane)
+        self._places: dict[str, list[Place]] = {}
+        for pool, count in places.items():
+            self._places[pool] = [
+                Place(self._session(SMALL), self._session(MEDIUM), self._session({})) for _ in range(count)
+            ]
+            free = _queue(self._places[pool])
+            prepared = PreparedQueries(pool, SharedJobs(self._root.sparkContext, count))
+            number = (lanes or {}).get(pool, count)
+            self._lanes[pool] = _queue([Lane(pool, free, prepared) for _ in range(number)])
 
     def _session(self, settings: Mapping[str, str]) -> SparkSession:
         session = self._root.newSession()
@@ -193,10 +243,12 @@ class Engine:
             " ON t._tid = a._tid ORDER BY 1"
         )
         many = pa.concat_tables([rows] * (SMALL_ROWS // rows.num_rows + 1))
-        for lane in (self._all[0], self._all[0], *self._all):
-            lane.run(sql, {"src": rows, "_trig": trig}, "UTC", many.num_rows)
-        for relation in (rows, rows, rows, many):
-            self._all[0].run(sql, {"src": relation, "_trig": trig}, "UTC")
+        every = [(pool, place) for pool, places in self._places.items() for place in places]
+        for pool, place in (every[0], every[0], *every):
+            place.run("small", pool, sql, {"src": rows, "_trig": trig}, "UTC", many.num_rows)
+        with self.lane(every[0][0], 60) as lane:
+            for relation in (rows, rows, rows, many):
+                lane.run(sql, {"src": relation, "_trig": trig}, "UTC")
 
     @contextmanager
     def lane(self, pool: str, timeout: float) -> Iterator[Lane]:
