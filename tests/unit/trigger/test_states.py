@@ -92,7 +92,7 @@ def test_how_many_messages_a_batch_spans(tmp_path: Path) -> None:
 def test_messages_keep_their_columns() -> None:
     messages = Messages.of([(CLOCK.name, 1, 7, 99, None, b"x")])
     ((_, mine),) = by_slot(messages, 1)
-    assert (mine.topic, mine.key, mine.value) == ([CLOCK.name], [None], [b"x"])
+    assert (mine.topic_of(0), mine.key, mine.value) == (CLOCK.name, [None], [b"x"])
     assert np.concatenate((mine.partition, mine.offset, mine.timestamp)).tolist() == [1, 7, 99]
 
 

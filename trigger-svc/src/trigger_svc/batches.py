@@ -153,8 +153,8 @@ def by_slot(messages: Messages, slots: int) -> Iterator[tuple[int, Messages]]:
     """The messages of each slot that gets any, in the order of slots."""
     everywhere: list[int] = []
     places: dict[int, list[int]] = {}
-    for place, (topic, key) in enumerate(zip(messages.topic, messages.key, strict=True)):
-        slot = slot_for(topic, key, slots)
+    for place, (topic, key) in enumerate(zip(messages.topic.tolist(), messages.key, strict=True)):
+        slot = slot_for(messages.topics[topic], key, slots)
         (everywhere if slot is None else places.setdefault(slot, [])).append(place)
     for slot in range(slots):
         if mine := places.get(slot, []) + everywhere:

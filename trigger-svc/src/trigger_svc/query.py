@@ -50,8 +50,10 @@ def slot_of(slots: int) -> Column:
     """The slot of a message, as ``wire.topics.slot_for`` says; null for those that go to all."""
     # a topic's name escapes bytes as -xx where a URL has %xx
     name = F.url_decode(F.replace(F.split_part("topic", F.lit("."), F.lit(3)), F.lit("-"), F.lit("%")))
-    key = F.coalesce(F.col("key"), F.encode(name, "UTF-8"))
-    place = F.pmod(F.crc32(F.concat(F.encode(F.concat("topic", F.lit("/")), "UTF-8"), key)), F.lit(slots))
+    # a cast takes a text's bytes as they are; encode goes through Java's strings
+    key = F.coalesce(F.col("key"), name.cast("binary"))
+    topic = F.col("topic").cast("binary")
+    place = F.pmod(F.crc32(F.concat(topic, F.lit("/").cast("binary"), key)), F.lit(slots))
     return F.when(~F.col("topic").isin(CONTROL.name, CLOCK.name, HANDOVER.name), place.cast("int"))
 
 

@@ -32,7 +32,13 @@ CONF: dict[str, str] = {
     **INTERPRETED,
     # TCP's delayed acknowledgements cost each Python stage 40 ms
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    # its own begins with compiling Spark's archives
+    "spark.python.daemon.module": "trigger_svc.daemon",
+    # a limit of bytes is held against all vectors after each message, which takes a quarter of a task's time;
+    # so there is none (the greatest number), and offsets of 64 bits for as many bytes as messages may have
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.useLargeVarTypes": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     # the default forks readlink twice for every commit
     "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
     # Hadoop's own forks chmod for every file that it makes: six times a batch

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.isolation import Judged, judge_batch
@@ -24,9 +25,9 @@ from trigger_svc.states import SlotStates
 INPUT = ("topic", "partition", "offset", "timestamp", "key", "value")
 OUTPUT_SCHEMA = "topic string, key binary, value binary"
 _COLUMNS: list[tuple[str, pa.DataType]] = [
-    ("topic", pa.string()),
-    ("key", pa.binary()),
-    ("value", pa.binary()),
+    ("topic", pa.large_string()),
+    ("key", pa.large_binary()),
+    ("value", pa.large_binary()),
 ]
 
 Judge = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -43,10 +44,11 @@ def judge_slots(slots: int, states: SlotStates, batch: int) -> Judge:
         if not several:
             return
         table = pa.Table.from_batches(several)
-        slot = table.column("slot").to_numpy()
-        for number in np.unique(slot).tolist():
-            messages = messages_of(table.take(np.flatnonzero(slot == number)))
-            judged = judge_slot(states, batch, states.read(number, batch), number, slots, messages)
+        slot, messages = table.column("slot").to_numpy(), messages_of(table)
+        numbers = np.flatnonzero(np.bincount(slot)).tolist()
+        for number in numbers:
+            mine = messages.take(np.flatnonzero(slot == number)) if len(numbers) > 1 else messages
+            judged = judge_slot(states, batch, states.read(number, batch), number, slots, mine)
             if judged is not None:
                 yield _batch(judged.sent)
 
@@ -69,12 +71,12 @@ def judge_slot(
 
 def messages_of(table: pa.Table) -> Messages:
     """Messages of the columns INPUT."""
-    columns = {name: table.column(name).to_numpy() for name in INPUT}
-    cells = {name: columns[name].tolist() for name in ("topic", "key", "value")}
+    topic: Any = pc.dictionary_encode(table.column("topic").combine_chunks())
+    cells: dict[str, Any] = {name: table.column(name).to_numpy().tolist() for name in ("key", "value")}
     ints: dict[str, Any] = {
-        name: columns[name].astype(np.int64) for name in ("partition", "offset", "timestamp")
+        name: table.column(name).to_numpy().astype(np.int64) for name in ("partition", "offset", "timestamp")
     }
-    return Messages(**cells, **ints)
+    return Messages(topic.dictionary.to_pylist(), topic.indices.to_numpy(), **ints, **cells)
 
 
 def _remark(remarks: Iterable[str]) -> None:

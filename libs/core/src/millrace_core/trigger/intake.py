@@ -22,9 +22,10 @@ from millrace_core.wire.revisions import TableDecoder, recast
 
 @dataclass(slots=True)
 class Messages:
-    """Kafka messages as columns; ``timestamp`` in ms."""
+    """Kafka messages as columns; ``timestamp`` in ms, ``topic``: the place in ``topics`` of each one's."""
 
-    topic: list[str]
+    topics: list[str]
+    topic: Ints
     partition: Ints
     offset: Ints
     timestamp: Ints
@@ -34,48 +35,56 @@ class Messages:
     @staticmethod
     def of(records: Sequence[tuple[str, int, int, int, bytes | None, bytes | None]]) -> Messages:
         """From (topic, partition, offset, timestamp, key, value) tuples."""
+        topics = sorted({record[0] for record in records})
+        topic = np.array([topics.index(record[0]) for record in records], dtype=np.int64)
         partition, offset, timestamp = (
             np.array([record[i] for record in records], dtype=np.int64) for i in (1, 2, 3)
         )
-        topic = [record[0] for record in records]
-        return Messages(
-            topic,
-            partition,
-            offset,
-            timestamp,
-            [record[4] for record in records],
-            [record[5] for record in records],
-        )
+        keys, values = [record[4] for record in records], [record[5] for record in records]
+        return Messages(topics, topic, partition, offset, timestamp, keys, values)
 
     def __len__(self) -> int:
         return len(self.topic)
 
+    def topic_of(self, place: int) -> str:
+        return self.topics[int(self.topic[place])]
+
+    def named(self) -> set[str]:
+        """The topics that there are messages of."""
+        return {self.topics[place] for place in np.flatnonzero(np.bincount(self.topic)).tolist()}
+
     def take(self, index: Ints) -> Messages:
         places = index.tolist()
         return Messages(
-            [self.topic[i] for i in places],
+            self.topics,
+            self.topic[index],
             self.partition[index],
             self.offset[index],
             self.timestamp[index],
-            [self.key[i] for i in places],
-            [self.value[i] for i in places],
+            list(map(self.key.__getitem__, places)),
+            list(map(self.value.__getitem__, places)),
         )
 
     def by_topic(self) -> dict[str, Messages]:
-        """The messages of each topic, by (partition, offset)."""
-        if self.topic and self.topic.count(self.topic[0]) == len(self.topic):
-            return {self.topic[0]: self.ordered()}
-        places: dict[str, list[int]] = {}
-        for place, topic in enumerate(self.topic):
-            places.setdefault(topic, []).append(place)
-        return {topic: self.take(np.array(places[topic])).ordered() for topic in sorted(places)}
+        """The messages of each topic, by (partition, offset); topics in the order of their names."""
+        counts = np.bincount(self.topic, minlength=len(self.topics))
+        present = np.flatnonzero(counts)
+        if len(present) == 1:
+            return {self.topics[present[0]]: self._ordered(None)}
+        sizes = np.cumsum(counts[present])[:-1]
+        parts = np.split(np.argsort(self.topic, kind="stable"), sizes)
+        places = {self.topics[place]: part for place, part in zip(present.tolist(), parts, strict=False)}
+        return {name: self._ordered(places[name]) for name in sorted(places)}
 
-    def ordered(self) -> Messages:
-        partition, offset = self.partition, self.offset
+    def _ordered(self, index: Ints | None) -> Messages:
+        """The messages of one topic at these places (None: all), by (partition, offset)."""
+        some = slice(None) if index is None else index
+        partition, offset = self.partition[some], self.offset[some]
         same = partition[1:] == partition[:-1]
-        if ((partition[1:] > partition[:-1]) | (same & (offset[1:] > offset[:-1]))).all():
-            return self
-        return self.take(np.lexsort((offset, partition)))
+        if not ((partition[1:] > partition[:-1]) | (same & (offset[1:] > offset[:-1]))).all():
+            order = np.lexsort((offset, partition))
+            index = order if index is None else index[order]
+        return self if index is None else self.take(index)
 
 
 @dataclass(slots=True)

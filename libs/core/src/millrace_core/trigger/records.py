@@ -47,7 +47,7 @@ class Refused:
 
     def pass_over(self, why: str, messages: Messages, place: int, error: Exception) -> None:
         """``why``: ``undecodable``, or ``refused`` for one that says what cannot be done."""
-        topic = messages.topic[place]
+        topic = messages.topic_of(place)
         if not self.counts and topic != REGROUP.name:
             return
         cause = f"{why}_{topic}"

@@ -99,7 +99,7 @@ class SlotState:
     @staticmethod
     def heeds(blob: bytes | None, messages: Messages) -> bool:
         """Whether these messages may mean something to the slot of this state (None: it has none yet)."""
-        if any(topic != CLOCK.name for topic in messages.topic):
+        if messages.named() - {CLOCK.name}:
             return True
         if blob is None:
             return False

@@ -1,0 +1,75 @@
+"""Messages as columns, whatever order Spark's tasks give them in."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millrace_core.trigger.intake import Messages
+from trigger_svc.daemon import without_archives
+from trigger_svc.workers import messages_of
+
+Record = tuple[str, int, int, int, bytes | None, bytes | None]
+
+
+def _records(places: list[tuple[str, int, int]]) -> list[Record]:
+    return [
+        (topic, partition, offset, 7, None if offset % 5 == 0 else b"k%d" % offset, b"v%d" % offset)
+        for topic, partition, offset in places
+    ]
+
+
+def _rows(messages: Messages) -> list[tuple[object, ...]]:
+    columns = (messages.partition, messages.offset, messages.timestamp)
+    topics = [messages.topic_of(place) for place in range(len(messages))]
+    return list(zip(topics, *(c.tolist() for c in columns), messages.key, messages.value, strict=True))
+
+
+def _table(records: list[Record], chunk: int) -> pa.Table:
+    names = ["topic", "partition", "offset", "timestamp", "key", "value"]
+    kinds = [pa.large_string(), pa.int32(), pa.int64(), pa.int64(), pa.large_binary(), pa.large_binary()]
+    schema = pa.schema(list(zip(names, kinds, strict=True)))
+    parts = [records[begin : begin + chunk] for begin in range(0, len(records), chunk)]
+    batches = [
+        pa.record_batch(
+            [pa.array(cells, kind) for cells, kind in zip(zip(*part, strict=True), kinds, strict=True)],
+            schema=schema,
+        )
+        for part in parts
+    ]
+    return pa.Table.from_batches(batches, schema)
+
+
+places = st.lists(
+    st.tuples(st.sampled_from(["clock", "wal.d.a", "wal.d.b"]), st.integers(0, 2), st.integers(0, 30)),
+    unique=True,
+    max_size=25,
+)
+
+
+@settings(deadline=None)  # the first call loads a library
+@given(places, st.randoms(use_true_random=False), st.integers(1, 9))
+def test_messages_of_a_topic_come_in_the_order_of_the_log(
+    found: list[tuple[str, int, int]], shuffled: random.Random, chunk: int
+) -> None:
+    records = _records(found)
+    shuffled.shuffle(records)
+    messages = messages_of(_table(records, chunk))
+    assert _rows(messages) == records
+    assert messages.named() == {topic for topic, *_ in found}
+    parts = messages.by_topic()
+    assert list(parts) == sorted(messages.named())
+    assert [row for part in parts.values() for row in _rows(part)] == sorted(records, key=lambda row: row[:3])
+    again = Messages.of(records).by_topic()
+    assert [_rows(part) for part in again.values()] == [_rows(part) for part in parts.values()]
+
+
+def test_workers_do_without_archives() -> None:
+    """Spark's archives come first in the path; the packages that they hold are installed too."""
+    assert without_archives(["", "/x/pyspark.zip", "/x/spark-core.jar", "/x/site-packages"]) == [
+        "",
+        "/x/site-packages",
+    ]
