@@ -10,7 +10,8 @@ import psutil
 from bench.size import Size
 from bench.stage import DB, Stage, stage
 
-SETTLE_SECONDS = 10.0
+SETTLE_SECONDS = 60.0
+"""JVMs go on compiling what the start used much, a third of the broker's time at first; that is not idling."""
 
 
 def measure(size: Size) -> dict[str, Any]:
