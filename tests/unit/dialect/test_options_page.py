@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from millrace_core.model.options import OPTIONS, OptionRule
-from millrace_core.model.stream import Options
+from millrace_core.model.stream import Count, Options, Period
+from millrace_core.model.triggers import TRIGGERS, TriggerRule
 
 PAGE = Path(__file__).parents[3] / "docs" / "OPTIONS.md"
 
 
 def row(rule: OptionRule) -> str:
     takes = str(rule.rule) if rule.rule else rule.takes.value
-    triggers = [f"refused for {', '.join(sorted(rule.refused))}"] if rule.refused else []
+    triggers = [f"refused for {', '.join(sorted(rule.refused))}: {rule.why}"] if rule.refused else []
     triggers += [f"no effect for {', '.join(sorted(rule.ignored))}"] if rule.ignored else []
-    beside = [f"needs {rule.needs.value}"] if rule.needs else []
-    beside += [f"not beside {', '.join(sorted(rule.excludes))}"] if rule.excludes else []
+    beside = [f"needs {rule.needs.value}: {rule.why}"] if rule.needs else []
+    beside += [f"not beside {', '.join(sorted(rule.excludes))}: {rule.apart}"] if rule.excludes else []
+    beside += [f"not longer than {rule.within}: {rule.apart}"] if rule.within else []
     cells = (f"`{rule.keyword}`", takes, "; ".join(triggers), "; ".join(beside), rule.meaning)
     return "| " + " | ".join(cells) + " |"
 
@@ -23,6 +25,26 @@ def row(rule: OptionRule) -> str:
 def test_the_page_has_every_option_as_the_table_says() -> None:
     shown = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     assert shown == [row(rule) for rule in OPTIONS.values()]
+
+
+def effects(rule: TriggerRule) -> str:
+    again = rule.recalculates
+    by_hand = "with both ends, as far as its windows have closed" if rule.type is Count else "yes"
+    cells = (
+        rule.keyword,
+        "calculated again; ignored with IGNORE_DISORDER" if again else "ignored",
+        "ignored; calculated again with DELETE_RECALC" if again else "ignored",
+        "it judges no rows" if rule.type is Period else "ignored",
+        "refused" if rule.type is Period else by_hand,
+    )
+    return "| " + " | ".join(cells) + " |"
+
+
+def test_the_page_says_what_changed_rows_do_to_each_trigger() -> None:
+    lines = PAGE.read_text().splitlines()
+    assert [line for line in lines if line.split(" | ")[0][2:] in TRIGGERS] == [
+        effects(rule) for rule in TRIGGERS.values()
+    ]
 
 
 def test_every_option_is_a_field_of_the_model_and_the_other_way_round() -> None:

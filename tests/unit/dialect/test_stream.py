@@ -258,7 +258,7 @@ BAD = [
     (C, "nothing to do", "s"),
     (f"{C} INTO o", "INTO o needs AS", "o"),
     (f"{C} AS SELECT _twstart, v FROM t", "AS needs INTO", "SELECT"),
-    (f"{C} STREAM_OPTIONS(CALC_NOTIFY_ONLY) AS SELECT v FROM t", "CALC_NOTIFY_ONLY needs NOTIFY", "s"),
+    (f"{C} STREAM_OPTIONS(CALC_NOTIFY_ONLY) AS SELECT v FROM t", "CALC_NOTIFY_ONLY needs NOTIFY", "CALC_"),
     # notifications
     (f"{C} {N} {QUERY}", "needs ON", "NOTIFY"),
     (f"{C} NOTIFY('http://h:1') ON (WINDOW_OPEN) {QUERY}", "no address", "'http://h:1'"),

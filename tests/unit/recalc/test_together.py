@@ -224,6 +224,35 @@ def test_a_stop_is_a_pause(
         same(together.windows(), truth(spec, table, 295))
 
 
+@pytest.mark.parametrize("untreated", [True, False])
+def test_what_was_written_during_a_stop_does_not_expire(
+    kit: Any, deployment: Any, tmp_path: Path, untreated: bool
+) -> None:
+    """Seed 000: only live rows expire; these are history."""
+    spec = make(kit, "session", fill_history=ALL, expired_time=Duration(30, "a"))
+    together = deployment(tmp_path, spec)
+    together.define()
+    together.write("c1", [100, 200])
+    together.write("c1", [110])
+    together.run()
+    together.answer()
+    together.cluster.control(control.StopStream(spec.uid))
+    together.run()
+    together.write("c1", [205])
+    together.write("c1", [120])
+    live_from = {0: together.cluster.ends[together.topic]}
+    together.cluster.control(control.StartStream(spec.uid, live_from, 1, untreated=untreated))
+    together.run()
+    together.answer()
+    together.write("c1", [300])
+    together.write("c1", [130])
+    together.run()
+    together.answer()
+    seen = {100: (100, 1), 200: (205, 2), 120: (120, 1)} if untreated else {100: (100, 1), 200: (200, 1)}
+    same(together.windows(), seen)
+    assert together.cluster.totals()["expired"] == 2
+
+
 def test_what_came_before_is_history(kit: Any, deployment: Any, tmp_path: Path) -> None:
     spec = make(kit, "count", fill_history_first=ALL)
     together = deployment(tmp_path, spec)

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace_core.model.stream import Condition
+from millrace_core.trigger.versions import MOST_SPANS, spans_of
 from millrace_core.wire import control, status
+from millrace_core.wire.operations import Delete, Register
 
 from ...conftest import examples
 from .conftest import ALL, CUT_AGAIN, make, over, same_but_empty, truth
@@ -25,6 +28,13 @@ ENDS = [(40, 1), (1, 9), (1, 8), (1, 1), (60, 7)]
 UNNAMED = "unnamed"
 steps = st.lists(
     st.tuples(st.integers(-25, 12), st.sampled_from([None, -1, 1, 1, 2, 2, 3, UNNAMED]), st.booleans()),
+    min_size=4, max_size=20,
+)  # fmt: skip
+
+several = st.lists(
+    st.tuples(
+        st.integers(-30, 14), st.sampled_from([None, -1, -1, 1, 2, UNNAMED]), st.integers(0, 1), st.booleans()
+    ),
     min_size=4, max_size=20,
 )  # fmt: skip
 
@@ -59,6 +69,83 @@ def test_any_order_of_versions_ends_in_the_windows_of_the_stored_rows(
                 together.answer()
         table = {ts: v for ts, v in stored.items() if not pre_filter or (v is not None and v > 0)}
         same_but_empty(name, together.windows(), truth(spec, table, max(table) - watermark))
+
+
+@pytest.mark.parametrize("name", ["interval", "overlapping", "session"])
+@settings(max_examples=examples(12), deadline=None)
+@given(steps=several, watermark=st.sampled_from([0, 0, 12]), whole=st.booleans(), batches=st.booleans())
+def test_the_same_in_a_group_of_several_tables(
+    kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int, whole: bool, batches: bool
+) -> None:
+    """The slots of the tables send word of what may have left a window. ``batches``: all at once."""
+    spec = msgspec.structs.replace(filtered(kit, name, watermark), partition=() if whole else ("site",))
+    with tempfile.TemporaryDirectory() as folder:
+        together = deployment(Path(folder), spec, children=("c1", "c2"))
+        together.define()
+        for child in ("c1", "c2"):
+            together.cluster.operate(child, Register({"site": 1, "room": 2}))
+        together.run()
+        stored: dict[int, Any] = {}
+        newest = 0
+        ends = [(80, 1, 0, True), (1, 1, 1, True), (120, 2, 0, True)]
+        for forward, value, table, answered in [(1, 1, 0, True), *steps, *ends]:
+            # no time is in both tables
+            ts = max(0, newest + forward) // 2 * 2 + table
+            row = {"ts": ts, "w": 5} if value == UNNAMED else {"ts": ts, "v": value}
+            together.write(("c1", "c2")[table], [row])
+            stored[ts] = stored.get(ts) if value == UNNAMED else value
+            newest = max(newest, ts)
+            if not batches:
+                together.run()
+                if answered:
+                    together.answer()
+        together.run()
+        together.answer()
+        passed = {ts: v for ts, v in stored.items() if v is not None and v > 0}
+        same_but_empty(name, together.windows(), truth(spec, passed, max(passed) - watermark))
+
+
+def test_rows_of_several_tables_that_are_filtered_in_order_are_not_sent_on(kit: Any) -> None:
+    spec = msgspec.structs.replace(filtered(kit, "session", 0), partition=())
+    cluster = kit.Cluster()
+    cluster.define(spec)
+    for batch in ([[0, -1], [1, -1]], [[2, -1], [9, 1]], [[9, -1], [8, None], [10, -1], [11, -1]]):
+        cluster.write("c1", batch)
+        cluster.write("c2", batch[:1])
+        cluster.run()
+    # one message with the row, two with what may have been in its place or before it
+    assert cluster.regrouped == 3 and [one.why for one in cluster.asked] == ["CHANGE", "CHANGE"]
+    assert cluster.totals()["filtered"] == 10
+
+
+def test_many_updates_of_one_table_are_sent_on_as_few_ranges() -> None:
+    times = np.array([*range(0, 400, 2), 1000, 5000, 5001], dtype=np.int64)
+    found = spans_of(times)
+    assert len(found) == MOST_SPANS and found[-2:] == [(1000, 1000), (5000, 5001)]
+    assert all(first <= last for first, last in found)
+    assert all(any(first <= ts <= last for first, last in found) for ts in times.tolist())
+    assert spans_of(times[[3, 1, 3]]) == [(2, 2), (6, 6)] and spans_of(times[:1]) == [(0, 0)]
+
+
+def test_a_delete_in_one_table_leaves_the_rows_of_another_that_are_held(
+    kit: Any, deployment: Any, tmp_path: Path
+) -> None:
+    spec = make(kit, "session", delete_recalc=True, fill_history=ALL)
+    spec = msgspec.structs.replace(spec, partition=())
+    together = deployment(tmp_path, spec, children=("c1", "c2"))
+    together.write("c1", [[0, 1]])
+    together.run()
+    together.define()
+    together.run()
+    together.write("c1", [[50, 1]])
+    together.write("c2", [[50, 1], [52, 1]])
+    together.run()
+    together.cluster.operate("c2", Delete(50, 52))
+    together.run()
+    together.write("c1", [[90, 1]])
+    together.run()
+    together.answer()
+    assert together.windows() == {0: (0, 1), 50: (50, 1)}
 
 
 def test_an_update_that_the_filter_leaves_out_takes_the_row_out_of_its_session(

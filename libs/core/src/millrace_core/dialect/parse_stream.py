@@ -25,7 +25,7 @@ from millrace_core.dialect.statements import (
     TriggerClause,
     VerifyStream,
 )  # fmt: skip
-from millrace_core.errors import Position
+from millrace_core.errors import Position, SqlError
 
 KEYWORDS = ("period", "sliding", "interval", "session", "state_window", "event_window", "count_window")
 CLAUSES = ("stream_options", "notify", "notify_options", "into", "output_subtable", "tags", "as")
@@ -122,21 +122,29 @@ def _options(c: Cursor) -> tuple[OptionClause, ...]:
 
 def _option(c: Cursor) -> OptionClause:
     name = c.name("an option")
-    arguments: tuple[Argument, ...] | None = None
+    keyword = name.text.upper()
+    try:
+        return OptionClause(keyword, name.position, _option_arguments(c, keyword))
+    except SqlError as error:
+        raise SqlError(error.code, f"{keyword}: {error.message}", error.position) from error
+
+
+def _option_arguments(c: Cursor, keyword: str) -> tuple[Argument, ...] | None:
+    """What stands in parentheses behind an option; None if there are none."""
     if c.take("(", ")"):
-        arguments = ()
-    elif name.text in ("event_type", "pre_filter") and c.at("("):
-        # the bar of EVENT_TYPE separates its values; an expression may hold one
-        separators = ("|", ",") if name.text == "event_type" else ()
-        c.expect("(")
-        found = [c.until("an argument", lambda: any(c.at(s) for s in separators))]
-        while any(c.take(s) for s in separators):
-            found.append(c.until("an argument", lambda: any(c.at(s) for s in separators)))
-        c.expect(")")
-        arguments = tuple(Argument(text.text, text.position) for text in found)
-    elif c.at("("):
-        arguments = _arguments(c)
-    return OptionClause(name.text.upper(), name.position, arguments)
+        return ()
+    if keyword not in ("EVENT_TYPE", "PRE_FILTER"):
+        return _arguments(c) if c.at("(") else None
+    if not c.at("("):
+        return None
+    # the bar of EVENT_TYPE separates its values; an expression may hold one
+    separators = ("|", ",") if keyword == "EVENT_TYPE" else ()
+    c.expect("(")
+    found = [c.until("an argument", lambda: any(c.at(s) for s in separators))]
+    while any(c.take(s) for s in separators):
+        found.append(c.until("an argument", lambda: any(c.at(s) for s in separators)))
+    c.expect(")")
+    return tuple(Argument(text.text, text.position) for text in found)
 
 
 def _event(c: Cursor) -> Name:

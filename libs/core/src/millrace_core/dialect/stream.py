@@ -34,7 +34,8 @@ def lower(statement: CreateStream, catalog: Catalog, database: str | None, timez
     table = source.table if source else None
     partition = _partition(statement, rule, source)
     lowered = trigger(statement.trigger, table, timezone)
-    found = options(statement.options, Setting(rule, table, partition, timezone))
+    notifies = statement.notify is not None
+    found = options(statement.options, Setting(rule, table, partition, timezone, notifies))
     _check_actions(statement, calc_notify_only=found.calc_notify_only)
     told = (
         notify(statement.notify, rule, calculates=statement.query is not None) if statement.notify else None
@@ -119,5 +120,3 @@ def _check_actions(statement: CreateStream, *, calc_notify_only: bool) -> None:
         raise bad(f"the stream {name} has nothing to do: NOTIFY or AS is needed", name.position)
     if query is not None and into is None and not calc_notify_only:
         raise bad("AS needs INTO, or the option CALC_NOTIFY_ONLY with NOTIFY", query.position)
-    if calc_notify_only and statement.notify is None:
-        raise bad(f"the stream {name}: CALC_NOTIFY_ONLY needs NOTIFY", name.position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -22,12 +23,13 @@ from millrace_core.timeline.precision import LOWEST
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What options are judged against."""
+    """What options are judged against; ``notifies``: the stream has NOTIFY."""
 
     trigger: TriggerRule
     table: Table | None
     partition: tuple[str, ...]
     timezone: str
+    notifies: bool
 
 
 def options(clauses: tuple[OptionClause, ...], setting: Setting) -> Options:
@@ -44,29 +46,38 @@ def options(clauses: tuple[OptionClause, ...], setting: Setting) -> Options:
         if clause.name in seen:
             raise bad(f"the option {clause.name} is given twice", clause.position)
         for other in rule.excludes & seen.keys():
-            raise bad(f"{clause.name} and {other} exclude each other", clause.position)
+            raise bad(f"{clause.name} and {other} exclude each other: {rule.apart}", clause.position)
         seen[clause.name] = clause
         _check_place(clause, rule, setting)
-        value = _named_value(clause, rule, setting)
-        if setting.trigger.keyword not in rule.ignored:
-            values[rule.field] = value
-    found = Options(**values)
-    watermark, expired = found.watermark, found.expired_time
-    if watermark and expired and shortest_ns(watermark) > shortest_ns(expired):
-        raise bad(
-            f"WATERMARK({watermark}) is longer than EXPIRED_TIME({expired})", seen["WATERMARK"].position
-        )
-    return found
+        values[clause.name] = _named_value(clause, rule, setting)
+    _check_lengths(seen, values)
+    keyword = setting.trigger.keyword
+    effective = {name: value for name, value in values.items() if keyword not in OPTIONS[name].ignored}
+    return Options(**{OPTIONS[name].field: value for name, value in effective.items()})
+
+
+def _check_lengths(seen: Mapping[str, OptionClause], values: Mapping[str, Any]) -> None:
+    """:raises SqlError: for a duration that is longer than the other option's that it must lie within."""
+    for name, clause in seen.items():
+        rule = OPTIONS[name]
+        if rule.within is None or rule.within not in values:
+            continue
+        length, most = values[name], values[rule.within]
+        if shortest_ns(length) > shortest_ns(most):
+            raise bad(f"{name}({length}) is longer than {rule.within}({most}): {rule.apart}", clause.position)
 
 
 def _check_place(clause: OptionClause, rule: OptionRule, setting: Setting) -> None:
     keyword = setting.trigger.keyword
     if keyword in rule.refused:
-        raise bad(f"{keyword} does not take the option {clause.name}", clause.position)
-    if rule.needs is Needs.TABLE and setting.table is None:
-        raise bad(f"{clause.name} needs a trigger table (FROM)", clause.position)
-    if rule.needs is Needs.BY_CHILD and "tbname" not in setting.partition:
-        raise bad(f"{clause.name} needs {Needs.BY_CHILD.value}", clause.position)
+        raise bad(f"{keyword} does not take the option {clause.name}: {rule.why}", clause.position)
+    there = {
+        Needs.TABLE: setting.table is not None,
+        Needs.BY_CHILD: "tbname" in setting.partition,
+        Needs.NOTIFY: setting.notifies,
+    }
+    if rule.needs is not None and not there[rule.needs]:
+        raise bad(f"{clause.name} needs {rule.needs.value}: {rule.why}", clause.position)
 
 
 def _named_value(clause: OptionClause, rule: OptionRule, setting: Setting) -> object:
@@ -92,8 +103,9 @@ def _value(clause: OptionClause, rule: OptionRule, setting: Setting) -> object:
     argument = arguments[0]
     if rule.takes is Takes.DURATION:
         assert rule.rule is not None
-        # MAX_DELAY is the one duration of processing time
-        precision = setting.table.precision if setting.table and clause.name != "MAX_DELAY" else None
+        # MAX_DELAY is the one duration of processing time, which is counted in ns
+        precision = setting.table.precision if setting.table else None
+        precision = "ns" if clause.name == "MAX_DELAY" else precision
         return duration(argument, clause.name, rule.rule, precision)
     if rule.takes is Takes.TIME:
         return _start_time(clause, argument, setting)
@@ -118,7 +130,7 @@ def _start_time(clause: OptionClause, argument: Argument, setting: Setting) -> i
 
 def _event(argument: Argument) -> Name:
     token = one_token(argument)
-    return Name(token.value if token else argument.text, argument.position)
+    return Name((token.value if token else argument.text).upper(), argument.position)
 
 
 def _event_types(what: str, names: list[Name]) -> tuple[EventType, ...]:

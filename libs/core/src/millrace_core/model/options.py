@@ -28,15 +28,17 @@ class Takes(Enum):
 class Needs(Enum):
     """What an option cannot do without."""
 
-    TABLE = "a trigger table"
+    TABLE = "a trigger table (FROM)"
     BY_CHILD = "PARTITION BY tbname"
+    NOTIFY = "NOTIFY"
 
 
 @dataclass(frozen=True, slots=True)
 class OptionRule:
     """One row. ``field``: of ``model.stream.Options``. ``refused``, ``ignored``: keywords of triggers that do
-    not take it, or take it without effect. ``excludes``: options that cannot stand beside it. ``meaning``: a
-    sentence for the page of options."""
+    not take it, or take it without effect. ``excludes``: options that cannot stand beside it; ``within``: one
+    whose duration is at least as long, if both are given. ``why``: of ``refused`` or ``needs``; ``apart``: of
+    ``excludes`` or ``within``, both for messages and the page. ``meaning``: a sentence for the page."""
 
     keyword: str
     field: str
@@ -46,7 +48,10 @@ class OptionRule:
     refused: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
     excludes: frozenset[str] = frozenset()
+    within: str | None = None
     needs: Needs | None = None
+    why: str = ""
+    apart: str = ""
 
 
 def _set(*names: str) -> frozenset[str]:
@@ -54,6 +59,8 @@ def _set(*names: str) -> frozenset[str]:
 
 
 INSTANTS = _set("PERIOD", "SLIDING")
+NO_PAST = "its instants are those of the clock, none lies in the past"
+EITHER = "history is calculated beside what is live, or before it"
 OPTIONS: dict[str, OptionRule] = {
     rule.keyword: rule
     for rule in (
@@ -64,6 +71,8 @@ OPTIONS: dict[str, OptionRule] = {
             Takes.DURATION,
             DurationRule(FIXED_UNITS, zero=True),
             ignored=_set("PERIOD"),
+            within="EXPIRED_TIME",
+            apart="rows would be too old while they still wait",
         ),
         OptionRule(
             "EXPIRED_TIME",
@@ -77,18 +86,22 @@ OPTIONS: dict[str, OptionRule] = {
             "IGNORE_DISORDER",
             "ignore_disorder",
             "Late rows and updates change no window; else the windows that they touch are recalculated.",
+            # those ignore disorder in any case
+            ignored=INSTANTS | {"COUNT_WINDOW"},
         ),
         OptionRule(
             "DELETE_RECALC",
             "delete_recalc",
             "Deleted rows, and rows of a dropped child table, recalculate the windows that they were in.",
             refused=INSTANTS | {"COUNT_WINDOW"},
+            why="what it has calculated is never calculated again for changed rows",
         ),
         OptionRule(
             "DELETE_OUTPUT_TABLE",
             "delete_output_table",
             "A child table that is dropped takes its output table along.",
             needs=Needs.BY_CHILD,
+            why="else no output table belongs to one child table",
         ),
         OptionRule(
             "FILL_HISTORY",
@@ -97,6 +110,8 @@ OPTIONS: dict[str, OptionRule] = {
             Takes.TIME,
             refused=_set("PERIOD"),
             excludes=_set("FILL_HISTORY_FIRST"),
+            why=NO_PAST,
+            apart=EITHER,
         ),
         OptionRule(
             "FILL_HISTORY_FIRST",
@@ -105,11 +120,15 @@ OPTIONS: dict[str, OptionRule] = {
             Takes.TIME,
             refused=_set("PERIOD"),
             excludes=_set("FILL_HISTORY"),
+            why=NO_PAST,
+            apart=EITHER,
         ),
         OptionRule(
             "CALC_NOTIFY_ONLY",
             "calc_notify_only",
             "Results are sent to the addresses of NOTIFY and not stored.",
+            needs=Needs.NOTIFY,
+            why="else its results would go nowhere",
         ),
         OptionRule(
             "LOW_LATENCY_CALC",
@@ -122,6 +141,7 @@ OPTIONS: dict[str, OptionRule] = {
             "Only rows that meet the condition on columns and tags trigger; queries read all rows.",
             Takes.CONDITION,
             needs=Needs.TABLE,
+            why="without it there are no rows to filter",
         ),
         OptionRule(
             "FORCE_OUTPUT",
@@ -150,6 +170,7 @@ OPTIONS: dict[str, OptionRule] = {
             # a window of rows is never without data
             ignored=_set("SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"),
             needs=Needs.TABLE,
+            why="without it there are no rows to look for",
         ),
     )
 }

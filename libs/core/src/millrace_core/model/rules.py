@@ -34,6 +34,8 @@ class DurationRule:
             parts.append(f"at least {self.low}")
         elif self.below:
             parts.append(f"less than {self.below}")
+        elif not self.zero:
+            parts.append("more than 0")
         units = ", ".join(self.units)
         return ", ".join([*parts, f"a whole number and a unit of {units}"])
 

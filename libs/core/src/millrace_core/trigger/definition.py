@@ -136,6 +136,12 @@ class Definition:
         names = {name for signal in self.signals for name in fields_of(signal.expression)}
         return any(self.table.tag(name) for name in names.union(self.spec.partition))
 
+    @property
+    def fills_history(self) -> bool:
+        """Whether rows of before the stream, or of a stop, trigger it."""
+        options = self.spec.options
+        return options.fill_history is not None or options.fill_history_first is not None
+
     def concerns(self, slot: int, slots: int) -> bool:
         """Whether it can trigger in this slot."""
         if not self.topic:

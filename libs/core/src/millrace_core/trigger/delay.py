@@ -23,6 +23,8 @@ from millrace_core.trigger.windower import CLOSE, DELAY, LIVE, OPEN, Occurrences
 NS_PER_MS = NS_PER_SECOND // 1000
 FAR = (1 << 63) - 1
 """A processing time that does not come."""
+LONGEST = 1 << 62
+"""ns, 146 years: a longer MAX_DELAY waits so long, or the time of the trigger would leave int64."""
 APART = 20 * NS_PER_MS
 """Times closer together than that count as the last of them: a tick more would hardly come sooner."""
 AHEAD = 96
@@ -53,7 +55,9 @@ def delay_of(spec: StreamSpec) -> int | None:
     options = spec.options
     if options.max_delay is None or type(spec.trigger) not in _WINDOWS:
         return None
-    return duration_ns(options.max_delay) if "WINDOW_CLOSE" in options.event_types else None
+    if "WINDOW_CLOSE" not in options.event_types:
+        return None
+    return min(duration_ns(options.max_delay), LONGEST)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from millrace_core.model.stream import Count
 from millrace_core.trigger.columns import Columns, Ints
 from millrace_core.trigger.delay import NS_PER_MS
 from millrace_core.trigger.family import Family
+from millrace_core.trigger.groups import Groups
+from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.past import (
     HeldMemory,
     arrivals_of,
@@ -26,11 +28,12 @@ from millrace_core.trigger.past import (
     stretches,
 )  # fmt: skip
 from millrace_core.trigger.stream import Life, Output, Stream
-from millrace_core.trigger.versions import Versions
+from millrace_core.trigger.versions import Versions, spans_of
 from millrace_core.trigger.watermark import NEVER, RANGE, Arrivals
 from millrace_core.trigger.windower import HISTORY, LIVE, REDO, Occurrences, as_arrays
 from millrace_core.wire import recalc, regroup
 from millrace_core.wire.control import Offsets
+from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Handover, Part, Past, Request, Taken, Why
 from millrace_core.wire.topics import RECALC, REGROUP
 
@@ -59,6 +62,15 @@ class RecalcStream(Stream):
     def begin(self, slots: int, at: int) -> None:
         self.life.slots = slots
         self._ask_for_history(at)
+
+    def resume(self, live_from: Offsets, epoch: int, at: int) -> None:
+        super().resume(live_from, epoch, at)
+        if self.definition.fills_history:
+            self.life.newest = {}  # what was written meanwhile may be newer
+
+    def part(self, name: bytes) -> None:
+        super().part(name)
+        self.life.newest.pop(name, None)
 
     def _history_from(self) -> int | None:
         options = self.definition.spec.options
@@ -112,7 +124,7 @@ class RecalcStream(Stream):
     def lose_table(self) -> None:
         super().lose_table()
         self.held = Columns(HeldMemory, self.definition.windower.columns)
-        self.life.holding, self.life.deleted, self.life.awaited = False, [], []
+        self.life.holding, self.life.deleted, self.life.awaited, self.life.newest = False, [], [], {}
 
     # ------------------------------------------------------------------ what it asks for
 
@@ -166,22 +178,27 @@ class RecalcStream(Stream):
         if not self.definition.home:
             place = self.place(name, family)
             if place >= 0:
-                self.life.sent += 1
-                group = self.passing.get(place)
-                message = regroup.Regrouped(
-                    self.uid, self.life.epoch, self.slot, self.life.sent, group, name.decode(), seen,
-                    written, b"", deleted=span,
-                )  # fmt: skip
-                yield REGROUP.name, regroup.key(self.uid, group.id), regroup.encode(message)
-            self.passing = type(self.passing)()
+                yield self._send_delete(self.passing.get(place), name, span, written, seen)
+            self.passing = Groups()
         elif (found := self.groups.index.get(name)) is not None:
             yield from self._delete(found, span, written, seen)
+
+    def _send_delete(
+        self, group: Group, name: bytes, span: tuple[int, int], written: int, seen: Offsets
+    ) -> Output:
+        self.life.sent += 1
+        message = regroup.Regrouped(
+            self.uid, self.life.epoch, self.slot, self.life.sent, group, name.decode(), seen, written, b"",
+            deleted=span,
+        )  # fmt: skip
+        return REGROUP.name, regroup.key(self.uid, group.id), regroup.encode(message)
 
     def _delete(self, place: int, span: tuple[int, int], written: int, seen: Offsets) -> Iterator[Output]:
         self._grow()
         clock, (first, last) = self.definition.clock, span
         if self.life.holding:
-            drop_held(self.held, place, first, last)
+            if not clock.shared:
+                drop_held(self.held, place, first, last)
             self.life.deleted.append((self.groups.ids[place], first, last))
             return
         newest = int(self.clock.singles["newest"][place])
@@ -197,17 +214,36 @@ class RecalcStream(Stream):
         if first <= min(last, reached) and self.clock.singles["started"][place]:
             yield from self._lose_rows(place, [(first, min(last, reached))], written, seen)
 
-    def lose_versions(self, versions: Versions, seen: Offsets) -> Iterator[Output]:
+    def lose_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
         """Rows were rewritten by what the trigger cannot judge: only the stored rows know what they are now,
         so it is as if they were deleted. What T has not reached waits for it, or leaves the queue."""
-        if not len(versions.ts):
-            return
+        if len(versions.ts):
+            yield from (
+                self._lose_here(versions, seen)
+                if self.definition.home
+                else self._send_lost(versions, messages, seen)
+            )
+        self.passing = Groups()
+
+    def _send_lost(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
+        """To the slots of the groups, as deletes."""
+        tables = [messages.key[message] or b"" for message in versions.message.tolist()]
+        rows: dict[tuple[int, bytes], list[int]] = {}
+        for row, (place, name) in enumerate(zip(versions.group.tolist(), tables, strict=True)):
+            rows.setdefault((place, name), []).append(row)
+        for (place, name), mine in rows.items():
+            written = int(versions.written[mine].max())
+            for span in spans_of(versions.ts[mine]):
+                yield self._send_delete(self.passing.get(place), name, span, written, seen)
+
+    def _lose_here(self, versions: Versions, seen: Offsets) -> Iterator[Output]:
         self._grow()
         clock, until = self.definition.clock, self.until.tolist()
         for place, found in versions.by_group():
             if self.life.holding:
                 for ts, *_ in found:
-                    drop_held(self.held, place, ts, ts)
+                    if not clock.shared:
+                        drop_held(self.held, place, ts, ts)
                     self.life.deleted.append((self.groups.ids[place], ts, ts))
                 continue
             newest = int(self.clock.singles["newest"][place])
@@ -295,9 +331,9 @@ class RecalcStream(Stream):
         for place, past in pasts:
             fed[place] = max(fed[place], past.upto)
         times = np.full(len(rows.ts), at, dtype=np.int64)
-        self._cause = HISTORY
+        self._cause, self.expires = HISTORY, False
         yield from self._judge(rows, times, seen)
-        self._cause = LIVE
+        self._cause, self.expires = LIVE, True
         self._follow([place for place, _ in known], as_arrays([], 0), np.array([at]))
         if message.done:
             yield from self._go_live(at, seen)
@@ -313,13 +349,22 @@ class RecalcStream(Stream):
 
     def _go_live(self, at: int, seen: Offsets) -> Iterator[Output]:
         self.life.holding = False
+        shared = self.definition.clock.shared
+        if not shared:
+            yield from self._lose_noted(at, seen)
+        rows, written = release(self.held, self.definition.windower.signals)
+        yield from self._judge(rows, written, seen)
+        if shared:
+            # which of the rows that were held they were is not known: all are judged, and cut again
+            yield from self._lose_noted(at, seen)
+
+    def _lose_noted(self, at: int, seen: Offsets) -> Iterator[Output]:
+        """Deletes of the time in which rows were held."""
         deleted, self.life.deleted = self.life.deleted, []
         places = {id_: place for place, id_ in enumerate(self.groups.ids)}
         for id_, first, last in deleted:
             if id_ in places:
                 yield from self._delete(places[id_], (first, last), at, seen)
-        rows, written = release(self.held, self.definition.windower.signals)
-        yield from self._judge(rows, written, seen)
 
     def _follow(self, places: list[int], found: Occurrences, written: Ints) -> None:
         """Windows of these groups may have opened, or be open no more, without a row."""

@@ -326,7 +326,7 @@ class Slot(SlotState):
                 seen = dict(self.seen[topic])
                 out.extend(stream.judge_table(mine, group, messages, seen))
                 if isinstance(stream, RecalcStream):
-                    out.extend(stream.lose_versions(again, seen))
+                    out.extend(stream.lose_versions(again, messages, seen))
 
     # ------------------------------------------------------------------ regrouped rows
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import msgspec
@@ -42,7 +43,8 @@ class Life(msgspec.Struct, array_like=True):
     where it had judged when it was stopped. ``deleted``: deletes while it held rows: (group id, first, last).
     ``origins``: of a virtual table: ``live_from`` of its sources, by topic. ``origins_stopped``: about where
     these were when it was stopped; ``taken``: what had come from them, exactly (see wire.recalc.Request).
-    ``awaited``: deletes that T has not reached, as in ``deleted``.
+    ``awaited``: deletes that T has not reached, as in ``deleted``. ``newest``: time of each table whose rows
+    are sent on, where PRE_FILTER may hide an update (see trigger.versions).
     ``untold``: the totals have grown since they were told.
     """
 
@@ -65,6 +67,7 @@ class Life(msgspec.Struct, array_like=True):
     taken: dict[str, dict[str, int]] = {}
     awaited: list[tuple[int, int, int]] = []
     untold: bool = False
+    newest: dict[bytes, int] = {}
 
 
 class Stream:
@@ -81,6 +84,8 @@ class Stream:
         self.clock = Columns(ClockMemory, windower.columns)
         self.memory = Columns(windower.memory)
         self.delays = Columns(DelayMemory)
+        self.expires = True
+        """Whether rows may be too old: live ones may, those of history are not (seed 000)."""
         self._told = dict(life.totals)
 
     @property
@@ -198,7 +203,6 @@ class Stream:
             yield from self._judge(arrived, written, seen)
         else:
             yield from self._send_on(arrived, written, seen, messages, message)
-            self.passing = Groups()
 
     def _send_on(
         self, rows: Arrivals, written: Ints, seen: Offsets, messages: Messages, message: Ints
@@ -259,7 +263,8 @@ class Stream:
         definition = self.definition
         self.clock.grow(len(self.groups))
         self.memory.grow(len(self.groups))
-        judged = definition.clock.judge(self.clock, rows)
+        clock = definition.clock if self.expires else replace(definition.clock, expired=None)
+        judged = clock.judge(self.clock, rows)
         found = definition.windower.on_rows(self.memory, judged)
         if definition.delay is not None:
             self.delays.grow(len(self.groups))

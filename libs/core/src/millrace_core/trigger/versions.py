@@ -3,6 +3,10 @@
 An update is disorder (seed 000). But a version that PRE_FILTER leaves out takes the row out of its window,
 and one that names some columns only keeps the other cells as they are stored. Of both the slot knows nothing
 but the time; the stored rows know the rest.
+
+Where rows are sent on to their group's slot, the slot of the table does not know what the group has judged.
+It remembers the newest time of each table: only a row that is not newer can rewrite one. Such a time is sent
+on, and the group's slot knows whether it is late.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from millrace_core.trigger.columns import Ints
+from millrace_core.trigger.definition import Definition
 from millrace_core.trigger.intake import Messages, TableRows
 from millrace_core.trigger.stream import Stream
 from millrace_core.trigger.watermark import NEVER, RANGE, Bools, running_newest
@@ -20,12 +25,14 @@ from millrace_core.trigger.watermark import NEVER, RANGE, Bools, running_newest
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Such rows: place of the ``group``, ``ts``, whether a column is ``unnamed``, when ``written`` (ms)."""
+    """Such rows: place of the ``group``, ``ts``, whether a column is ``unnamed``, when ``written`` (ms), and
+    the index of the ``message``."""
 
     group: Ints
     ts: Ints
     unnamed: Bools
     written: Ints
+    message: Ints
 
     def by_group(self) -> Iterator[tuple[int, list[tuple[int, bool, int]]]]:
         """(place, [(ts, unnamed, written)]), by time."""
@@ -38,8 +45,11 @@ class Versions:
         yield from found.items()
 
 
+MOST_SPANS = 64
+"""Of one table and batch that are sent on: wider ranges have more windows calculated again, but no other
+results."""
 NONE = np.empty(0, dtype=np.int64)
-NO_VERSIONS = Versions(NONE, NONE, NONE.astype(bool), NONE)
+NO_VERSIONS = Versions(NONE, NONE, NONE.astype(bool), NONE, NONE)
 
 
 def passing(stream: Stream, rows: TableRows, group: Ints, messages: Messages) -> tuple[TableRows, Versions]:
@@ -50,18 +60,23 @@ def passing(stream: Stream, rows: TableRows, group: Ints, messages: Messages) ->
     if definition.filter is not None:
         passed = rows.signals[definition.filter]
     unnamed = rows.partial(definition.signals)
-    doubtful = ~passed | unnamed
-    if not doubtful.any():
-        return rows, NO_VERSIONS
     owner = group[rows.message]
-    doubtful &= owner >= 0
-    if definition.home and not definition.clock.ignore_disorder:
-        doubtful &= _rewrites(stream, rows.ts, owner, passed)
+    if follows_tables(stream.definition):
+        unnamed &= ~passed  # one that passes is sent on as it is
+        doubtful = ~passed & (owner >= 0) & _rewrites_in_table(stream, rows, owner, messages)
+        stream.count("filtered", int((~passed & (owner >= 0)).sum()))
     else:
-        doubtful[:] = False
-    stream.count("filtered", int((~passed & (owner >= 0) & ~(doubtful & unnamed)).sum()))
+        doubtful = (~passed | unnamed) & (owner >= 0)
+        if not definition.home or definition.clock.ignore_disorder:
+            doubtful[:] = False
+        elif doubtful.any():
+            doubtful &= _rewrites(stream, rows.ts, owner, passed)
+        stream.count("filtered", int((~passed & (owner >= 0) & ~(doubtful & unnamed)).sum()))
+    if passed.all() and not doubtful.any():
+        return rows, NO_VERSIONS
+    message = rows.message[doubtful]
     found = Versions(
-        owner[doubtful], rows.ts[doubtful], unnamed[doubtful], messages.timestamp[rows.message[doubtful]]
+        owner[doubtful], rows.ts[doubtful], unnamed[doubtful], messages.timestamp[message], message
     )
     return rows.only(passed & ~(doubtful & unnamed)), found
 
@@ -80,3 +95,43 @@ def _rewrites(stream: Stream, ts: Ints, owner: Ints, passed: Bools) -> Bools:
         before, _ = running_newest(moving, first, stream.clock.singles["newest"][mine[first]])
         found[order] = ts[order] <= before
     return found
+
+
+def follows_tables(definition: Definition) -> bool:
+    """Whether rows that PRE_FILTER leaves out may rewrite rows that were sent on to another slot."""
+    return definition.filter is not None and not definition.home and not definition.clock.ignore_disorder
+
+
+def _rewrites_in_table(stream: Stream, rows: TableRows, owner: Ints, messages: Messages) -> Bools:
+    """bool[rows]: those that are not newer than what their table had when they came, as far as the stream
+    knows; the newest time of each table moves on."""
+    newest = stream.life.newest
+    # what history holds of a table that has said nothing yet is not known here
+    unknown = RANGE if stream.definition.fills_history else NEVER
+    numbers: dict[bytes | None, int] = {}
+    table = np.array([numbers.setdefault(key, len(numbers)) for key in messages.key], dtype=np.int64)
+    names = [key or b"" for key in numbers]
+    order = np.flatnonzero((owner >= 0) & (rows.ts > -RANGE) & (rows.ts < RANGE))
+    order = order[np.argsort(table[rows.message[order]], kind="stable")]
+    found: Bools = np.zeros(len(rows.ts), dtype=bool)
+    if len(order):
+        mine, ts = table[rows.message[order]], rows.ts[order]
+        first = np.flatnonzero(np.append(True, mine[1:] != mine[:-1]))
+        known = [newest.get(names[number], unknown) for number in mine[first].tolist()]
+        before, _ = running_newest(ts, first, np.array(known, dtype=np.int64))
+        found[order] = ts <= before
+        for number, last in zip(mine[first].tolist(), np.maximum.reduceat(ts, first).tolist(), strict=True):
+            newest[names[number]] = max(last, newest.get(names[number], last))
+    return found
+
+
+def spans_of(ts: Ints) -> list[tuple[int, int]]:
+    """Times (at least one) as ranges that hold them all: one for each, but at most :data:`MOST_SPANS`, parted
+    where the times lie furthest apart."""
+    ts = np.unique(ts)
+    gaps = np.diff(ts)
+    cuts = np.arange(len(gaps))
+    if len(gaps) >= MOST_SPANS:
+        cuts = np.sort(np.argsort(-gaps, kind="stable")[: MOST_SPANS - 1])
+    first, last = ts[np.append(0, cuts + 1)], ts[np.append(cuts, len(ts) - 1)]
+    return list(zip(first.tolist(), last.tolist(), strict=True))
