@@ -61,6 +61,8 @@ STREAM_ERRORS = [
     ("SELECT count(*) FROM nt INTERVAL(1s) SLIDING(1n)", "INVALID_VALUE", "INTERVAL", "months"),
     ("SELECT count(*) FROM nt INTERVAL(1n, 1n)", "INVALID_VALUE", "INTERVAL", "offset"),
     ("SELECT count(*) FROM nt INTERVAL(1s, 1n)", "INVALID_VALUE", "INTERVAL", "offset"),
+    ("SELECT ts - '2026-01-01' FROM nt", "TYPE_MISMATCH", "'2026-01-01'", "duration"),
+    ("SELECT s + ts FROM meters", "TYPE_MISMATCH", "s + ts", "duration"),
     ("SELECT a.v FROM nt a LEFT ASOF JOIN d1 b ON a.v > b.v", "NOT_ALLOWED", "a.v > b.v", "ON of ASOF JOIN"),
     ("SELECT a.v FROM nt a LEFT ASOF JOIN d1 b ON a.ts > b.ts JLIMIT 1025", "INVALID_VALUE", "1025", "1024"),
     ("SELECT a.v FROM nt a LEFT WINDOW JOIN d1 b ON a.ts = b.ts WINDOW_OFFSET(0s, 1s)", "NOT_ALLOWED",

@@ -45,16 +45,20 @@ def filled(known: Values, starts: list[int], mode: str, value: Any) -> list[Any]
 
 @pytest.mark.parametrize("mode", ["NULL", "VALUE", "PREV", "NEXT", "LINEAR", "NEAR"])
 @pytest.mark.parametrize(("size", "slide"), [(5, 5), (6, 2), (5, 2)])
-def test_modes(kit: Any, mode: str, size: int, slide: int) -> None:
+@pytest.mark.parametrize("late", [0, 1])
+def test_modes(kit: Any, mode: str, size: int, slide: int, late: int) -> None:
     world = kit.World()
     rng = random.Random(size * 10 + slide)
     rows = [
         {"ts": T0 + 1_000 * at, "v": rng.choice([None, 2, 7, -9]), "w": rng.choice([None, 1.5, -2.0])}
-        for at in rng.sample(range(8, 70), 9)
+        for at in [4, *rng.sample(range(8, 70), 9)][late:]
     ]
     world.insert("nt", rows)
     low, high = T0 + 3_000, T0 + 80_500
-    starts = list(range(first_window(low, size * 1_000, slide * 1_000), high + 1, slide * 1_000))
+    # of the windows that hold the range's begin, those before the last one are there only with rows in them
+    seen = first_window(min(row["ts"] for row in rows), size * 1_000, slide * 1_000)
+    begin = min(seen, low // (slide * 1_000) * slide * 1_000)
+    starts = list(range(begin, high + 1, slide * 1_000))
     columns: list[list[Any]] = []
     for name, value in (("v", 4), ("w", 0.25)):
         sums: Values = {}

@@ -45,7 +45,16 @@ QUERIES: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("SELECT last(*) FROM meters WHERE tbname = 'd2'", [(T0 + 3_000, 6, 2.0, "no", False)]),
     ("SELECT * FROM d2", [(T0 + 2_000, 7, 2.0, "42", False), (T0 + 3_000, 6, None, "no", None)]),
     ("SELECT tbname, site, k, v FROM meters WHERE k > 1 ORDER BY v", [("d2", "n", 2, 6), ("d2", "n", 2, 7)]),
-    ("SELECT DISTINCT tbname FROM meters", [("d1",), ("d2",)]),
+    ("SELECT DISTINCT tbname FROM meters ORDER BY tbname", [("d1",), ("d2",), ("d3",), ("d4",)]),
+    ("SELECT count(*) FROM (SELECT DISTINCT tbname FROM meters)", [(4,)]),
+    (
+        "SELECT DISTINCT tbname AS x, a.site FROM meters a WHERE k = 1 AND tbname LIKE 'd%' ORDER BY x",
+        [("d1", "n"), ("d3", "s")],
+    ),
+    ("SELECT tbname FROM meters GROUP BY tbname, k ORDER BY tbname", [("d1",), ("d2",), ("d3",), ("d4",)]),
+    ("SELECT DISTINCT tbname FROM d3", [("d3",)]),
+    ("SELECT DISTINCT tbname FROM meters WHERE v > 5 ORDER BY tbname", [("d2",)]),
+    ("SELECT tbname, count(*) FROM meters GROUP BY tbname ORDER BY tbname", [("d1", 1), ("d2", 2)]),
     ("SELECT count(*) FROM (SELECT DISTINCT site FROM meters)", [(1,)]),
     (
         "SELECT v FROM nt WHERE ts BETWEEN '2026-01-01 00:00:02.000' AND 1767225603000 ORDER BY ts",
@@ -199,3 +208,10 @@ def test_names_of_any_script_and_case(kit: Any) -> None:
     )
     assert plan.sources[0].columns == ("温度", "Big", "big")
     assert [str(c.type) for c in plan.result] == ["DOUBLE", "BIGINT UNSIGNED", "BIGINT"]
+
+
+def test_the_negative_of_the_largest_number(kit: Any) -> None:
+    world = kit.World()
+    world.insert("odd", [{"ts": 1, "温度": None, "Big": 2**64 - 1, "big": -5, "u": 2**32 - 1}])
+    assert world.query("SELECT -`Big` FROM odd") == [(-(2.0**64),)]
+    assert world.query("SELECT -a FROM (SELECT cast(-128 AS TINYINT) AS a)") == [(128,)]

@@ -186,6 +186,10 @@ class Typer:
             if type_.type.name in ("JSON", "VARBINARY"):
                 raise fail(ErrorCode.TYPE_MISMATCH, f"{type_.type.name} cannot be calculated with", side)
         time = next((type_ for type_ in (a, b) if type_.timestamp), None)
+        for side, type_ in ((left, a), (right, b)):
+            if time is not None and type_.text and not type_.null:
+                message = "beside a time only numbers, durations such as 1s and timestamp '…' can stand"
+                raise fail(ErrorCode.TYPE_MISMATCH, message, side)
         if isinstance(node, (exp.Add, exp.Sub)) and time is not None:
             if a.timestamp and b.timestamp:
                 return with_type(node, BIGINT)
@@ -218,7 +222,8 @@ class Typer:
         type_ = typed(inner)
         if not (type_.number or type_.null):
             raise fail(ErrorCode.TYPE_MISMATCH, f"- takes a number, not {type_.type}", inner)
-        return with_type(node, DOUBLE if type_.real else BIGINT)
+        large = type_.type.name == "BIGINT UNSIGNED"
+        return with_type(node, DOUBLE if type_.real or large else BIGINT)
 
     def duration(self, node: exp.Expr) -> exp.Expr:
         node.meta.setdefault("precision", self.ctx.precision)

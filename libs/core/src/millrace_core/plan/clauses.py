@@ -7,6 +7,7 @@ from sqlglot import exp
 from millrace_core.dialect import query_nodes as nodes
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.scope import Context, Scope
+from millrace_core.plan.tag_rows import lists_tables
 from millrace_core.plan.typed import fail
 
 
@@ -27,7 +28,7 @@ def check_clauses(scope: Scope, ctx: Context) -> None:
         if clause is not None and "soffset" in clause.meta:
             select.set("soffset", clause.meta["soffset"])
     _check_fill(select)
-    scope.tags_only = bool(select.args.get("operation_modifiers"))
+    scope.tags_only = bool(select.args.get("operation_modifiers")) or lists_tables(select, ctx)
     select.set("operation_modifiers", None)
     if scope.tags_only and (scope.windowed or select.args.get("joins")):
         raise fail(

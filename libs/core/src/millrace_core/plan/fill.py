@@ -19,7 +19,7 @@ from millrace_core.plan.functions import convert
 from millrace_core.plan.lower import Lowering
 from millrace_core.plan.scope import Context, Scope, column
 from millrace_core.plan.series_levels import ascending, descending, known, last_known, over, rows_of, when
-from millrace_core.plan.typed import BIGINT, DOUBLE, Typed, cast, fail, number, typed, with_type, wrap
+from millrace_core.plan.typed import BIGINT, DOUBLE, Typed, cast, fail, number, typed, with_type
 from millrace_core.plan.windows_interval import Grid
 
 AGG, ONE = "_agg", "_one"
@@ -65,12 +65,9 @@ class Filling:
 
     @property
     def first(self) -> exp.Expr | None:
-        """The position of the first window that holds ``low``, or of one before it."""
-        if self.low is None:
-            return None
-        last = self.grid.position(self.low.copy())
-        back = (self.grid.overlaps - 1) * self.grid.step
-        return cast(exp.Sub(this=wrap(last), expression=number(back)) if back else last, BIGINT)
+        """The position of the last window that begins at or before ``low``. Earlier ones that hold it as well
+        (SLIDING) are there only if they have rows, as in TDengine."""
+        return None if self.low is None else cast(self.grid.position(self.low.copy()), BIGINT)
 
     @property
     def last(self) -> exp.Expr | None:
@@ -189,6 +186,8 @@ class _Fill:
         position = column(self.position, AGG)
         begin: exp.Expr = position
         if (first := self.filling.first) is not None:
+            if self.filling.grid.overlaps > 1:  # LEAST looks past the NULL of a range without rows
+                first = exp.Anonymous(this="LEAST", expressions=[first, position.copy()])
             begin = when(_null(column("_before", AGG)), first, position.copy())
         end: exp.Expr = exp.Sub(this=column("_after", AGG), expression=number(self.filling.grid.step))
         end = when(_null(column("_after", AGG)), self.filling.last or position.copy(), end)
@@ -206,9 +205,6 @@ class _Fill:
         columns |= {name: node for name, node in self._handed().items() if name not in columns}
         raw = {f"_r{i}": when(own.copy(), node.copy()) for i, node in enumerate(self.filled)}
         level = exp.Select(expressions=_named({**columns, **raw}), from_=exp.From(this=rows_of(missing, AGG)))
-        if self.filling.low is not None and not self.filling.grid.even:
-            ends = self.filling.grid.end(position.copy())
-            level.where(exp.GT(this=ends, expression=wrap(self.filling.low.copy())), copy=False)
         handed: dict[str, exp.Expr] = {name: column(name, AGG) for name in columns}
         results = {
             f"_f{i}": _MODES[self.filling.mode](self, column(f"_r{i}", AGG), i)

@@ -168,7 +168,8 @@ class Lowering:
         return cast(found, wanted)
 
     def negative(self, node: exp.Expr) -> exp.Expr:
-        return exp.Paren(this=exp.Neg(this=wrap(self.visit(node.this))))
+        # of the result's type: -(-128) is no TINYINT
+        return exp.Paren(this=exp.Neg(this=wrap(self._as(node.this, typed(node)))))
 
     def comparison(self, node: exp.Expr) -> exp.Expr:
         sides = [node.this, node.expression]

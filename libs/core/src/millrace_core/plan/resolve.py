@@ -92,6 +92,8 @@ def _table(node: exp.Table, scope: Scope, ctx: Context) -> Relation:
 
 
 def _replace(node: exp.Table, relation: str) -> None:
+    place = position_of(node)
+    node.meta.update(line=place.line, col=place.column)  # of errors about its clause
     for key in ("db", "catalog", "alias"):
         node.set(key, None)
     node.set("this", exp.to_identifier(relation, quoted=True))

@@ -51,8 +51,11 @@ def _select(select: exp.Select) -> exp.Select:
     for place in _places(select):
         if isinstance(place.this, exp.Subquery):
             place.this.set("this", _query(place.this.this))
-    if select.args.get("from_") is None:
+    source = select.args.get("from_")
+    if source is None or isinstance(source.this, exp.Values):  # the same for all triggers
         select.set("from_", exp.From(this=_table(TRIG)))
+        if source is not None:
+            select.append("joins", exp.Join(this=source.this, kind="CROSS"))
         tid: exp.Expr = column(TID, TRIG)
     elif select.meta.get("always"):
         tid = _left_of_triggers(select)

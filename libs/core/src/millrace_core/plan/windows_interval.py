@@ -136,13 +136,6 @@ class Grid:
             return -(-self.interval.months // self.step)
         return -(-self.interval.bound(LONGEST_MONTH, self.precision) // self.step)
 
-    @property
-    def even(self) -> bool:
-        """Whether every instant lies in just ``overlaps`` windows."""
-        if self.positions == "months":
-            return self.interval.months % self.step == 0
-        return not self.interval.months and self.interval.ticks % self.step == 0
-
     def position(self, time: exp.Expr) -> exp.Expr:
         """The position of the last window that begins at or before an instant."""
         if self.positions == "ticks":
