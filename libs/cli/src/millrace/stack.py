@@ -58,6 +58,12 @@ class Stack:
         return find_java()
 
     @cached_property
+    def _http(self) -> httpx.Client:
+        # One for all questions: each new client reads all certificates, and to ask whether four services are
+        # ready took half a core while they started. Loopback needs no proxy.
+        return httpx.Client(timeout=2, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+
+    @cached_property
     def _broker(self) -> Broker:
         one = self.settings
         return Broker(self._java, one.jars_dir, one.data_dir, one.broker_port)
@@ -174,7 +180,7 @@ class Stack:
 
     def _healthy(self, name: str) -> bool:
         try:
-            return httpx.get(f"{self.settings.url(name)}/healthz", timeout=2).status_code == 200
+            return self._http.get(f"{self.settings.url(name)}/healthz").status_code == 200
         except httpx.TransportError:
             return False
 
