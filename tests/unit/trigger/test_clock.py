@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from millrace_core.model.stream import Duration, Period, StreamSpec
-from millrace_core.trigger.delay import APART
+from millrace_core.trigger.delay import EARLY, LEAD
 from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL, TOPICS, wal_topic
@@ -108,6 +108,7 @@ class Deployment(MemoryLog):
         self.writes: list[tuple[int, str]] = []
         self.delays_due: list[int] = []
         self.ticked: list[int] = []
+        self.told: dict[str, list[float]] = {}
         self.clock = Clock(self, structlog.get_logger("test"), lambda: self.delays_due, self.now)
 
     def now(self) -> int:
@@ -148,7 +149,11 @@ class Deployment(MemoryLog):
 
     def _judge(self) -> None:
         later, self.cluster.waiting, self.running = self.cluster.waiting, self.running, []
+        known = len(self.cluster.triggers)
         self.cluster.run()
+        for trigger in self.cluster.triggers[known:]:
+            for event in trigger.events:
+                self.told.setdefault(str(event.group.table), []).append(self.time)
         self.cluster.waiting = later
         states = self.cluster.blobs.values()
         self.delays_due = sorted({due for state in states for due in Slot.delays_due(state)})
@@ -181,16 +186,12 @@ def test_windows_that_come_due_close_together_do_not_wait_for_each_others_batche
     one.cluster.control(control.StopStream(1))
     one.run(20_000)
     one.clock.stop()
-    late: dict[str, list[float]] = {}
-    for trigger in one.cluster.triggers:
-        for event in trigger.events:
-            child = str(event.group.table)
-            late.setdefault(child, []).append(event.localtime / MS - opened[child])
-    assert len(late) == 40
-    for child, found in late.items():
-        assert [int(behind // 3_000) for behind in found] == [1, 2, 3][: len(found)], child
-        assert len(found) >= 2
-        assert max(behind % 3_000 for behind in found) * MS <= APART + CLOSEST, child
+    assert len(one.told) == 40
+    for child, times in one.told.items():
+        off = [at - opened[child] - 3_000 * number for number, at in enumerate(times, 1)]
+        assert len(times) >= 2 and min(off) >= (batch - EARLY / MS), child
+        # the batch that runs when its time comes, and its own
+        assert max(off) <= 2 * batch - LEAD / MS + CLOSEST / MS, child
     assert min(b - a for a, b in pairwise(one.ticked)) >= CLOSEST
     assert max(one.ticked) <= (12_000 + 2 * batch) * MS, "nobody waits any more"
 

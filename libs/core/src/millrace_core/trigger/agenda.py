@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from millrace_core.errors import MillraceError
 from millrace_core.timeline import Schedule
 from millrace_core.trigger.definition import Definition, compiled, essence
-from millrace_core.trigger.delay import FAR
+from millrace_core.trigger.delay import APART, FAR
 from millrace_core.wire import control
 
 PATIENCE = 1_000_000_000
@@ -74,7 +74,7 @@ class Agenda:
         self._planned.pop(uid, None)
 
     def expect(self, delays_due: Sequence[int]) -> None:
-        """The next open windows trigger by MAX_DELAY at these times (ns, ascending; none if empty)."""
+        """MAX_DELAY wants ticks at these times (ns, ascending; none if empty)."""
         self._delays_due = delays_due
 
     def watch_from(self, since: int) -> None:
@@ -88,7 +88,7 @@ class Agenda:
     def due(self) -> int:
         """When (ns) the next tick is worth writing; FAR if nobody waits."""
         instants = [planned.next for planned in self._planned.values()]
-        passed = bisect_right(self._delays_due, self._ticked)
+        passed = bisect_right(self._delays_due, self._ticked + APART)  # a tick is for what is due soon, too
         instants += self._delays_due[passed : passed + 1]
         if passed:  # what was due at the last tick is on its way, unless that takes too long
             instants.append(self._ticked + PATIENCE)

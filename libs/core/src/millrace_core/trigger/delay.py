@@ -4,6 +4,10 @@ It goes with every type of window: after each batch the windower says which wind
 (:meth:`Windower.so_far`), and each is remembered with the time at which it opened, which is that of the
 message that opened it. Only ticks make it fire. What came due in several steps at once (the service was away,
 or slow) fires once. The window stays as it is, and nobody is told that it closed.
+
+Time passes between a tick and the event that it causes, and a tick for each window would keep the service
+from its rows. So a tick is written some time before a window is due, and takes those with it that are due
+soon after (:data:`LEAD`, :data:`APART`): events are a little early or a little late, not always late.
 """
 
 from __future__ import annotations
@@ -25,10 +29,14 @@ FAR = (1 << 63) - 1
 """A processing time that does not come."""
 LONGEST = 1 << 62
 """ns, 146 years: a longer MAX_DELAY waits so long, or the time of the trigger would leave int64."""
-APART = 20 * NS_PER_MS
-"""Times closer together than that count as the last of them: a tick more would hardly come sooner."""
-AHEAD = 96
-"""So many of the next times a slot tells. With :data:`APART` they reach about two seconds far: further than a
+LEAD = 75 * NS_PER_MS
+"""A tick is written so long before the first window that it is for: about what a micro-batch takes."""
+APART = 75 * NS_PER_MS
+"""Windows that are due within that after the first share its tick."""
+EARLY = LEAD + APART
+"""So long before its time a window may trigger at most."""
+AHEAD = 32
+"""So many of the next ticks a slot tells. With :data:`APART` they reach about two seconds far: further than a
 micro-batch and the clock's longest wait together, so that the clock always knows the next one."""
 _WINDOWS = frozenset(rule.type for rule in TRIGGERS.values() if rule.window)
 
@@ -97,9 +105,9 @@ class Delay:
             memory.put(changed)
 
     def due(self, memory: Columns) -> int:
-        """When the next window triggers; FAR if none is open."""
+        """The first time at which a tick makes a window trigger; FAR if none is open."""
         due = memory.lists["open"]["due"]
-        return int(due.min()) if len(due) else FAR
+        return int(due.min()) - EARLY if len(due) else FAR
 
     @staticmethod
     def all_due(memory: Columns) -> Ints:
@@ -108,12 +116,13 @@ class Delay:
         return due
 
     def fire(self, memory: Columns, windows: Columns, now: int) -> Occurrences:
-        """What is due at ``now`` (ns), all at step 0; each window is then due again after its next delay."""
+        """What a tick at ``now`` (ns) makes trigger, all at step 0; each window is then due again after its
+        next delay."""
         table = memory.lists["open"]
-        ready = table["due"] <= now
+        ready = table["due"] <= now + EARLY
         owner, start = table[OWNER][ready], table["start"][ready]
-        table["due"] = np.where(ready, table["due"] + ((now - table["due"]) // self.every + 1) * self.every,
-                                table["due"])  # fmt: skip
+        steps = (now + EARLY - table["due"]) // self.every + 1
+        table["due"] = np.where(ready, table["due"] + steps * self.every, table["due"])
         found: list[tuple[int, int, int, int]] = []
         for group in np.unique(owner).tolist():
             mine = set(start[owner == group].tolist())
@@ -125,15 +134,15 @@ class Delay:
 
 
 def upcoming(due: Ints) -> Ints:
-    """The next times (ns, ascending, at most :data:`AHEAD`) at which a tick is worth writing, of all at which
-    windows are due. Each is the time of a window; a window waits for less than :data:`APART`."""
+    """When the next ticks (ns, ascending, at most :data:`AHEAD`) are to be written, of all times at which
+    windows are due."""
     if not len(due):
         return due
     first = due.min()
     near = np.sort(due[due < first + AHEAD * APART])
     step = (near - first) // APART
-    last: Ints = near[np.append(step[1:] > step[:-1], True)]
-    return last
+    begins: Ints = near[np.append(True, step[1:] > step[:-1])]
+    return begins - LEAD
 
 
 def _ints(values: Iterable[int]) -> Ints:

@@ -91,7 +91,7 @@ class SlotState:
 
     @staticmethod
     def delays_due(blob: bytes) -> list[int]:
-        """When (ns, ascending) the next open windows trigger by MAX_DELAY, as :func:`upcoming` says."""
+        """When (ns, ascending) MAX_DELAY wants ticks, as :func:`upcoming` says."""
         _, _, count = _head(blob)
         times: list[int] = np.frombuffer(blob, _TIME, count, _HEAD.size).tolist()
         return times
