@@ -57,6 +57,8 @@ lint: venv # the three side by side; all of them report
 check: lint ## the fast part of the tests: style, types, imports, unit and contract tests (no Java)
 	@echo "== tests";        $(FAST) -q --hypothesis-profile=check
 
+# The JVMs of tests live for a minute or two: the optimising compiler would take more time than it saves.
+test: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1 $(JAVA_TOOL_OPTIONS)
 test: java lint jars ## all tests: check, integration, the whole stack, conformance cases
 	@failed=0; \
 	$(FAST) --hypothesis-profile=full || failed=1; \

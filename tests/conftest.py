@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 FULL = 100
-settings.register_profile("full", max_examples=FULL)
-settings.register_profile("check", max_examples=12)
+# nothing is timed: the machine may be busy with something else
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("full", UNTIMED, max_examples=FULL)
+settings.register_profile("check", UNTIMED, max_examples=12)
 settings.load_profile("full")
 
 

@@ -98,7 +98,7 @@ def test_streams_share_tables_in_turn_and_a_device_measures_what_its_phase_says(
     assert first.equals(again)
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(20))
 @given(st.sampled_from(list(JOBS)), st.integers(1, 300), st.sampled_from([1, 7, 100]))
 def test_a_part_is_made_of_whole_messages_and_ends_behind_results(name: str, wanted: int, each: int) -> None:
     job = JOBS[name]
@@ -172,7 +172,7 @@ def test_the_quick_run_has_a_point_of_each_measure_and_each_job_from_a_filled_to
     assert filled == set(JOBS)
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(20))
 @given(st.sampled_from([1_000, 50_000]), st.sampled_from([10, 1_000]), st.sampled_from([1, 100]))
 def test_the_main_part_has_the_rows_that_are_asked_for(rows: int, devices: int, each: int) -> None:
     load = measures.filled(JOBS["tumbling"], rows, devices, each)

@@ -132,7 +132,7 @@ class World:
 
 
 @pytest.mark.parametrize("table", [PLAIN, COMPOSITE], ids=["plain", "composite"])
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(steps=st.lists(step, max_size=25))
 def test_rows_are_those_of_a_dict(table: Table, steps: list[tuple[str, object]]) -> None:
     world = World(table)

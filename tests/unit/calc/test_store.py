@@ -205,9 +205,7 @@ class Model:
                 _ = stored.flush() if what == "flush" else stored.evict_half()
 
 
-@settings(
-    max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(step, min_size=1, max_size=12))
 def test_flushes_evictions_and_restarts_are_invisible(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, object]]

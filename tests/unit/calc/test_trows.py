@@ -194,9 +194,7 @@ step = st.one_of(
 )
 
 
-@settings(
-    max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(step, min_size=3, max_size=10))
 def test_the_newest_place_wins_through_flushes_and_restarts(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]]

@@ -249,4 +249,4 @@ class Address(RuleBasedStateMachine):
 
 
 TestAddress = Address.TestCase
-TestAddress.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
+TestAddress.settings = settings(max_examples=examples(150), stateful_step_count=40)

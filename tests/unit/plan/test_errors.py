@@ -269,9 +269,7 @@ GOOD = (
 )
 
 
-@settings(
-    max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(GOOD), st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["", *WORDS])), max_size=3)
 )

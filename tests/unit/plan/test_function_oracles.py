@@ -259,9 +259,7 @@ integers = st.one_of(st.none(), st.integers(-(2**53) - 3, 2**53 + 3), st.integer
 texts = st.one_of(st.none(), st.text("aXb,. \t\n温é1-", max_size=6))
 
 
-@settings(
-    max_examples=examples(4), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_rows=st.lists(st.tuples(integers, texts, texts, st.booleans()), min_size=1, max_size=8))
 def test_functions_of_any_rows(kit: Any, given_rows: list[tuple[Any, ...]]) -> None:
     """Those of BIGINT and text, which have the most corners."""

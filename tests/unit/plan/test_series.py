@@ -302,9 +302,7 @@ tables = st.dictionaries(
 
 
 @pytest.mark.parametrize(("query", "partition"), STREAMS, ids=range(len(STREAMS)))
-@settings(
-    max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=tables)
 def test_set_wise_is_one_by_one(
     kit: Any, query: str, partition: str, rows: dict[str, list[dict[str, Any]]]

@@ -68,9 +68,7 @@ windows = st.lists(
 
 
 @pytest.mark.parametrize(("query", "partition"), QUERIES, ids=range(len(QUERIES)))
-@settings(
-    max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tables=rows, cut=windows)
 def test_set_wise_is_one_by_one(
     kit: Any, query: str, partition: str, tables: dict[str, list[dict[str, Any]]], cut: list[tuple[int, int]]

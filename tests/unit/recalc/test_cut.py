@@ -98,7 +98,7 @@ tables = st.dictionaries(
 
 
 @any_windower
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(cells=tables, first=st.integers(-5, 95), length=st.integers(0, 30), until=st.integers(0, 100))
 def test_a_range_is_cut_as_in_the_whole(name: str, cells: Cells, first: int, length: int, until: int) -> None:
     windower = WINDOWERS[name]()
@@ -114,7 +114,7 @@ def test_a_range_is_cut_as_in_the_whole(name: str, cells: Cells, first: int, len
 
 
 @pytest.mark.parametrize("name", [name for name in WINDOWERS if name != "sliding"])
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(cells=tables, changes=tables, until=st.integers(60, 100), first=st.integers(0, 90))
 def test_after_a_change_only_what_is_told_again_differs(
     name: str, cells: Cells, changes: Cells, until: int, first: int

@@ -29,7 +29,7 @@ steps = st.lists(
 
 
 @pytest.mark.parametrize("name", CUT_AGAIN)
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(12))
 @given(steps=steps, watermark=st.sampled_from([0, 0, 6]))
 def test_any_order_of_rows_updates_and_deletes_ends_in_the_windows_of_the_rows_in_order(
     kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int
@@ -69,7 +69,7 @@ def test_any_order_of_rows_updates_and_deletes_ends_in_the_windows_of_the_rows_i
 
 
 @pytest.mark.parametrize("name", ["interval", "session"])
-@settings(max_examples=examples(10), deadline=None)
+@settings(max_examples=examples(10))
 @given(steps=steps, watermark=st.sampled_from([0, 6, 15]))
 def test_a_group_of_two_tables_ends_in_the_windows_of_their_rows_in_order(
     kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int
@@ -132,7 +132,7 @@ quiet_steps = st.lists(
 
 @pytest.mark.parametrize("option", QUIET)
 @pytest.mark.parametrize("name", [name for name in CUT_AGAIN if name not in ("state1", "event2")])
-@settings(max_examples=examples(5), deadline=None)
+@settings(max_examples=examples(5))
 @given(steps=quiet_steps, watermark=st.sampled_from([0, 6]))
 def test_what_is_expired_or_ignored_tells_nothing_and_changes_nothing(
     kit: Any, deployment: Any, name: str, option: str, steps: list[Any], watermark: int
@@ -165,7 +165,7 @@ rows_of_time = st.dictionaries(st.integers(0, 80), st.sampled_from([None, 1, 1, 
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("name", list(TRIGGERS))
-@settings(max_examples=examples(6), deadline=None)
+@settings(max_examples=examples(6))
 @given(
     old=rows_of_time, live=rows_of_time, early=st.integers(0, 20), begin=st.sampled_from([ALL, 20]),
     watermark=st.sampled_from([0, 6]),
@@ -195,7 +195,7 @@ def test_history_joins_the_live_rows(
 
 
 @pytest.mark.parametrize("name", list(TRIGGERS))
-@settings(max_examples=examples(5), deadline=None)
+@settings(max_examples=examples(5))
 @given(before=rows_of_time, missed=rows_of_time, live=rows_of_time, untreated=st.booleans())
 def test_a_stop_is_a_pause(
     kit: Any, deployment: Any, name: str, before: dict[int, Any], missed: dict[int, Any],

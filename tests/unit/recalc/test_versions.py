@@ -46,7 +46,7 @@ def filtered(kit: Any, name: str, watermark: int) -> Any:
 
 
 @pytest.mark.parametrize("name", CUT_AGAIN)
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(12))
 @given(steps=steps, watermark=st.sampled_from([0, 0, 6]), pre_filter=st.booleans())
 def test_any_order_of_versions_ends_in_the_windows_of_the_stored_rows(
     kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int, pre_filter: bool
@@ -72,7 +72,7 @@ def test_any_order_of_versions_ends_in_the_windows_of_the_stored_rows(
 
 
 @pytest.mark.parametrize("name", ["interval", "overlapping", "session"])
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(12))
 @given(steps=several, watermark=st.sampled_from([0, 0, 12]), whole=st.booleans(), batches=st.booleans())
 def test_the_same_in_a_group_of_several_tables(
     kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int, whole: bool, batches: bool

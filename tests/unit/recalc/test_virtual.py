@@ -142,7 +142,7 @@ def merged(v: dict[int, Any], w: set[int], shift: int = 0) -> dict[int, Any]:
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("name", ["interval", "session", "state", "event2", "count"])
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(50))
 @given(old=rows, other=times, live=rows, early=st.integers(0, 12), begin=st.sampled_from([ALL, 20]))
 def test_history_is_what_the_sources_had(
     kit: Any, name: str, first: bool, old: dict[int, Any], other: set[int], live: dict[int, Any], early: int,
@@ -172,7 +172,7 @@ def test_history_is_what_the_sources_had(
 
 @pytest.mark.parametrize("untreated", [True, False])
 @pytest.mark.parametrize("name", ["session", "state", "count"])
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(50))
 @given(before=rows, missed=rows, live=rows, lag=st.integers(0, 3))
 def test_a_stop_is_a_pause(
     kit: Any, name: str, before: dict[int, Any], missed: dict[int, Any], live: dict[int, Any], lag: int,
@@ -214,7 +214,7 @@ changes = st.lists(
 
 
 @pytest.mark.parametrize("name", ["interval", "session", "state", "event2"])
-@settings(max_examples=examples(5), deadline=None)
+@settings(max_examples=examples(5))
 @given(steps=changes)
 def test_late_rows_and_deletes_of_a_source_end_in_the_windows_of_the_rows_in_order(
     kit: Any, name: str, steps: list[Any]

@@ -39,7 +39,7 @@ def as_arrivals(batch: list[tuple[int, int, bool]]) -> Arrivals:
     )
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(clocks, shapes, st.booleans(), batches)
 def test_arrays_and_definition_are_the_same(
     clock: Clock, shape: tuple[int, int], chosen: bool, some: list[list[tuple[int, int, bool]]]
@@ -56,7 +56,7 @@ def test_arrays_and_definition_are_the_same(
         assert [fast.get(group) for group in range(GROUPS)] == [slow.get(group) for group in range(GROUPS)]
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(shapes, st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=40), st.integers(0, 40))
 def test_windows_are_their_definition(
     shape: tuple[int, int], steps: list[tuple[int, bool]], cut: int

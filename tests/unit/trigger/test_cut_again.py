@@ -137,7 +137,7 @@ def ordered(found: Occurrences) -> list[tuple[Any, ...]]:
 
 
 @kinds
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(
     data=st.data(), shape=shapes, most=st.integers(1, 4), watermark=st.sampled_from([0, 0, 4]),
     ignore=st.booleans(), shared=st.booleans(),
@@ -205,7 +205,7 @@ def touched(spans: set[Span], ranges: list[Span], next_to: bool) -> set[Span]:
 
 
 @kinds
-@settings(max_examples=examples(120), deadline=None)
+@settings(max_examples=examples(120))
 @given(data=st.data(), shape=shapes, most=st.sampled_from([1, 3, 100]), watermark=st.sampled_from([0, 0, 4]))
 def test_windows_are_their_definition(name: str, data: Any, shape: Any, most: int, watermark: int) -> None:
     kind, (true_for, extend, _) = KINDS[name], shape
@@ -283,7 +283,7 @@ def replay(kit: Any, name: str, some: list[Any], cut: Callable[[int], bool], wat
 
 
 @kinds
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(20))
 @given(
     some=messages, cut=st.lists(st.booleans(), min_size=10, max_size=10), watermark=st.sampled_from([0, 3])
 )

@@ -149,7 +149,7 @@ def test_where_it_has_no_effect(kit: Any) -> None:
     assert delay_of(kit.stream(max_delay=3_000, trigger={"Sliding": {"sliding": 10}})) is None
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(st.lists(st.integers(0, 3 * AHEAD * APART), max_size=300), st.integers(0, 2 * 10**18))
 def test_the_next_times_leave_no_window_waiting(spread: list[int], begin: int) -> None:
     due = [begin + one for one in spread]

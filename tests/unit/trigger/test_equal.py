@@ -101,7 +101,7 @@ def test_clock(clock: Clock, some: list[list[tuple[int, int]]]) -> None:
         assert {cause: n for cause, n in judged.dropped.items() if n} == total
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(clocks, grids, st.booleans(), st.integers(1, 6), batches)
 def test_interval(
     clock: Clock, grid: Grid, empty: bool, most: int, some: list[list[tuple[int, int]]]

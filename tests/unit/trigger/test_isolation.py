@@ -221,7 +221,7 @@ TIMES = st.integers(0, 60) | st.just(THIRTEEN)
 ROWS = st.lists(st.lists(TIMES, min_size=1, max_size=3), min_size=1, max_size=4)
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from(sorted(KINDS)), st.booleans())
 def test_the_others_give_what_they_give_without_it(
     kit: Any, batches: list[list[list[int]]], gap: int, regrouped: bool

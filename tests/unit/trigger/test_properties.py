@@ -46,7 +46,7 @@ def outcome(cluster: Any) -> tuple[Any, ...]:
     return cluster.live(), cluster.recalculated(), cluster.totals()
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(messages, cuts, options)
 def test_batches_are_invisible(
     kit: Any, some: list[Message], cut: list[bool], stream: dict[str, Any]
@@ -55,7 +55,7 @@ def test_batches_are_invisible(
     assert outcome(replay(kit, some, cut.__getitem__, **stream)) == outcome(one_by_one)
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(messages, options)
 def test_groups_are_independent(kit: Any, some: list[Message], stream: dict[str, Any]) -> None:
     together = replay(kit, some, lambda _: False, **stream).live()
@@ -64,7 +64,7 @@ def test_groups_are_independent(kit: Any, some: list[Message], stream: dict[str,
         assert alone == {name: found for name, found in together.items() if name == child}
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(messages, cuts)
 def test_a_batch_that_runs_again_says_the_same(kit: Any, some: list[Message], cut: list[bool]) -> None:
     """As after a crash: the slots' states of before the batch, the same messages."""
@@ -105,7 +105,7 @@ def windows_of(rows: set[int], stream: dict[str, Any]) -> dict[tuple[int, int], 
     return found
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(messages, cuts, options.map(lambda o: o | {"expired": None, "ignore_disorder": False}))
 def test_interval_is_its_definition(
     kit: Any, some: list[Message], cut: list[bool], stream: dict[str, Any]

@@ -53,7 +53,7 @@ class One(OneGroup):
         return memory
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(clocks, st.sampled_from([0, 1, 5, 12]), batches)
 def test_arrays_and_definition_are_the_same(
     clock: Clock, gap: int, some: list[list[tuple[int, int]]]
@@ -79,7 +79,7 @@ def sessions_of(times: set[int], gap: int) -> list[Window]:
     return found
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(rows, cuts, st.sampled_from([0, 4, 15]), st.sampled_from([1, 5, 9]))
 def test_what_was_told_is_the_definition(times: list[int], cut: list[bool], watermark: int, gap: int) -> None:
     """After any rows each true session was told under its true bounds, or a REDO reached it when all its rows
