@@ -157,7 +157,6 @@ def test_a_partial_row_takes_nothing_from_a_row_whose_deletion_is_not_flushed_ye
     assert world.model == {(0, 4): {"ts": 4, "a": None, "b": None}}
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(row, min_size=1, max_size=5), max_size=8), st.data())
 def test_slices_hold_the_rows_of_their_ranges(
     batches: list[list[tuple[int, Cells]]], data: st.DataObject

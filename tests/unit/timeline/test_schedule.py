@@ -79,7 +79,7 @@ schedules = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=examples(60))
+@settings(max_examples=examples(60))
 @given(schedules, times, st.lists(st.integers(-3 * DAY, 3 * DAY), min_size=1, max_size=5))
 def test_against_the_model(schedule: Schedule, around: int, steps: list[int]) -> None:
     instants = model(schedule, around)

@@ -66,7 +66,6 @@ class Model:
         self.dropped[cause] = self.dropped.get(cause, 0) + 1
 
 
-@settings(deadline=None)
 @given(clocks, batches)
 def test_clock(clock: Clock, some: list[list[tuple[int, int]]]) -> None:
     memory = Columns(ClockMemory)

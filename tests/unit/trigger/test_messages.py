@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace_core.trigger.intake import Messages
@@ -50,7 +50,6 @@ places = st.lists(
 )
 
 
-@settings(deadline=None)  # the first call loads a library
 @given(places, st.randoms(use_true_random=False), st.integers(1, 9))
 def test_messages_of_a_topic_come_in_the_order_of_the_log(
     found: list[tuple[str, int, int]], shuffled: random.Random, chunk: int

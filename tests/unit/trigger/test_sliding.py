@@ -35,7 +35,7 @@ coarse = st.builds(
 MARCH = parse_timestamp("2026-03-29", "ms")
 
 
-@settings(deadline=None, max_examples=examples(25))
+@settings(max_examples=examples(25))
 @given(
     clocks,
     st.tuples(fine, st.just(1), st.just(0)) | st.tuples(coarse, st.just(HOUR), st.just(MARCH)),
@@ -63,7 +63,7 @@ def test_arrays_and_rows_are_the_same(
         assert [fast.get(g) for g in range(GROUPS)] == [slow.get(g) for g in range(GROUPS)]
 
 
-@settings(deadline=None, max_examples=examples(10))
+@settings(max_examples=examples(10))
 @given(fine, st.lists(st.integers(-30, 90), min_size=1, max_size=20))
 def test_every_row_is_in_one_share(schedule: Schedule, times: list[int]) -> None:
     """Rows in order, one group: the instants from the first row's to T, each with the rows behind the one

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace_core.errors import ErrorCode
@@ -136,7 +136,7 @@ def shown(decoded: Decoded) -> list[Any]:
     ]
 
 
-@settings(deadline=None, max_examples=examples(30), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30))
 @given(st.lists(a_message(), max_size=4), st.randoms(use_true_random=False))
 def test_any_mixture_of_encodings_gives_the_same_rows(
     messages: list[tuple[list[dict[str, Any]], list[bytes]]], choose: random.Random

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import polars as pl
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace_core.model.expression import Field
@@ -85,13 +85,13 @@ def stored(keys: list[bytes | None], values: list[bytes | None]) -> list[Any]:
     return [frame.rows(), child.tolist(), taken.rows, taken.children, refused]
 
 
-@settings(deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100))
 @given(mixture)
 def test_a_slot_judges_the_same_rows(found: Mixture) -> None:
     assert judged(*chosen(found, plain=False)) == judged(*chosen(found, plain=True))
 
 
-@settings(deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100))
 @given(mixture)
 def test_the_store_holds_the_same_rows(found: Mixture) -> None:
     assert stored(*chosen(found, plain=False)) == stored(*chosen(found, plain=True))

@@ -7,7 +7,7 @@ import json
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace_core.errors import ErrorCode
@@ -60,7 +60,6 @@ def decoded_rows(values: list[bytes]) -> list[tuple[int, dict[str, object]]]:
     return rows
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(row, min_size=1, max_size=3), max_size=6))
 def test_what_is_encoded_is_decoded(messages: list[list[dict[str, object]]]) -> None:
     values = [encode_rows(rows) for rows in messages]
@@ -68,14 +67,12 @@ def test_what_is_encoded_is_decoded(messages: list[list[dict[str, object]]]) -> 
     assert decoded_rows(values) == expected
 
 
-@settings(deadline=None)
 @given(st.lists(row, min_size=1, max_size=5))
 def test_arrays_of_rows_and_tagged_rows_say_the_same(rows: list[dict[str, object]]) -> None:
     plain = decoded_rows([json.dumps(rows).encode()])
     assert decoded_rows([json.dumps({"tags": {"site": 1}, "rows": rows}, indent=1).encode()]) == plain
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(-128, 127)), min_size=1))
 def test_column_arrays_say_the_same_as_rows(cells: list[tuple[int, int | None]]) -> None:
     columns = {"ts": [ts for ts, _ in cells], "phase": [phase for _, phase in cells]}
@@ -123,7 +120,6 @@ LINES = [b"", b" ", b' {"ts":1}', b'{"ts":2}\n', b'{"ts":3}\n{"ts":4}', b'{\n"ts
 """What a decoder that reads all messages in one go, line by line, could take for others."""
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([value for value, _ in BAD] + LINES + [b'{"ts":5}', b'[{"ts":6}]']), max_size=8)
 )
@@ -210,7 +206,6 @@ def written(
     return fields_of([(n, [value]) for cells in rows for n, value in cells]).encode()
 
 
-@settings(deadline=None)
 @given(odd_names, st.lists(message, max_size=4), st.booleans())
 def test_names_change_nothing(
     names: list[str], messages: list[tuple[str, list[list[tuple[int | str, object]]]]], ascii_only: bool
