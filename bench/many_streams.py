@@ -29,7 +29,7 @@ SECONDS, QUICK_SECONDS = (60, 240), (5, 70)
 """The warm part, whose closings do not count, and all."""
 LAST_SECONDS = 120.0
 FIGURES = tuple(
-    Figure(f"{name}.{many}.{share}", "ms", *goal)
+    Figure(f"{name}.{many}.{share}", "x" if goal else "ms", *goal)
     for name in ("trigger_latency_ms", "result_latency_ms")
     for many in map(str, STREAMS)
     for share, goal in (

@@ -9,7 +9,7 @@ import pytest
 from millrace_core.model.schema import Child, child_uid, stable_hash
 from millrace_core.model.stream import Duration, Options, Period, StreamSpec
 from millrace_core.trigger.agenda import PATIENCE, Agenda
-from millrace_core.trigger.delay import FAR
+from millrace_core.trigger.delay import APART, FAR
 from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control
 from millrace_core.wire.events import TriggerEvent, trigger_id
@@ -256,19 +256,21 @@ def test_the_agenda_ticks_when_an_open_window_is_due() -> None:
     assert agenda.due == 3_000 * MS and agenda.take(2_999 * MS) is None
     assert agenda.take(3_005 * MS) == set()
     assert agenda.due == 3_005 * MS + PATIENCE, "the slots have not read the tick yet"
-    agenda.expect([3_006 * MS])
-    assert agenda.due == 3_006 * MS
+    agenda.expect([3_005 * MS + APART])
+    assert agenda.due == 3_005 * MS + PATIENCE, "that tick is for what is due soon, too"
+    agenda.expect([3_005 * MS + APART + 1])
+    assert agenda.due == 3_005 * MS + APART + 1
     agenda.expect([])
     assert agenda.due == FAR
 
 
 def test_the_agenda_does_not_wait_for_a_tick_to_be_read_before_the_next() -> None:
     agenda = Agenda(0)
-    agenda.expect([3_000 * MS, 3_040 * MS, 3_050 * MS, 9_000 * MS])
+    agenda.expect([3_000 * MS, 3_100 * MS, 3_110 * MS, 9_000 * MS])
     assert agenda.take(3_000 * MS) == set()
-    assert agenda.due == 3_040 * MS
-    assert agenda.take(3_060 * MS) == set(), "one tick for both that have passed"
-    assert agenda.due == 3_060 * MS + PATIENCE, "repeated, for the slots have read none of them"
+    assert agenda.due == 3_100 * MS
+    assert agenda.take(3_120 * MS) == set(), "one tick for both that have passed"
+    assert agenda.due == 3_120 * MS + PATIENCE, "repeated, for the slots have read none of them"
     agenda.expect([9_000 * MS])
     assert agenda.due == 9_000 * MS
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from millrace_core.trigger.columns import Array, Columns, Ints
+from millrace_core.trigger.columns import Array, Columns, Ints, starts_of
 from millrace_core.trigger.watermark import NEVER, Bools, Judged, Moves
 from millrace_core.trigger.windower import Occurrences, Windower
 
@@ -42,7 +42,7 @@ class Cutter:
         """Judge rows, none of them older than its group's rows before; T of a group moves along."""
         group, ts = rows.group, rows.ts
         step = np.arange(len(ts), dtype=np.int64)
-        heads = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(ts) else step
+        heads = starts_of(group)
         before = np.empty_like(ts)
         before[1:] = ts[:-1]
         known = self.last[group[heads]]

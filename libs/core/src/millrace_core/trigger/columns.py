@@ -37,6 +37,10 @@ class Layout(msgspec.Struct, frozen=True):
     dtypes: dict[str | tuple[str, str], Any]
 
 
+FEW = 8
+"""An array of no more values is kept as it is: to look for a narrower type takes longer than it saves."""
+
+
 @lru_cache
 def layout(memory: type[msgspec.Struct]) -> Layout:
     """How memories of this type lie in columns."""
@@ -167,6 +171,16 @@ class Columns:
                 self.lists[name] = {column: loaded.get(column, missing) for column in self.lists[name]}
 
 
+def starts_of(*columns: Array) -> Ints:
+    """Where each run of rows begins that are equal in all these columns."""
+    first = np.ones(len(columns[0]), dtype=bool)
+    changed = first[1:]
+    changed[:] = columns[0][1:] != columns[0][:-1]
+    for column in columns[1:]:
+        changed |= column[1:] != column[:-1]
+    return first.nonzero()[0]
+
+
 def take(table: Table, index: Array) -> Table:
     """The records at these places (or under this mask)."""
     return {column: array[index] for column, array in table.items()}
@@ -187,7 +201,7 @@ def first_not_less(group: Ints, value: Ints, groups: Ints, values: Ints) -> Ints
 def _pack(array: Array) -> list[Any]:
     if array.dtype == object:
         return ["O", array.tolist()]
-    if array.dtype == np.int64 and len(array):
+    if array.dtype == np.int64 and len(array) > FEW:
         # times of one slot lie close together: differences to the lowest fit into fewer bytes
         low, high = int(array.min()), int(array.max())
         for narrow in ("u1", "u2", "u4"):

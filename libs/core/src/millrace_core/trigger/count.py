@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from millrace_core.model.expression import AnyExpression, Call, Field
-from millrace_core.trigger.columns import OWNER, Columns, Ints
+from millrace_core.trigger.columns import OWNER, Columns, Ints, starts_of
 from millrace_core.trigger.signals import Signal
 from millrace_core.trigger.watermark import Judged
 from millrace_core.trigger.windower import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar, Windower
@@ -99,7 +99,7 @@ class CountWindower(Windower):
             group, ts, step = group[counts], ts[counts], step[counts]
         if not len(group):
             return Occurrences.of(group, step, OPEN, ts, ts, 1)
-        heads = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        heads = starts_of(group)
         sizes = np.diff(np.append(heads, len(group)))
         owner = group[heads]
         known = memory.singles["counted"][owner]

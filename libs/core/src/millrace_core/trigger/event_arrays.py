@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, objects
-from millrace_core.trigger.kept import Detail, first_reaching, keep, occurrences, starts_of, sums
+from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, objects, starts_of
+from millrace_core.trigger.kept import Detail, first_reaching, keep, occurrences, sums
 from millrace_core.trigger.watermark import NEVER, Bools, Judged
 from millrace_core.trigger.windower import CLOSE, OPEN, Occurrences
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from millrace_core.trigger.columns import OWNER, Columns, Ints, Table, take
+from millrace_core.trigger.columns import OWNER, Columns, Ints, Table, starts_of, take
 from millrace_core.trigger.grid import Grid
 from millrace_core.trigger.watermark import Bools, Judged, Moves
 from millrace_core.trigger.windower import (
@@ -179,9 +179,10 @@ class IntervalWindower(Windower):
             parts.append(_runs(judged, window, inside))
         windows = _merge(parts)
         fresh = windows.step >= 0
-        found.append(
-            self._occurrences(OPEN, windows.group[fresh], windows.window[fresh], windows.step[fresh], 1)
-        )
+        if fresh.any() or not found:
+            found.append(
+                self._occurrences(OPEN, windows.group[fresh], windows.window[fresh], windows.step[fresh], 1)
+            )
         closed = self._close(memory.count, windows, judged.moves, found)
         memory.replace("open", np.flatnonzero(touched), _as_table(windows, ~closed))
         return Occurrences.join(found)
@@ -198,7 +199,7 @@ class IntervalWindower(Windower):
             return np.zeros(len(windows.group), dtype=bool)
         group, step, first, end = moves.group[some], moves.step[some], first[some], end[some]
         upto = np.cumsum(end - first)
-        heads = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        heads = starts_of(group)
         tails = np.append(heads[1:], len(group)) - 1
         low, number = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)
         high = np.full(groups, np.iinfo(np.int64).min)
@@ -260,7 +261,7 @@ def _runs(judged: Judged, window: Ints, inside: Bools) -> _Windows:
     window = window if whole else window[inside]
     if not len(group):
         return _Windows(group, window, step, group, group)
-    heads = np.flatnonzero(np.append(True, (group[1:] != group[:-1]) | (window[1:] != window[:-1])))
+    heads = starts_of(group, window)
     rows = np.diff(np.append(heads, len(group)))
     repeated = np.logical_or.reduceat(unsure, heads).astype(np.int64)
     return _Windows(group[heads], window[heads], step[heads], rows, repeated)
@@ -276,7 +277,7 @@ def _merge(parts: list[_Windows]) -> _Windows:
         return _Windows(group, window, step, rows, unsure)
     order = np.lexsort((step, window, group))
     group, window = group[order], window[order]
-    heads = np.flatnonzero(np.append(True, (group[1:] != group[:-1]) | (window[1:] != window[:-1])))
+    heads = starts_of(group, window)
     rows = np.add.reduceat(rows[order], heads)
     unsure = np.maximum.reduceat(unsure[order], heads)
     return _Windows(group[heads], window[heads], step[order][heads], rows, unsure)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, Table, take
+from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, Table, starts_of, take
 from millrace_core.trigger.watermark import Bools, Judged, Moves
 from millrace_core.trigger.windower import CLOSE, INVALID, LIVE, OPEN, RECALC, REDO, Occurrence, Occurrences
 
@@ -128,11 +128,6 @@ def first_reaching(
     first = starts_of(window)
     found[window[first]] = rows[first]
     return found
-
-
-def starts_of(values: Ints) -> Ints:
-    """Where each run of equal values begins."""
-    return np.flatnonzero(np.append(True, values[1:] != values[:-1])) if len(values) else values
 
 
 def occurrences(

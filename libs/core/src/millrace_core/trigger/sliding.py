@@ -18,7 +18,7 @@ import numpy as np
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Sliding
 from millrace_core.timeline import Schedule, ticks, zone
-from millrace_core.trigger.columns import OWNER, Columns, Ints, Table, first_not_less, take
+from millrace_core.trigger.columns import OWNER, Columns, Ints, Table, first_not_less, starts_of, take
 from millrace_core.trigger.watermark import NEVER, Bools, Judged
 from millrace_core.trigger.windower import ON_TIME, Occurrence, Occurrences, Row, Windower
 
@@ -210,7 +210,7 @@ def _merged(shares: Table, judged: Judged, instant: Ints, counts: Bools) -> Tabl
     owner, instants = owner[order], instants[order]
     if not len(owner):
         return {OWNER: owner, "instant": instants, "rows": rows, "unsure": unsure}
-    heads = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (instants[1:] != instants[:-1])))
+    heads = starts_of(owner, instants)
     return {
         OWNER: owner[heads],
         "instant": instants[heads],

@@ -316,10 +316,13 @@ class Slot(SlotState):
         if tags is not None:
             describe(live, read_as, table, names, tags, self.blame)
         for stream in live:
+            if not wanted[stream.uid].any() and not stream.life.awaited:
+                continue  # as of most streams that read one child of many
             with self.blame.of(stream.uid):
                 mask, rows = wanted[stream.uid], read_as[stream.definition.table]
                 stream.count("rows_read", int(held[takes[stream.uid]].sum()))
-                stream.count("undecodable", int(mask[rows.bad].sum()))
+                if rows.bad:
+                    stream.count("undecodable", int(mask[rows.bad].sum()))
                 group = groups[stream.uid]
                 stream.count("unknown_table", int(held[takes[stream.uid] & (group < 0)].sum()))
                 mine, again = passing(stream, rows, group, messages)

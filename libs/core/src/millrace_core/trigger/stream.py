@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from millrace_core.model.schema import Column, Table, stable_hash
-from millrace_core.trigger.columns import Columns, Ints
+from millrace_core.trigger.columns import Columns, Ints, starts_of
 from millrace_core.trigger.definition import Definition, compiled
 from millrace_core.trigger.delay import FAR, NS_PER_MS, DelayMemory
 from millrace_core.trigger.family import Family
@@ -209,7 +209,7 @@ class Stream:
     ) -> Iterator[Output]:
         if not len(rows.group):
             return
-        begins = np.flatnonzero(np.append(True, rows.group[1:] != rows.group[:-1])).tolist()
+        begins = starts_of(rows.group).tolist()
         for begin, end in zip(begins, [*begins[1:], len(rows.group)], strict=True):
             group = self.passing.get(int(rows.group[begin]))
             name = messages.key[int(message[begin])] or b""
@@ -280,6 +280,8 @@ class Stream:
 
     def _tell(self, found: Occurrences, written: Ints, seen: Offsets) -> Iterator[Output]:
         """The events that somebody wants; ``written[step]``: Kafka's timestamp (ms) of a step's cause."""
+        if not len(found):
+            return
         definition, life = self.definition, self.life
         found = definition.emission.arrange(found)
         if len(found):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from millrace_core.trigger.columns import Ints
+from millrace_core.trigger.columns import Ints, starts_of
 from millrace_core.trigger.definition import Definition
 from millrace_core.trigger.intake import Messages, TableRows
 from millrace_core.trigger.stream import Stream
@@ -90,7 +90,7 @@ def _rewrites(stream: Stream, ts: Ints, owner: Ints, passed: Bools) -> Bools:
     found = np.zeros(len(ts), dtype=bool)
     if len(order):
         mine = owner[order]
-        first = np.flatnonzero(np.append(True, mine[1:] != mine[:-1]))
+        first = starts_of(mine)
         moving = np.where(passed[order], ts[order], NEVER)
         before, _ = running_newest(moving, first, stream.clock.singles["newest"][mine[first]])
         found[order] = ts[order] <= before
@@ -116,7 +116,7 @@ def _rewrites_in_table(stream: Stream, rows: TableRows, owner: Ints, messages: M
     found: Bools = np.zeros(len(rows.ts), dtype=bool)
     if len(order):
         mine, ts = table[rows.message[order]], rows.ts[order]
-        first = np.flatnonzero(np.append(True, mine[1:] != mine[:-1]))
+        first = starts_of(mine)
         known = [newest.get(names[number], unknown) for number in mine[first].tolist()]
         before, _ = running_newest(ts, first, np.array(known, dtype=np.int64))
         found[order] = ts <= before

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import Options
 from millrace_core.timeline import ticks
-from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, first_not_less, take
+from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, first_not_less, starts_of, take
 from millrace_core.trigger.columns import Table as Records
 
 Bools = npt.NDArray[np.bool_]
@@ -126,7 +126,7 @@ class Clock:
             group, ts, step = group[inside], ts[inside], step[inside]
         if not len(ts):
             return _nothing(dropped, rows)
-        first = _starts(group)
+        first = starts_of(group)
         before, newest = running_newest(ts, first, memory.singles["newest"][group[first]])
         if self.expired is not None:
             expired = (before != NEVER) & (ts < np.where(before == NEVER, 0, before) - self.expired)
@@ -143,7 +143,7 @@ class Clock:
         arrived = _Arrived(group, ts, step, seen, before_t, newest - self.watermark, columns)
         judged = self._at_once(memory, arrived) if not self.watermark else self._by_turn(memory, arrived)
         judged.dropped = dropped
-        ends = np.append(_starts(group)[1:], len(group)) - 1
+        ends = np.append(starts_of(group)[1:], len(group)) - 1
         memory.singles["newest"][group[ends]] = newest[ends]
         memory.singles["started"][judged.group] = 1
         return self._without_disorder(judged)
@@ -162,7 +162,7 @@ class Clock:
 
     def _by_turn(self, memory: Columns, rows: _Arrived) -> Judged:
         """Rows wait until T reaches them."""
-        last = np.append(_starts(rows.group)[1:], len(rows.group)) - 1
+        last = np.append(starts_of(rows.group)[1:], len(rows.group)) - 1
         touched, final = rows.group[last], rows.now[last]
         early = rows.seen & (rows.ts <= rows.before)  # T was there first: judged at their own step
         queue, again = self._queue(memory, touched, rows, ~early)
@@ -235,11 +235,6 @@ def _nothing(dropped: dict[str, int], rows: Arrivals) -> Judged:
     return Judged(none, none, none, no, no, none, Moves(none, none, none, none), columns, dropped)
 
 
-def _starts(group: Ints) -> Ints:
-    """Where each run of equal groups begins."""
-    return np.flatnonzero(np.append(True, group[1:] != group[:-1]))
-
-
 def running_newest(ts: Ints, first: Ints, known: Ints) -> tuple[Ints, Ints]:
     """Newest time before and after each row, per group; ``first``: where groups begin."""
     newest = ts.copy()
@@ -270,7 +265,7 @@ def _first_moves(
     before = rows.before.copy()
     fresh = memory.singles["started"][rows.group] == 0
     if fresh.any():
-        heads = _starts(group) if len(group) else np.empty(0, dtype=np.int64)
+        heads = starts_of(group)
         heads = heads[memory.singles["started"][group[heads]] == 0]
         late[heads], unsure[heads] = False, False
         begin = np.full(memory.count, np.iinfo(np.int64).max)

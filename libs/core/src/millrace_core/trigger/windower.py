@@ -106,6 +106,8 @@ class Occurrences:
     def join(parts: Iterable[Occurrences]) -> Occurrences:
         """All of several."""
         parts = list(parts)
+        if len(parts) == 1:
+            return parts[0]
         names = [f.name for f in fields(Occurrences) if f.name != "skipped"]
         arrays: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in names}
         return Occurrences(**arrays, skipped=sum(part.skipped for part in parts))
