@@ -316,8 +316,8 @@ class Slot(SlotState):
         if tags is not None:
             describe(live, read_as, table, names, tags, self.blame)
         for stream in live:
-            if not wanted[stream.uid].any() and not stream.life.awaited:
-                continue  # as of most streams that read one child of many
+            if not (wanted[stream.uid].any() or stream.life.awaited or len(stream.passing)):
+                continue  # as with most streams that read one child of many
             with self.blame.of(stream.uid):
                 mask, rows = wanted[stream.uid], read_as[stream.definition.table]
                 stream.count("rows_read", int(held[takes[stream.uid]].sum()))
