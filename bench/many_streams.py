@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from bench import events, report
-from bench.feed import Feed
 from bench.goals import Figure
 from bench.stage import DB, BenchError, Stage, say, stage, wait
 from bench.stats import latencies_ms
-from bench.workload import BASE
+from bench.steady import since, write
+from bench.workload import BASE, SteadyRow, Window
 from millrace.demo.listen import Event, Listener
 from millrace_core.wire import events as wire
-from millrace_core.wire.topics import TRIGGERS, wal_topic
+from millrace_core.wire.topics import TRIGGERS
 
 TABLES, RATE, WIDTH_MS = 10, 200, 60_000
 STREAMS, QUICK_STREAMS = (10, 1_000), (10, 20)
@@ -60,17 +59,32 @@ class Streams:
             " AS SELECT _twstart AS ts, count(*) AS n, avg(v) AS a FROM %%trows"
         )
 
-    def closed_by(self, table: int, before: int, ts: int) -> Iterator[int]:
-        """The windows that a row closes whose table's row before it was at ``before``."""
+    def written(self, seconds: int) -> list[SteadyRow]:
+        """The rows of all tables in turn, in the order in which they are due. A table's streams are further
+        apart than its rows, so a row closes one window at most."""
+        found = []
+        for number in range(RATE * seconds):
+            ts = BASE + number * 1000 // RATE
+            closes = self._closed(number % TABLES, ts) if number >= TABLES else None
+            found.append(SteadyRow(f"d{number % TABLES}", ts, closes))
+        return found
+
+    def _closed(self, table: int, ts: int) -> int | None:
         for number in range(table, self.count, TABLES):
             shift = BASE + self.offset(number)
-            if (first := (before - shift) // WIDTH_MS) < (ts - shift) // WIDTH_MS:
-                yield shift + first * WIDTH_MS
+            if (first := (ts - STEP_MS - shift) // WIDTH_MS) < (ts - shift) // WIDTH_MS:
+                return shift + first * WIDTH_MS
+        return None
+
+    def window(self, start: int) -> Window:
+        """The one that begins then."""
+        number = (start - BASE) % WIDTH_MS * self.count // WIDTH_MS
+        return f"d{number % TABLES}", start
 
     def rows(self, start: int) -> int:
         """How many rows a closed window has."""
-        number = (start - BASE) % WIDTH_MS * self.count // WIDTH_MS
-        first = BASE + number % TABLES * STEP_MS // TABLES
+        table, _ = self.window(start)
+        first = BASE + int(table[1:]) * STEP_MS // TABLES
 
         def before(ts: int) -> int:
             return max(0, -((first - ts) // STEP_MS))
@@ -91,31 +105,31 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
 
 def _latencies(streams: Streams, warm: int, seconds: int) -> tuple[list[float], list[float], float]:
     """Seconds to the trigger events and to the results; and how long it took to make the streams."""
-    seen: dict[int, float] = {}
-    rows: dict[int, int] = {}
+    seen: dict[Window, float] = {}
+    rows: dict[Window, int] = {}
 
     def note(_: int, event: Event) -> None:
         now = time.perf_counter()
-        start = int(event["windowStart"])
-        seen.setdefault(start, now)
-        rows.setdefault(start, int(event["result"]["n"]))
+        window = streams.window(int(event["windowStart"]))
+        seen.setdefault(window, now)
+        rows.setdefault(window, int(event["result"]["n"]))
 
     stable = f"CREATE STABLE {DB}.load (ts TIMESTAMP, v INT) TAGS (k INT)"
     with stage("many-streams", [stable]) as one, Listener(note) as listener:
         one.tables(TABLES, "load")
         created = _create(one, streams, listener.url)
-        told = _Told(one)
+        told = _Told(one, streams)
+        given = streams.written(seconds)
         with events.InBackground(told.take):
-            written = _write(one.broker, streams, seconds)
+            written = write(one.broker, given, RATE)
             wait(lambda: seen.keys() >= written.keys() <= told.seen.keys(), LAST_SECONDS, "the last result")
-    expected = {start: streams.rows(start) for start in written}
+    expected = {window: streams.rows(window[1]) for window in written}
     if rows != expected:
         wrong = sorted(one for one in rows.keys() | expected.keys() if rows.get(one) != expected.get(one))
         raise BenchError(f"{len(wrong)} of {len(expected)} windows are wrong, first {wrong[:3]}")
-    begin = min(written.values()) + warm
-    late = [(told.seen[start] - at, seen[start] - at) for start, at in written.items() if at >= begin]
+    late = since(written, told.seen, warm)
     say(f"{streams.count} streams: {len(late)} closings")
-    return [trigger for trigger, _ in late], [result for _, result in late], created
+    return late, since(written, seen, warm), created
 
 
 def _create(one: Stage, streams: Streams, url: str) -> float:
@@ -130,37 +144,17 @@ def _create(one: Stage, streams: Streams, url: str) -> float:
 class _Told:
     """When the event of each closing was read."""
 
-    def __init__(self, one: Stage) -> None:
+    def __init__(self, one: Stage, streams: Streams) -> None:
         self._reader = one.log.reader({TRIGGERS.name: one.log.end_offsets(TRIGGERS.name)})
-        self.seen: dict[int, float] = {}
+        self._streams = streams
+        self.seen: dict[Window, float] = {}
 
     def take(self) -> None:
         """Takes in what comes within a moment."""
         for record in self._reader.poll(0.1):
             now = time.perf_counter()
             for event in wire.decode(record.value or b"").events:
-                self.seen.setdefault(event.start, now)
-
-
-def _write(broker: str, streams: Streams, seconds: int) -> dict[int, float]:
-    """Writes the rows when they are due; window -> when its closing row was written (``perf_counter``)."""
-    say(f"writing {RATE * seconds:,} rows, {RATE} a second")
-    feed, topic = Feed(broker, prompt=True), wal_topic(DB, "load")
-    written: dict[int, float] = {}
-    last: dict[int, int] = {}
-    began = time.perf_counter()
-    for number in range(RATE * seconds):
-        late = time.perf_counter() - (began + number / RATE)
-        if late < 0:
-            time.sleep(-late)
-        table, ts = number % TABLES, BASE + number * 1000 // RATE
-        now = time.perf_counter()
-        written |= dict.fromkeys(streams.closed_by(table, last.get(table, ts), ts), now)
-        last[table] = ts
-        feed.write(topic, f"d{table}", b'{"ts":%d,"v":%d}' % (ts, number % 97))
-        feed.serve()
-    feed.done()
-    return written
+                self.seen.setdefault(self._streams.window(event.start), now)
 
 
 if __name__ == "__main__":

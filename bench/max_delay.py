@@ -70,10 +70,10 @@ def _off(one: Stage, number: int, tables: int, steps: int) -> list[float]:
         for event in events.decode(record.value or b"").events:
             if event.cause == "DELAY" and (event.group.table or "").startswith(f"o{number}_"):
                 fired.setdefault(str(event.group.table), []).append(record.timestamp)
-    late = [(at - opened[name.encode()]) % DELAY_MS for name, instants in fired.items() for at in instants]
+    past = [(at - opened[name.encode()]) % DELAY_MS for name, instants in fired.items() for at in instants]
     if len(fired) != tables or min(map(len, fired.values())) < steps:
         raise BenchError(f"{len(fired)} of {tables} windows fired, one {min(map(len, fired.values()))} times")
-    return [min(ms, DELAY_MS - ms) / 1000 for ms in late]
+    return [min(ms, DELAY_MS - ms) / 1000 for ms in past]
 
 
 @contextmanager

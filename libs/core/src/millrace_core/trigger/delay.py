@@ -21,7 +21,7 @@ import numpy as np
 from millrace_core.model.stream import StreamSpec
 from millrace_core.model.triggers import TRIGGERS
 from millrace_core.timeline.precision import NS_PER_SECOND, duration_ns
-from millrace_core.trigger.columns import OWNER, Columns, Ints
+from millrace_core.trigger.columns import OWNER, Columns, Ints, starts_of
 from millrace_core.trigger.windower import CLOSE, DELAY, LIVE, OPEN, Occurrences, Windower
 
 NS_PER_MS = NS_PER_SECOND // 1000
@@ -140,8 +140,7 @@ def upcoming(due: Ints) -> Ints:
         return due
     first = due.min()
     near = np.sort(due[due < first + AHEAD * APART])
-    step = (near - first) // APART
-    begins: Ints = near[np.append(True, step[1:] > step[:-1])]
+    begins: Ints = near[starts_of((near - first) // APART)]
     return begins - LEAD
 
 

@@ -179,10 +179,9 @@ class IntervalWindower(Windower):
             parts.append(_runs(judged, window, inside))
         windows = _merge(parts)
         fresh = windows.step >= 0
-        if fresh.any() or not found:
-            found.append(
-                self._occurrences(OPEN, windows.group[fresh], windows.window[fresh], windows.step[fresh], 1)
-            )
+        found.append(
+            self._occurrences(OPEN, windows.group[fresh], windows.window[fresh], windows.step[fresh], 1)
+        )
         closed = self._close(memory.count, windows, judged.moves, found)
         memory.replace("open", np.flatnonzero(touched), _as_table(windows, ~closed))
         return Occurrences.join(found)

@@ -280,8 +280,6 @@ class Stream:
 
     def _tell(self, found: Occurrences, written: Ints, seen: Offsets) -> Iterator[Output]:
         """The events that somebody wants; ``written[step]``: Kafka's timestamp (ms) of a step's cause."""
-        if not len(found):
-            return
         definition, life = self.definition, self.life
         found = definition.emission.arrange(found)
         if len(found):
