@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import signal
 import socket
 import subprocess
@@ -117,6 +118,18 @@ def test_a_stop_waits_for_requests_but_not_for_ever(service: subprocess.Popen[st
     assert service.returncode == 0
     assert "stopped" in out
     assert 0.5 < time.monotonic() - start < 8
+
+
+def test_an_idle_connection_outlives_what_httpx_keeps(service: subprocess.Popen[str], port: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", "/healthz")
+    connection.getresponse().read()
+    first = connection.sock
+    time.sleep(6)
+    connection.request("GET", "/healthz")
+    assert connection.getresponse().status == 200
+    assert connection.sock is first
+    connection.close()
 
 
 def test_a_taken_port_ends_the_process(service: subprocess.Popen[str], port: int) -> None:

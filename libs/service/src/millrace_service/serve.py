@@ -8,6 +8,10 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+KEEP_ALIVE = 75
+"""Seconds that an idle connection is kept, longer than clients keep theirs (httpx 5, aiohttp 15, many 60):
+the client closes first, for a request sent just when the server closes finds the connection reset."""
+
 
 def serve(app: FastAPI, host: str, port: int, stop_seconds: float = 10) -> None:
     """Serve until SIGTERM or SIGINT; then take no more requests, let those under way end within
@@ -20,6 +24,7 @@ def serve(app: FastAPI, host: str, port: int, stop_seconds: float = 10) -> None:
             port=port,
             log_config=None,
             access_log=False,
+            timeout_keep_alive=KEEP_ALIVE,
             # it takes whole seconds only
             timeout_graceful_shutdown=max(1, round(stop_seconds)),
         )
