@@ -88,11 +88,12 @@ class Cluster:
             live_from = {0: self.ends.setdefault(topic, 0)}
         self.control(control.DefineStream(spec, live_from, epoch))
 
-    def tick(self, now: int, since: int = 0) -> None:
-        """Processing time is ``now`` (ms); the clock has watched since ``since``."""
+    def tick(self, now: int, since: int = 0, early: int = 0) -> None:
+        """Processing time is ``now`` (ms); the clock has watched since ``since``; MAX_DELAY triggers so much
+        ``early`` (ms)."""
         self.now = max(self.now, now)
         ends = {topic: {0: end} for topic, end in self.ends.items() if topic.startswith(WAL_PREFIX)}
-        self.send(CLOCK.name, None, control.encode(control.Tick(now * MS, since * MS, ends)))
+        self.send(CLOCK.name, None, control.encode(control.Tick(now * MS, since * MS, ends, early * MS)))
 
     def write(self, child: str | None, rows: Iterable[Any], table: Table = METERS) -> None:
         """One message with these rows (see :func:`as_row`)."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from statistics import mean
 from typing import Any
 
 import pytest
 import structlog
 
 from millrace_core.model.stream import Duration, Period, StreamSpec
-from millrace_core.trigger.delay import EARLY, LEAD
+from millrace_core.trigger.delay import APART
 from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL, TOPICS, wal_topic
 from millrace_wal import MemoryLog, Message, Record, replay
 from millrace_wal.memory import MemoryReader
 from trigger_svc.clock import CLOSEST, Clock, idle_tick
+from trigger_svc.lead import LONGEST, Lead
 
 MS = 1_000_000
 TOPIC = wal_topic("d", "meters")
@@ -109,7 +111,9 @@ class Deployment(MemoryLog):
         self.delays_due: list[int] = []
         self.ticked: list[int] = []
         self.told: dict[str, list[float]] = {}
-        self.clock = Clock(self, structlog.get_logger("test"), lambda: self.delays_due, self.now)
+        self.lead = Lead()
+        logger = structlog.get_logger("test")
+        self.clock = Clock(self, logger, lambda: self.delays_due, self.now, lambda: self.lead.time)
 
     def now(self) -> int:
         return round(self.time * MS)
@@ -150,7 +154,11 @@ class Deployment(MemoryLog):
     def _judge(self) -> None:
         later, self.cluster.waiting, self.running = self.cluster.waiting, self.running, []
         known = len(self.cluster.triggers)
+        values = [value for topic, *_, value in self.cluster.waiting if topic == CLOCK.name]
+        ticks = [control.decode_tick(value or b"").now for value in values]
         self.cluster.run()
+        if ticks and len(self.cluster.triggers) > known:
+            self.lead.learn(self.now() - mean(ticks))
         for trigger in self.cluster.triggers[known:]:
             for event in trigger.events:
                 self.told.setdefault(str(event.group.table), []).append(self.time)
@@ -187,11 +195,16 @@ def test_windows_that_come_due_close_together_do_not_wait_for_each_others_batche
     one.run(20_000)
     one.clock.stop()
     assert len(one.told) == 40
+    first = Lead().time / MS
+    later = []
     for child, times in one.told.items():
         off = [at - opened[child] - 3_000 * number for number, at in enumerate(times, 1)]
-        assert len(times) >= 2 and min(off) >= (batch - EARLY / MS), child
+        longest = max(first, min(2 * batch, LONGEST / MS))
+        assert len(times) >= 2 and min(off) >= batch - longest - APART / MS, child
         # the batch that runs when its time comes, and its own
-        assert max(off) <= 2 * batch - LEAD / MS + CLOSEST / MS, child
+        assert max(off) <= 2 * batch - min(first, batch / 2) + CLOSEST / MS, child
+        later += off[1:]
+    assert abs(mean(later)) < batch / 4, "they are as often early as late"
     assert min(b - a for a, b in pairwise(one.ticked)) >= CLOSEST
     assert max(one.ticked) <= (12_000 + 2 * batch) * MS, "nobody waits any more"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace_core.trigger.delay import AHEAD, APART, EARLY, FAR, LEAD, delay_of, upcoming
+from millrace_core.trigger.delay import AHEAD, APART, FAR, delay_of, upcoming
 from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control
 
@@ -26,8 +26,8 @@ def cluster_of(kit: Any, **options: Any) -> Any:
     return cluster
 
 
-def tick(cluster: Any, now: int) -> None:
-    cluster.tick(now)
+def tick(cluster: Any, now: int, early: int = 0) -> None:
+    cluster.tick(now, early=early)
     cluster.run()
 
 
@@ -48,7 +48,7 @@ def test_again_and_again_until_the_window_closes(kit: Any) -> None:
     cluster.write("c1", [10])
     cluster.run()
     assert cluster.live() == {"c1": ["CLOSE 0-10 x3"]}
-    tick(cluster, 9 * SECOND - EARLY // MS)
+    tick(cluster, 9 * SECOND)
     assert cluster.delayed()[2:] == []
     tick(cluster, 10 * SECOND)
     assert cluster.delayed()[2:] == ["c1 CLOSE 10-20 x1"]
@@ -74,12 +74,14 @@ def test_a_tick_is_for_what_is_due_soon_once(kit: Any) -> None:
     cluster = cluster_of(kit)
     cluster.write("c1", [1])
     cluster.run()
-    tick(cluster, 3 * SECOND - LEAD // MS)
+    tick(cluster, 3 * SECOND - 160, early=150)
+    assert cluster.delayed() == []
+    tick(cluster, 3 * SECOND - 140, early=150)
     assert cluster.delayed() == ["c1 CLOSE 0-10 x1"]
-    for now in (3 * SECOND, 3 * SECOND + 100, 6 * SECOND - EARLY // MS - 1):
-        tick(cluster, now)
+    for now in (3 * SECOND, 3 * SECOND + 100, 6 * SECOND - 160):
+        tick(cluster, now, early=150)
     assert len(cluster.delayed()) == 1
-    tick(cluster, 6 * SECOND)
+    tick(cluster, 6 * SECOND + 10)
     assert len(cluster.delayed()) == 2
 
 
@@ -157,7 +159,7 @@ def test_the_next_times_leave_no_window_waiting(spread: list[int], begin: int) -
     assert found == sorted(set(found)) and len(found) <= AHEAD
     for one in due:
         if one < min(due) + AHEAD * APART:
-            assert any(LEAD <= one - instant < EARLY for instant in found)
+            assert any(0 <= one - instant < APART for instant in found)
 
 
 def test_a_state_tells_when_its_open_windows_are_due(kit: Any) -> None:
@@ -174,11 +176,11 @@ def test_a_state_tells_when_its_open_windows_are_due(kit: Any) -> None:
         opened[child] = cluster.now
     cluster.run()
     due = [opened["c1"] + 3 * SECOND, opened["c3"] + 3 * SECOND, opened["c3"] + 4 * SECOND]
-    ticks = [one * MS - LEAD for one in due]
+    ticks = [one * MS for one in due]
     assert Slot.delays_due(cluster.blobs[0]) == ticks, "c1's and c2's are one"
-    assert Slot.due(cluster.blobs[0]) == due[0] * MS - EARLY
+    assert Slot.due(cluster.blobs[0]) == due[0] * MS
     assert Slot.restore(cluster.blobs[0]).snapshot() == cluster.blobs[0]
-    tick(cluster, ticks[0] // MS)
+    tick(cluster, due[0], early=APART // MS)
     assert Slot.delays_due(cluster.blobs[0]) == ticks[1:], "6 s are too far"
     cluster.control(control.StopStream(1))
     cluster.run()

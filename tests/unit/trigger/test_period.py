@@ -264,6 +264,17 @@ def test_the_agenda_ticks_when_an_open_window_is_due() -> None:
     assert agenda.due == FAR
 
 
+def test_a_tick_goes_ahead_of_the_first_window_and_reaches_as_far_behind_it() -> None:
+    agenda = Agenda(0)
+    due = [3_000 * MS, 3_000 * MS + APART, 3_001 * MS + APART]
+    agenda.expect(due, 200 * MS)
+    assert agenda.due == 2_800 * MS and agenda.early == 200 * MS + APART
+    assert agenda.take(2_800 * MS) == set()
+    assert agenda.due == 2_801 * MS + APART, "the second came with the first"
+    agenda.expect(due, 100 * MS)
+    assert agenda.due == 2_901 * MS + APART and agenda.early == 100 * MS + APART
+
+
 def test_the_agenda_does_not_wait_for_a_tick_to_be_read_before_the_next() -> None:
     agenda = Agenda(0)
     agenda.expect([3_000 * MS, 3_100 * MS, 3_110 * MS, 9_000 * MS])

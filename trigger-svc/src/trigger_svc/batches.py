@@ -7,6 +7,7 @@ where the slots are in memory. Both ways leave the slots' states where the other
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,11 +22,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from millrace_core.trigger.delay import NS_PER_MS
 from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import Output
 from millrace_core.wire.topics import CLOCK, slot_for
 from millrace_wal import Log, Message
+from trigger_svc.lead import Lead
 from trigger_svc.query import SINK, in_slots
 from trigger_svc.rest import Rest
 from trigger_svc.session import compiled
@@ -56,7 +59,8 @@ class Held:
 class Batches:
     """Judges the micro-batches of one run of the query; ``__call__`` is what ``start_query`` wants.
 
-    ``delays_due``: when (ns since the epoch, ascending) the next open windows trigger by MAX_DELAY.
+    ``delays_due``: when (ns since the epoch, ascending) the next open windows trigger by MAX_DELAY;
+    ``lead``: how long before that ticks should be written.
     ``rests``: whether the query rests behind a batch of ticks alone; ``rested``: the last batches behind
     which it did.
     """
@@ -72,6 +76,7 @@ class Batches:
         self._held: dict[int, Held] = {}
         self._bytes_each = FIRST_GUESS
         self.delays_due: Sequence[int] = ()
+        self.lead = Lead()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Judge the messages (columns of INPUT) of a batch, send what follows, keep the states.
@@ -124,6 +129,8 @@ class Batches:
                 sent += judged.sent
         if sent:
             self._log.append([Message(*one) for one in sent])
+            if self.delays_due and (ticks := messages.times_of(CLOCK.name)).size:
+                self.lead.learn(time.time_ns() - float(ticks.mean()) * NS_PER_MS)
 
     def _hold(self, number: int, batch: int) -> Held:
         """The slot as this batch finds it."""

@@ -34,6 +34,7 @@ class Clock:
 
     Instants planned before the start are missed (SEMANTICS, "Outages"). ``delays_due``: says when the next
     open windows trigger by MAX_DELAY, ascending; ``now``: says what time it is; both in ns since the epoch.
+    ``lead``: says how many ns before that their ticks are to be written.
     ``written``: the offset of its last tick in the topic ``clock``, -1 before any.
     """
 
@@ -43,11 +44,13 @@ class Clock:
         logger: FilteringBoundLogger,
         delays_due: Callable[[], Sequence[int]],
         now: Callable[[], int] = time.time_ns,
+        lead: Callable[[], int] = lambda: 0,
     ) -> None:
         self._log = log
         self._logger = logger
         self._delays_due = delays_due
         self._now = now
+        self._lead = lead
         self.written = -1
         self._since = 0
         self._awake = 0
@@ -91,12 +94,12 @@ class Clock:
         earliest = 0
         while not self._stopping.is_set():
             now = self._now()
-            agenda.expect(self._delays_due())
+            agenda.expect(self._delays_due(), self._lead())
             wake = min(max(agenda.due, earliest, now), now + LONGEST_WAIT)
             for record in reader.poll((wake - now) / NS_PER_SECOND):
                 self._take_in(agenda, record)
             now = self._awake = self._now()
-            agenda.expect(self._delays_due())
+            agenda.expect(self._delays_due(), self._lead())
             if now > wake + LATE:
                 self._logger.warning("the clock was late", seconds=(now - wake) / NS_PER_SECOND)
                 self._since = now
@@ -124,8 +127,8 @@ class Clock:
             except MillraceError as error:
                 # dropped just now, or it fires with the next tick that tells
                 self._logger.warning("a tick without ends", topic=topic, cause=str(error))
-        tick = Message(CLOCK.name, None, control.encode(control.Tick(now, agenda.since, ends)))
-        ((_, self.written),) = self._log.append([tick])
+        tick = control.Tick(now, agenda.since, ends, agenda.early)
+        ((_, self.written),) = self._log.append([Message(CLOCK.name, None, control.encode(tick))])
         return True
 
 

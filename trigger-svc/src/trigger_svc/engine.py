@@ -40,7 +40,7 @@ class Engine:
         self._stopping = threading.Event()
         self._rest = Rest(log)
         self.batches = self._batches()
-        self._clock = Clock(log, logger, lambda: self.batches.delays_due)
+        self._clock = Clock(log, logger, lambda: self.batches.delays_due, lead=lambda: self.batches.lead.time)
         self._reporter = Reporter(log, self._last_progress, instance(), logger)
         self._warm = False
         self.query: Any = None

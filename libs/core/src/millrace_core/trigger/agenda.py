@@ -38,7 +38,8 @@ class Agenda:
         self._known: dict[int, Definition] = {}
         self._planned: dict[int, _Planned] = {}
         self._delays_due: Sequence[int] = ()
-        self._ticked = -FAR
+        self._lead = 0
+        self._ticked = self._reached = -FAR
 
     def apply(self, record: control.AnyControl, at: int) -> None:
         """Take in a control record that was written at ``at`` (ns)."""
@@ -73,9 +74,15 @@ class Agenda:
     def _stop(self, uid: int) -> None:
         self._planned.pop(uid, None)
 
-    def expect(self, delays_due: Sequence[int]) -> None:
-        """MAX_DELAY wants ticks at these times (ns, ascending; none if empty)."""
-        self._delays_due = delays_due
+    def expect(self, delays_due: Sequence[int], lead: int = 0) -> None:
+        """Open windows are due by MAX_DELAY at these times (ns, ascending); each wants a tick ``lead`` ns
+        before, unless it came with the one before it."""
+        self._delays_due, self._lead = delays_due, lead
+
+    @property
+    def early(self) -> int:
+        """What a tick says now of how far it reaches (ns): to what is due :data:`APART` after the first."""
+        return self._lead + APART
 
     def watch_from(self, since: int) -> None:
         """The clock did not watch up to ``since``: what was planned until then is missed."""
@@ -88,8 +95,8 @@ class Agenda:
     def due(self) -> int:
         """When (ns) the next tick is worth writing; FAR if nobody waits."""
         instants = [planned.next for planned in self._planned.values()]
-        passed = bisect_right(self._delays_due, self._ticked + APART)  # a tick is for what is due soon, too
-        instants += self._delays_due[passed : passed + 1]
+        passed = bisect_right(self._delays_due, self._reached)
+        instants += [due - self._lead for due in self._delays_due[passed : passed + 1]]
         if passed:  # what was due at the last tick is on its way, unless that takes too long
             instants.append(self._ticked + PATIENCE)
         return min(instants, default=FAR)
@@ -109,5 +116,5 @@ class Agenda:
                     planned.next = planned.schedule.after(now)
                 except (ArithmeticError, ValueError):
                     planned.next = FAR  # it has no instants any more; the slots say so
-        self._ticked = now
+        self._ticked, self._reached = now, now + self.early
         return topics - {""}

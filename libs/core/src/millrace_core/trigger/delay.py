@@ -7,7 +7,7 @@ or slow) fires once. The window stays as it is, and nobody is told that it close
 
 Time passes between a tick and the event that it causes, and a tick for each window would keep the service
 from its rows. So a tick is written some time before a window is due, and takes those with it that are due
-soon after (:data:`LEAD`, :data:`APART`): events are a little early or a little late, not always late.
+soon after (``Tick.early``, :data:`APART`): events are a little early or a little late, not always late.
 """
 
 from __future__ import annotations
@@ -29,15 +29,11 @@ FAR = (1 << 63) - 1
 """A processing time that does not come."""
 LONGEST = 1 << 62
 """ns, 146 years: a longer MAX_DELAY waits so long, or the time of the trigger would leave int64."""
-LEAD = 75 * NS_PER_MS
-"""A tick is written so long before the first window that it is for: about what a micro-batch takes."""
 APART = 75 * NS_PER_MS
 """Windows that are due within that after the first share its tick."""
-EARLY = LEAD + APART
-"""So long before its time a window may trigger at most."""
 AHEAD = 32
-"""So many of the next ticks a slot tells. With :data:`APART` they reach about two seconds far: further than a
-micro-batch and the clock's longest wait together, so that the clock always knows the next one."""
+"""Of so many of the next ticks a slot tells the times. With :data:`APART` they reach about two seconds far:
+further than a micro-batch and the clock's longest wait together, so that the clock always knows the next."""
 _WINDOWS = frozenset(rule.type for rule in TRIGGERS.values() if rule.window)
 
 
@@ -105,9 +101,9 @@ class Delay:
             memory.put(changed)
 
     def due(self, memory: Columns) -> int:
-        """The first time at which a tick makes a window trigger; FAR if none is open."""
+        """When the next open window triggers; FAR if none is open."""
         due = memory.lists["open"]["due"]
-        return int(due.min()) - EARLY if len(due) else FAR
+        return int(due.min()) if len(due) else FAR
 
     @staticmethod
     def all_due(memory: Columns) -> Ints:
@@ -115,13 +111,13 @@ class Delay:
         due: Ints = memory.lists["open"]["due"]
         return due
 
-    def fire(self, memory: Columns, windows: Columns, now: int) -> Occurrences:
-        """What a tick at ``now`` (ns) makes trigger, all at step 0; each window is then due again after its
-        next delay."""
+    def fire(self, memory: Columns, windows: Columns, reach: int) -> Occurrences:
+        """What is due up to ``reach`` (ns), all at step 0; each window is then due again after its next
+        delay."""
         table = memory.lists["open"]
-        ready = table["due"] <= now + EARLY
+        ready = table["due"] <= reach
         owner, start = table[OWNER][ready], table["start"][ready]
-        steps = (now + EARLY - table["due"]) // self.every + 1
+        steps = (reach - table["due"]) // self.every + 1
         table["due"] = np.where(ready, table["due"] + steps * self.every, table["due"])
         found: list[tuple[int, int, int, int]] = []
         for group in np.unique(owner).tolist():
@@ -134,14 +130,14 @@ class Delay:
 
 
 def upcoming(due: Ints) -> Ints:
-    """When the next ticks (ns, ascending, at most :data:`AHEAD`) are to be written, of all times at which
-    windows are due."""
+    """When the first window of each of the next ticks (at most :data:`AHEAD`) is due, ns, ascending, of all
+    times at which windows are due."""
     if not len(due):
         return due
     first = due.min()
     near = np.sort(due[due < first + AHEAD * APART])
     begins: Ints = near[starts_of((near - first) // APART)]
-    return begins - LEAD
+    return begins
 
 
 def _ints(values: Iterable[int]) -> Ints:

@@ -53,6 +53,13 @@ class Messages:
         """The topics that there are messages of."""
         return {self.topics[place] for place in np.flatnonzero(np.bincount(self.topic)).tolist()}
 
+    def times_of(self, topic: str) -> Ints:
+        """When the messages of a topic were written, ms."""
+        if topic not in self.topics:
+            return self.timestamp[:0]
+        written: Ints = self.timestamp[self.topic == self.topics.index(topic)]
+        return written
+
     def take(self, index: Ints) -> Messages:
         places = index.tolist()
         return Messages(

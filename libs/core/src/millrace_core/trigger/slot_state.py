@@ -82,7 +82,7 @@ class SlotState:
 
     @staticmethod
     def due(blob: bytes) -> int:
-        """The first processing time (ns) at which a tick may mean something to the slot of this state.
+        """The first processing time (ns) such that a tick that reaches it may mean something to this slot.
 
         :raises ValueError: if this is a state of another version, as from all that read states.
         """
@@ -91,7 +91,7 @@ class SlotState:
 
     @staticmethod
     def delays_due(blob: bytes) -> list[int]:
-        """When (ns, ascending) MAX_DELAY wants ticks, as :func:`upcoming` says."""
+        """When (ns, ascending) the next open windows are due by MAX_DELAY, as :func:`upcoming` says."""
         _, _, count = _head(blob)
         times: list[int] = np.frombuffer(blob, _TIME, count, _HEAD.size).tolist()
         return times
@@ -108,7 +108,7 @@ class SlotState:
             return True
         refused = Refused(True)
         ticks = [tick for _, tick in refused.decoded(messages, control.decode_tick)]
-        return refused.changed or any(tick.now >= due for tick in ticks)
+        return refused.changed or any(tick.reach >= due for tick in ticks)
 
     @classmethod
     def restore(cls, blob: bytes, absent: Mapping[int, str] = NOBODY) -> Self:

@@ -297,16 +297,16 @@ class Stream:
 
     @property
     def due(self) -> int:
-        """The first processing time (ns) at which a tick may mean something to it."""
+        """The first processing time (ns) such that a tick that reaches it may mean something to it."""
         delay = self.definition.delay
         return FAR if delay is None or not self.live else delay.due(self.delays)
 
     def on_tick(self, tick: Tick, seen: Offsets) -> Iterator[Output]:
         """Processing time moved on; ``seen``: offsets of the trigger table that this slot has seen."""
         delay = self.definition.delay
-        if delay is None or self.due > tick.now:
+        if delay is None or self.due > tick.reach:
             return
-        found = delay.fire(self.delays, self.memory, tick.now)
+        found = delay.fire(self.delays, self.memory, tick.reach)
         seen = seen if self.definition.home else self.life.seen
         yield from self._tell(found, np.array([tick.now // NS_PER_MS]), seen)
 

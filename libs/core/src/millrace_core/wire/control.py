@@ -121,11 +121,18 @@ class Tick(msgspec.Struct, frozen=True):
     default: all).
     ``ends``: WAL topic -> its end offsets, read after ``now`` and before the tick was written, for the
     trigger tables of the PERIOD streams that are due.
+    ``early``: nanoseconds; open windows with MAX_DELAY that are due until so long after ``now`` trigger.
     """
 
     now: int
     since: int = (1 << 63) - 1
     ends: dict[str, Offsets] = {}
+    early: int = 0
+
+    @property
+    def reach(self) -> int:
+        """Up to when a MAX_DELAY that is due triggers, ns."""
+        return self.now + self.early
 
 
 _encoder = msgspec.json.Encoder()
