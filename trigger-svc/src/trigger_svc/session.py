@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_service import compile_aside
 from trigger_svc.settings import TriggerSettings
 
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -85,7 +84,6 @@ def start_session(settings: TriggerSettings) -> SparkSession:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("WARN")
-    compile_aside(session.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
     return session
 
 
