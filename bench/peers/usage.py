@@ -15,14 +15,21 @@ from bench.stage import family
 PAUSE = 0.5
 
 
-def cpu_seconds(processes: Sequence[psutil.Process]) -> float:
-    """Processor time so far, what has ended below them included."""
-    found = 0.0
-    for one in (below for process in processes for below in family(process)):
-        with suppress(psutil.NoSuchProcess):
-            times = one.cpu_times()
-            found += times.user + times.system + times.children_user + times.children_system
-    return found
+class Times:
+    """Processor time of processes and of all below them. What was last read of one that has ended still
+    counts: the kernel adds it to its parent's only if the parent waits for it, and not all parents do."""
+
+    def __init__(self, processes: Sequence[psutil.Process]) -> None:
+        self._processes = processes
+        self._last: dict[psutil.Process, float] = {}
+
+    def read(self) -> float:
+        """Seconds so far."""
+        for one in (below for process in self._processes for below in family(process)):
+            with suppress(psutil.NoSuchProcess):
+                times = one.cpu_times()
+                self._last[one] = times.user + times.system
+        return sum(self._last.values())
 
 
 def memory(processes: Sequence[psutil.Process]) -> int:
@@ -47,6 +54,7 @@ class Watch:
 
     def __init__(self, processes: Sequence[psutil.Process], beside: Sequence[psutil.Process] = ()) -> None:
         self._processes = processes
+        self._times = Times(processes)
         self._beside = [*beside, psutil.Process(os.getpid())]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -58,12 +66,13 @@ class Watch:
 
     def _run(self) -> None:
         while not self._stop.wait(PAUSE):
+            self._times.read()
             self.peak = max(self.peak, memory(self._processes))
 
     def _spent(self) -> tuple[float, float, float, float]:
         """Time; processor seconds of the processes, of those beside them, of the machine."""
         own = sum(map(_alone, self._beside))
-        return time.monotonic(), cpu_seconds(self._processes), own, _busy()
+        return time.monotonic(), self._times.read(), own, _busy()
 
     def __enter__(self) -> Watch:
         self._before = self._spent()
@@ -72,12 +81,12 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
         self.seconds, self.cpu, beside, busy = (
             after - before for after, before in zip(self._spent(), self._before, strict=True)
         )
         self.others = max(0.0, busy - beside - self.cpu) / self.seconds
-        self._stop.set()
-        self._thread.join(10)
         self.peak = max(self.peak, memory(self._processes))
 
     def figures(self, rows: int, seconds: float) -> dict[str, float]:

@@ -333,3 +333,20 @@ def test_what_others_take_of_the_machine_is_told(tmp_path: Path) -> None:
     assert 0 < figures["cores"] <= 1.1 and figures["others_cores"] > 0
     assert figures["cpu_seconds_per_million_rows"] == round(watch.cpu, 2) > 0
     assert figures["peak_memory_bytes"] > 1_000_000
+
+
+def test_the_time_of_a_process_that_nobody_waited_for_counts() -> None:
+    work = "import time\nwhile time.process_time() < 2: pass"
+    parent = f"""
+import signal, subprocess, sys, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", {work!r}])
+time.sleep(60)
+"""
+    with psutil.Popen([sys.executable, "-c", parent]) as process, Watch([process]) as watch:
+        while not process.children():
+            time.sleep(0.05)
+        while process.children():
+            time.sleep(0.05)
+        process.kill()
+    assert 0.5 < watch.cpu < 4
