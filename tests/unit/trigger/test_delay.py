@@ -176,15 +176,15 @@ def test_a_state_tells_when_its_open_windows_are_due(kit: Any) -> None:
         opened[child] = cluster.now
     cluster.run()
     due = [opened["c1"] + 3 * SECOND, opened["c3"] + 3 * SECOND, opened["c3"] + 4 * SECOND]
-    ticks = [one * MS for one in due]
-    assert Slot.delays_due(cluster.blobs[0]) == ticks, "c1's and c2's are one"
+    times = [one * MS for one in due]
+    assert Slot.delays_due(cluster.blobs[0]) == times, "c1's and c2's are one"
     assert Slot.due(cluster.blobs[0]) == due[0] * MS
     assert Slot.restore(cluster.blobs[0]).snapshot() == cluster.blobs[0]
     tick(cluster, due[0], early=APART // MS)
-    assert Slot.delays_due(cluster.blobs[0]) == ticks[1:], "6 s are too far"
+    assert Slot.delays_due(cluster.blobs[0]) == times[1:], "6 s are too far"
     cluster.control(control.StopStream(1))
     cluster.run()
-    assert Slot.delays_due(cluster.blobs[0]) == ticks[2:]
+    assert Slot.delays_due(cluster.blobs[0]) == times[2:]
     cluster.write("c3", [10])
     cluster.control(control.StopStream(2))
     cluster.run()
