@@ -288,8 +288,9 @@ def test_wherever_it_raises(kit: Any, monkeypatch: pytest.MonkeyPatch, method: s
     here = Deployment(kit)
     cluster = here.cluster
     cluster.define(kit.stream(GOOD))
+    waits = {"max_delay": 20} if method == "on_tick" else {}
     if method != "begin":
-        cluster.define(bad(kit, 50))
+        cluster.define(bad(kit, 50, **waits))
         cluster.run()
     for owner in (Stream, *Stream.__subclasses__()):
         if method in owner.__dict__:
@@ -302,6 +303,7 @@ def test_wherever_it_raises(kit: Any, monkeypatch: pytest.MonkeyPatch, method: s
     cluster.run()
     cluster.control(control.StartStream(BAD, {0: cluster.ends["wal.d.meters"]}, 1))
     cluster.tick(500)
+    cluster.run()
     cluster.write("c1", [500])
     cluster.run()
     assert "RuntimeError: it does not work" in here.failures()[BAD]

@@ -29,14 +29,14 @@ class Blame:
         self._shared: dict[int, str] = {}
         self._first: Exception | None = None
 
-    def of(self, uid: int) -> _Watch:
+    def of(self, uid: int) -> Watch:
         """A context: what is raised in it is this stream's, and goes no further."""
-        return _Watch(self, (uid,), self._own)
+        return Watch(self, (uid,), self._own)
 
-    def of_all(self, uids: Iterable[int]) -> _Watch:
+    def of_all(self, uids: Iterable[int]) -> Watch:
         """The same for work that is done for several streams at once: any of them may be at fault. Only if
         none raises by itself all are."""
-        return _Watch(self, tuple(uids), self._shared)
+        return Watch(self, tuple(uids), self._shared)
 
     def settle(self) -> None:
         """:raises StreamsFail: if anything was raised."""
@@ -49,7 +49,7 @@ class Blame:
             causes.setdefault(uid, described(error))
 
 
-class _Watch:
+class Watch:
     """One use of :class:`Blame`; a class, for a generator would cost ten times as much."""
 
     __slots__ = ("_blame", "_causes", "_uids")

@@ -131,6 +131,11 @@ class Definition:
         return self.windower.signals if self.filter is None else (*self.windower.signals, self.filter)
 
     @property
+    def child(self) -> bytes | None:
+        """The key of the messages that trigger it, if it is one child table's."""
+        return self.single.encode() if self.single is not None and self.table.kind != "normal" else None
+
+    @property
     def reads_tags(self) -> bool:
         """Whether a group's key has tag values, or a condition reads some."""
         names = {name for signal in self.signals for name in fields_of(signal.expression)}

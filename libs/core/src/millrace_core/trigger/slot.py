@@ -8,8 +8,7 @@ partition, offset), then regrouped rows. What is done for a stream is done under
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Mapping, Set
 
 import numpy as np
 
@@ -20,13 +19,12 @@ from millrace_core.trigger.definition import compiled, essence
 from millrace_core.trigger.diagnosis import answer
 from millrace_core.trigger.groups import Groups
 from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.placing import Tags, describe, placed, read_for, with_operations
-from millrace_core.trigger.recalc_slot import delete, deletes_in, on_record
+from millrace_core.trigger.recalc_slot import on_record
 from millrace_core.trigger.recalc_stream import RecalcStream
 from millrace_core.trigger.records import about
-from millrace_core.trigger.slot_state import NOBODY, SlotState, hosted, tell
-from millrace_core.trigger.stream import Life, Output, Stream
-from millrace_core.trigger.versions import passing
+from millrace_core.trigger.slot_rows import SlotRows
+from millrace_core.trigger.slot_state import NOBODY, hosted, tell
+from millrace_core.trigger.stream import Life, Output
 from millrace_core.wire import control, recalc, regroup, status
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX, wal_topic
 
@@ -34,7 +32,7 @@ SERVICE = "trigger-svc"
 NS_PER_MS = 1_000_000
 
 
-class Slot(SlotState):
+class Slot(SlotRows):
     """See the module."""
 
     # ------------------------------------------------------------------ a batch
@@ -53,6 +51,7 @@ class Slot(SlotState):
         for uid, cause in aside.items():
             self.set_aside(uid, cause, out)
         topics = messages.by_topic()
+        self._begin(topics.keys(), out)
         if CONTROL.name in topics:
             self._on_control(topics[CONTROL.name], topics, out)
         for topic, mine in topics.items():
@@ -64,15 +63,7 @@ class Slot(SlotState):
             self._on_handovers(topics[HANDOVER.name], out)
         if CLOCK.name in topics:
             self._on_ticks(topics[CLOCK.name], out)
-        for stream in self.streams.values():
-            with self.blame.of(stream.uid):
-                out.extend(stream.take_outgoing())
-                out.extend(stream.farewells(self.seen.get(stream.definition.topic, {})))
-                stream.sweep()
-                stream.passing = Groups()
-                totals = stream.news(CLOCK.name in topics)
-                if totals is not None:
-                    tell(status.Counters(SERVICE, stream.uid, self.number, totals), out)
+        self._end(CLOCK.name in topics, out)
         # last: what came with the question is in the answer
         out += [answer(one, number, self.number, self.streams, self.failed) for number, one in self._asked]
         self._asked = []
@@ -80,6 +71,28 @@ class Slot(SlotState):
             tell(status.Counters(SERVICE, 0, self.number, self.refused.totals), out)
         self.blame.settle()
         return out
+
+    def _begin(self, topics: Set[str], out: list[Output]) -> None:
+        """All is judged that was put off, if anything but rows comes, or nothing but the time."""
+        rows = {topic for topic in topics if topic.startswith(WAL_PREFIX)}
+        if self._aside or self._absent or topics - rows - {CLOCK.name}:
+            self._touch(self.streams)
+        if not rows or CONTROL.name in topics:
+            for topic in list(self.backlogs):
+                self._catch_up(topic, out)
+
+    def _end(self, ticked: bool, out: list[Output]) -> None:
+        for uid, stream in self.streams.items():
+            if uid in self.untouched and not (ticked and stream.life.untold):
+                continue
+            with self._changing(stream):
+                out.extend(stream.take_outgoing())
+                out.extend(stream.farewells(self.seen.get(stream.definition.topic, {})))
+                stream.sweep()
+                stream.passing = Groups()
+                totals = stream.news(ticked)
+                if totals is not None:
+                    tell(status.Counters(SERVICE, uid, self.number, totals), out)
 
     # ------------------------------------------------------------------ control
 
@@ -208,10 +221,6 @@ class Slot(SlotState):
             self._family(topic).reorder(self._table(topic, mine).tags, table.tags)
             self.tables[topic] = table
 
-    def _table(self, topic: str, streams: list[Stream]) -> Table:
-        """The table of these streams as it is now."""
-        return self.tables.get(topic) or streams[0].definition.table
-
     def _drop_table(self, uid: int, topic: str) -> None:
         self.seen.pop(topic, None)
         self.families.pop(topic, None)
@@ -227,109 +236,6 @@ class Slot(SlotState):
         if topic in self.families and not any(stream.definition.reads_tags for stream in mine):
             self.families[topic].keep_tags = False
             self.families[topic].tags.clear()
-
-    # ------------------------------------------------------------------ rows of tables
-
-    def _on_rows(self, topic: str, messages: Messages, out: list[Output]) -> None:
-        fed = [uid for uid, feed in self.feeds.of.items() if topic in feed.sources]
-        with self.blame.of_all(fed):
-            out.extend(self.feeds.forward(topic, messages))
-        mine = [stream.uid for stream in self.streams.values() if stream.definition.topic == topic]
-        with self.blame.of_all(mine):
-            self._on_wal(topic, messages, out)
-
-    def _on_wal(self, topic: str, messages: Messages, out: list[Output]) -> None:
-        streams = [
-            stream
-            for stream in self.streams.values()
-            if stream.definition.topic == topic and not stream.life.gone
-        ]
-        if not streams:
-            return
-        live = [stream for stream in streams if stream.live]
-        wanted: dict[int, Any]
-        if streams[0].definition.table.virtual:
-            messages, wanted = self._open(live, streams[0].definition.table, messages)
-        else:
-            wanted = self._wanted(live, messages)
-        needed = with_operations(streams, messages, list(wanted.values()))
-        if live:
-            seen = self.seen.setdefault(topic, {})
-            for partition in np.unique(messages.partition).tolist():
-                last = int(messages.offset[messages.partition == partition].max())
-                seen[partition] = max(last + 1, seen.get(partition, 0))
-        if not needed.any():
-            return
-        if not needed.all():
-            wanted = {uid: mask[needed] for uid, mask in wanted.items()}
-            messages = messages.take(np.flatnonzero(needed))
-        begin = 0
-        for place, span in deletes_in(live, messages):
-            self._judge_part(topic, streams, wanted, messages, (begin, place), out)
-            family = self._family(topic)
-            for stream in live:
-                with self.blame.of(stream.uid):
-                    out.extend(delete(stream, messages, place, span, wanted, dict(self.seen[topic]), family))
-            begin = place
-        self._judge_part(topic, streams, wanted, messages, (begin, len(messages)), out)
-
-    def _judge_part(
-        self, topic: str, streams: list[Stream], wanted: dict[int, Any], messages: Messages,
-        part: tuple[int, int], out: list[Output],
-    ) -> None:  # fmt: skip
-        begin, end = part
-        if (begin, end) != (0, len(messages)):
-            wanted = {uid: mask[begin:end] for uid, mask in wanted.items()}
-            messages = messages.take(np.arange(begin, end))
-        if end > begin:
-            self._judge(topic, streams, wanted, messages, out)
-
-    def _open(self, live: list[Stream], table: Table, messages: Messages) -> tuple[Messages, dict[int, Any]]:
-        """The rows that the slots of a virtual table's sources sent, and which trigger which stream."""
-        merge = any(stream.definition.signals for stream in live)
-        messages, meant = self.inbox.open(table, messages, merge)
-        nothing = np.zeros(len(messages), dtype=bool)
-        wanted = self._wanted(live, messages)
-        return messages, {uid: mask & meant.get(uid, nothing) for uid, mask in wanted.items()}
-
-    def _wanted(self, live: list[Stream], messages: Messages) -> dict[int, Any]:
-        """bool[messages] by stream."""
-        wanted: dict[int, Any] = {}
-        for stream in live:
-            with self.blame.of(stream.uid):
-                wanted[stream.uid] = stream.wants(messages)
-        return wanted
-
-    def _judge(
-        self, topic: str, streams: list[Stream], wanted: dict[int, Any], messages: Messages, out: list[Output]
-    ) -> None:
-        table = self._table(topic, streams)
-        live = [stream for stream in streams if stream.uid in wanted]
-        read_as = read_for(live, table, messages, self.blame)
-        rows = next(iter(read_as.values()))
-        names = keyed(messages.key, table)
-        family = self._family(topic)
-        held = np.bincount(rows.message, minlength=len(messages))
-        takes = {uid: mask & (held > 0) for uid, mask in wanted.items()}
-        tags: list[Tags] | None = [] if any(part.pending for part in read_as.values()) else None
-        groups = placed(streams, takes, names, rows.operations, family, table, tags, self.blame)
-        if tags is not None:
-            describe(live, read_as, table, names, tags, self.blame)
-        for stream in live:
-            if not (wanted[stream.uid].any() or stream.life.awaited or len(stream.passing)):
-                continue  # as with most streams that read one child of many
-            with self.blame.of(stream.uid):
-                mask, rows = wanted[stream.uid], read_as[stream.definition.table]
-                stream.count("rows_read", int(held[takes[stream.uid]].sum()))
-                if rows.bad:
-                    stream.count("undecodable", int(mask[rows.bad].sum()))
-                group = groups[stream.uid]
-                stream.count("unknown_table", int(held[takes[stream.uid] & (group < 0)].sum()))
-                mine, again = passing(stream, rows, group, messages)
-                seen = dict(self.seen[topic])
-                out.extend(stream.judge_table(mine, group, messages, seen))
-                if isinstance(stream, RecalcStream):
-                    out.extend(stream.lose_versions(again, messages, seen))
 
     # ------------------------------------------------------------------ regrouped rows
 
@@ -357,14 +263,7 @@ class Slot(SlotState):
     def _on_ticks(self, messages: Messages, out: list[Output]) -> None:
         for _, tick in self.refused.decoded(messages, control.decode_tick):
             for stream in self.streams.values():
-                if stream.live:
-                    with self.blame.of(stream.uid):
+                with self.blame.of(stream.uid):
+                    if stream.live and stream.due <= tick.reach:
+                        self._touch((stream.uid,))
                         out.extend(stream.on_tick(tick, self.seen.get(stream.definition.topic, {})))
-
-
-def keyed(keys: list[bytes | None], table: Table) -> list[bytes]:
-    """The tables' names of messages; a normal table's may have no key."""
-    if None not in keys:
-        return cast(list[bytes], keys)
-    name = table.name.encode()
-    return [name if key is None else key for key in keys]

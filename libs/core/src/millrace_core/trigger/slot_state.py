@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -11,7 +11,9 @@ import msgspec
 import numpy as np
 
 from millrace_core.model.schema import Table
-from millrace_core.trigger.blame import Blame
+from millrace_core.trigger.backlog import Backlog
+from millrace_core.trigger.blame import Blame, Watch
+from millrace_core.trigger.calm import Span
 from millrace_core.trigger.definition import compiled, uid_of
 from millrace_core.trigger.delay import FAR, upcoming
 from millrace_core.trigger.family import Family
@@ -25,9 +27,10 @@ from millrace_core.wire import control, status
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.topics import CLOCK, STATUS
 
-VERSION = 5
+VERSION = 6
 _HEAD = struct.Struct("<BqBH")
-"""Version, :meth:`SlotState.due`, whether counters are still to be told, how many times follow."""
+"""Version, :meth:`SlotState.due`, whether any tick means something (counters are to be told, rows were put
+off), how many times follow."""
 _TIME = np.dtype("<i8")
 NOBODY: Mapping[int, str] = MappingProxyType({})
 
@@ -52,6 +55,12 @@ class SlotState:
         """States of streams that take no part in this batch, as they were."""
         self.blame = Blame()
         self.refused = Refused(number == 0)
+        self.backlogs: dict[str, Backlog] = {}
+        self.untouched: set[int] = set()
+        """Streams that are as the last snapshot has them."""
+        self._encoded: dict[int, tuple[msgspec.Raw, int, bool]] = {}
+        self._spans: dict[int, Span] = {}
+        """In which time they are calm, of those that were asked since they were touched."""
         self._aside: Mapping[int, str] = NOBODY
         self._absent: Mapping[int, str] = NOBODY
         self._asked: list[tuple[int, control.DiagnoseStream]] = []
@@ -68,16 +77,22 @@ class SlotState:
         delays = [np.empty(0, dtype=np.int64)]
         for stream in self.streams.values():
             with self.blame.of(stream.uid):
-                streams.append(msgspec.Raw(msgspec.msgpack.encode(stream.dump())))
-                due, untold = min(due, stream.due), untold or stream.life.untold
+                if stream.uid not in self.untouched or stream.uid not in self._encoded:
+                    encoded = msgspec.Raw(msgspec.msgpack.encode(stream.dump()))
+                    self._encoded[stream.uid] = encoded, stream.due, stream.life.untold
+                encoded, next_, news = self._encoded[stream.uid]
+                streams.append(encoded)
+                due, untold = min(due, next_), untold or news
                 delay = stream.definition.delay
                 if delay is not None and stream.live:
                     delays.append(delay.all_due(stream.delays))
         self.blame.settle()
+        self.untouched = set(self.streams)
         state = [self.number, self.slots, self.control, self.failed, families, self.seen, streams]
         state += [self.feeds.dump(), self.inbox.dump(), self.tables, self.refused.totals]
+        state.append({topic: backlog.dump() for topic, backlog in self.backlogs.items()})
         times = upcoming(np.concatenate(delays)).astype(_TIME)
-        head = _HEAD.pack(VERSION, due, untold, len(times))
+        head = _HEAD.pack(VERSION, due, untold or bool(self.backlogs), len(times))
         return head + times.tobytes() + msgspec.msgpack.encode(state)
 
     @staticmethod
@@ -126,6 +141,8 @@ class SlotState:
         slot.inbox.load(state[8])
         slot.tables = msgspec.convert(state[9], dict[str, Table])
         slot.refused.totals = state[10]
+        slot.backlogs = {topic: Backlog.load(topic, data) for topic, data in state[11].items()}
+        slot.untouched = set(slot.streams)
         for topic, table in slot.tables.items():
             slot._family(topic).order = table.tags
         return slot
@@ -143,6 +160,17 @@ class SlotState:
     def _family(self, topic: str) -> Family:
         return self.families.setdefault(topic, Family())
 
+    def _touch(self, uids: Iterable[int]) -> None:
+        """These streams may change."""
+        for uid in uids:
+            self.untouched.discard(uid)
+            self._spans.pop(uid, None)
+
+    def _changing(self, stream: Stream) -> Watch:
+        """For what may change a stream: as :meth:`Blame.of`."""
+        self._touch((stream.uid,))
+        return self.blame.of(stream.uid)
+
     # ------------------------------------------------------------------ streams that fail
 
     def set_aside(self, uid: int, cause: str, out: list[Output]) -> None:
@@ -159,9 +187,13 @@ class SlotState:
             tell(status.StreamFailure(uid, cause, self.number), out)
 
     def halt(self, stream: Stream) -> None:
-        """The stream stops where it is."""
-        topic = stream.definition.topic
-        stream.stop(self.seen.get(topic, {}), stream.life.origins, self.inbox.taken.get(topic, {}))
+        """The stream stops where it is; what it has put off lies behind that."""
+        topic, seen = stream.definition.topic, None
+        if topic in self.backlogs:
+            seen = self.backlogs[topic].seen_by(stream.uid)
+            self.backlogs[topic].take([stream.uid])
+        seen = self.seen.get(topic, {}) if seen is None else seen
+        stream.stop(seen, stream.life.origins, self.inbox.taken.get(topic, {}))
 
     def make_well(self, uid: int, out: list[Output]) -> None:
         """A stream begins anew, or is gone."""
@@ -171,7 +203,7 @@ class SlotState:
 
 
 def _head(blob: bytes) -> tuple[int, bool, int]:
-    """When a tick may matter (ns), whether counters are to be told, how many times follow the head.
+    """When a tick may matter (ns), whether any does, how many times follow the head.
 
     :raises ValueError: if the state is of another version.
     """

@@ -1,0 +1,159 @@
+"""Messages that streams have put off: rows that mean nothing to them yet (``trigger.calm``).
+
+How rows are cut into batches is invisible: a stream tells the same whether it judges rows as they come or
+many at once. So where many streams read a table, each judges only when something is to be told: of a thousand
+windows that end at times of their own, few end in a batch. What a stream has put off is judged before
+anything but rows reaches it, and when no rows come; so nobody can tell, but that its counters lag behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from millrace_core.trigger.calm import Span
+from millrace_core.trigger.columns import Ints, starts_of
+from millrace_core.trigger.intake import Messages, TableRows
+from millrace_core.wire.control import Offsets
+
+FEW = 8
+"""Fewer streams of a table judge all that comes: it costs less than to look for what can wait."""
+MOST = 2_000
+"""Messages of a table: if more wait or come at once, all streams judge. They are part of the slot's state."""
+LONG = 5_000
+"""ms after which messages are judged that nothing else has had judged: counters lag no further."""
+AT_ONCE = 8
+"""So many of the streams that have waited so long judge in a batch; else all would forever do so in one."""
+_INTS = ("partition", "offset", "timestamp")
+
+
+@dataclass(slots=True)
+class _Part:
+    """Messages of one batch; ``seen``: what the slot had seen of the topic before them."""
+
+    messages: Messages
+    seen: Offsets
+    encoded: msgspec.Raw | None = None
+
+
+class Backlog:
+    """The messages of one topic that some stream has not judged. ``behind``: for these streams, the number of
+    the first part that they have not judged."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.behind: dict[int, int] = {}
+        self._first = 0
+        self._parts: list[_Part] = []
+
+    def __len__(self) -> int:
+        return sum(len(part.messages) for part in self._parts)
+
+    def put_off(self, uids: Iterable[int], messages: Messages, seen: Mapping[int, int]) -> None:
+        """These streams have not judged these messages; ``seen``: of the topic, before them."""
+        number = self._first + len(self._parts)
+        self._parts.append(_Part(messages, dict(seen)))
+        for uid in uids:
+            self.behind.setdefault(uid, number)
+
+    def overdue(self, now: int) -> list[int]:
+        """Streams that have waited for longer than LONG at ``now`` (ms); not all, those that wait longest."""
+        by_age = sorted((number, uid) for uid, number in self.behind.items())[:AT_ONCE]
+        return [uid for number, uid in by_age if now - self._since(number) > LONG]
+
+    def _since(self, number: int) -> int:
+        return int(self._parts[number - self._first].messages.timestamp[0])
+
+    def seen_by(self, uid: int) -> Offsets | None:
+        """What the slot had seen of the topic before the first message that the stream has not judged; None
+        if it has judged all."""
+        number = self.behind.get(uid)
+        return None if number is None else self._parts[number - self._first].seen
+
+    def take(self, uids: Collection[int]) -> list[tuple[set[int], list[Messages]]]:
+        """What those of these streams that have put something off have to judge, oldest first; streams that
+        have the same to judge in one entry. They are behind no more."""
+        found: dict[int, set[int]] = {}
+        for uid in uids:
+            number = self.behind.pop(uid, None)
+            if number is not None:
+                found.setdefault(number, set()).add(uid)
+        taken = [
+            (found[number], [part.messages for part in self._parts[number - self._first :]])
+            for number in sorted(found)
+        ]
+        if found:
+            self._trim()
+        return taken
+
+    def _trim(self) -> None:
+        """Forget what nobody has to judge."""
+        end = self._first + len(self._parts)
+        first = min(self.behind.values(), default=end)
+        self._parts = self._parts[first - self._first :]
+        self._first = first
+
+    def dump(self) -> list[Any]:
+        for part in self._parts:
+            if part.encoded is None:
+                part.encoded = msgspec.Raw(msgspec.msgpack.encode(_dump(part)))
+        return [self._first, self.behind, [part.encoded for part in self._parts]]
+
+    @staticmethod
+    def load(topic: str, data: list[Any]) -> Backlog:
+        backlog = Backlog(topic)
+        backlog._first, backlog.behind, parts = data
+        backlog._parts = [_load(topic, part) for part in parts]
+        return backlog
+
+
+def joined(topic: str, parts: list[Messages]) -> Messages:
+    """Messages of one topic in the order of judging."""
+    if len(parts) == 1:
+        return parts[0]
+    ints = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _INTS}
+    keys = [key for part in parts for key in part.key]
+    values = [value for part in parts for value in part.value]
+    (found,) = (
+        Messages([topic], np.zeros(len(keys), dtype=np.int64), **ints, key=keys, value=values)
+        .by_topic()
+        .values()
+    )
+    return found
+
+
+def spans_of(rows: TableRows, keys: list[bytes | None]) -> dict[bytes | None, Span]:
+    """From the first to the last time of the rows of each key's messages."""
+    found: dict[bytes | None, Span] = {}
+    if not len(rows.ts):
+        return found
+    # rows of a message are in the order of their times
+    begins = starts_of(rows.message)
+    ends = np.append(begins[1:], len(rows.ts)) - 1
+    columns = (rows.message[begins], rows.ts[begins], rows.ts[ends])
+    for message, first, last in zip(*(column.tolist() for column in columns), strict=True):
+        known = found.get(keys[message])
+        found[keys[message]] = (
+            Span(first, last) if known is None else Span(min(first, known.first), max(last, known.last))
+        )
+    return found
+
+
+def _dump(part: _Part) -> list[Any]:
+    messages = part.messages
+    ints = [getattr(messages, name).astype("<i8").tobytes() for name in _INTS]
+    return [*ints, messages.key, messages.value, part.seen]
+
+
+def _load(topic: str, data: list[Any]) -> _Part:
+    *ints, keys, values, seen = data
+    arrays = [np.frombuffer(raw, dtype="<i8").astype(np.int64) for raw in ints]
+    return _Part(_messages(topic, dict(zip(_INTS, arrays, strict=True)), keys, values), seen)
+
+
+def _messages(topic: str, ints: dict[str, Ints], keys: list[Any], values: list[Any]) -> Messages:
+    return Messages([topic], np.zeros(len(keys), dtype=np.int64), **ints, key=keys, value=values)

@@ -1,0 +1,224 @@
+"""What a slot does with the messages of tables: which streams judge which of them, and when.
+
+Streams that have nothing to tell of a batch's rows put them off (``trigger.backlog``); the others judge them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from millrace_core.model.schema import Table
+from millrace_core.trigger.backlog import FEW, MOST, Backlog, joined, spans_of
+from millrace_core.trigger.calm import NEVER_CALM, Span, calm_of
+from millrace_core.trigger.intake import Messages, read
+from millrace_core.trigger.placing import Tags, describe, placed, read_for, with_operations
+from millrace_core.trigger.recalc_slot import delete, deletes_in
+from millrace_core.trigger.recalc_stream import RecalcStream
+from millrace_core.trigger.slot_state import SlotState
+from millrace_core.trigger.stream import Output, Stream
+from millrace_core.trigger.versions import passing
+
+
+class SlotRows(SlotState):
+    """See the module."""
+
+    def _on_rows(self, topic: str, messages: Messages, out: list[Output]) -> None:
+        fed = [uid for uid, feed in self.feeds.of.items() if topic in feed.sources]
+        with self.blame.of_all(fed):
+            out.extend(self.feeds.forward(topic, messages))
+        streams = self._reading(topic)
+        with self.blame.of_all([stream.uid for stream in streams]):
+            if streams:
+                self._on_wal(topic, streams, messages, out)
+
+    def _reading(self, topic: str) -> list[Stream]:
+        """The streams that the topic's messages may concern."""
+        every = self.streams.values()
+        return [stream for stream in every if stream.definition.topic == topic and not stream.life.gone]
+
+    def _on_wal(self, topic: str, streams: list[Stream], messages: Messages, out: list[Output]) -> None:
+        before = dict(self.seen.get(topic, {}))
+        if any(stream.live for stream in streams):
+            self._see(topic, messages)
+        resting = self._resting(topic, streams, messages)
+        if not resting:
+            self._catch_up(topic, out)
+        due = {stream.uid: stream for stream in streams if stream.uid not in resting}
+        taken = self._taken(topic, due)
+        if waiting := [uid for uid, waits in resting.items() if waits]:
+            self.backlogs.setdefault(topic, Backlog(topic)).put_off(waiting, messages, before)
+        for uids, earlier in taken:
+            mine = [due.pop(uid) for uid in uids]
+            self._judge_messages(topic, mine, joined(topic, [*earlier, messages]), out)
+        self._judge_messages(topic, list(due.values()), messages, out)
+
+    def _see(self, topic: str, messages: Messages) -> None:
+        seen = self.seen.setdefault(topic, {})
+        for partition in np.unique(messages.partition).tolist():
+            last = int(messages.offset[messages.partition == partition].max())
+            seen[partition] = max(last + 1, seen.get(partition, 0))
+
+    # ------------------------------------------------------------------ what can wait
+
+    def _resting(self, topic: str, streams: list[Stream], messages: Messages) -> Mapping[int, bool]:
+        """The streams to which these messages mean nothing, or nothing yet: whether they have rows in them,
+        and so must judge them later."""
+        backlog = self.backlogs.get(topic) or Backlog(topic)
+        if not self.untouched or len(streams) < FEW or len(messages) + len(backlog) > MOST:
+            return {}
+        calm = {stream.uid: NEVER_CALM for stream in streams}
+        for stream in streams:
+            with self.blame.of(stream.uid):
+                if stream.live:
+                    calm[stream.uid] = self._calm(stream)
+        if sum(span is not NEVER_CALM for span in calm.values()) < FEW:
+            return {}
+        rows = read(self._table(topic, streams), messages)
+        if rows.bad or rows.operations or not len(rows.ts):
+            return {}
+        spans = spans_of(rows, messages.key)
+        whole = Span(int(rows.ts.min()), int(rows.ts.max()))
+        overdue = set(backlog.overdue(int(messages.timestamp.max())))
+        resting: dict[int, bool] = {}
+        for stream in streams:
+            child = stream.definition.child
+            mine = whole if child is None else spans.get(child)
+            waits = stream.live and mine is not None
+            first, last = calm[stream.uid]
+            if not (
+                stream.uid in overdue or (waits and mine and not first <= mine.first <= mine.last <= last)
+            ):
+                resting[stream.uid] = waits
+        return resting
+
+    def _calm(self, stream: Stream) -> Span:
+        """As :func:`calm_of`, which is asked again when the stream has changed."""
+        if stream.uid not in self.untouched:
+            return calm_of(stream)
+        found = self._spans.get(stream.uid)
+        if found is None:
+            found = self._spans[stream.uid] = calm_of(stream)
+        return found
+
+    def _taken(self, topic: str, uids: Collection[int]) -> list[tuple[set[int], list[Messages]]]:
+        """What these streams have put off of a topic."""
+        backlog = self.backlogs.get(topic)
+        if backlog is None:
+            return []
+        taken = backlog.take(uids)
+        if not len(backlog):
+            del self.backlogs[topic]
+        return taken
+
+    def _catch_up(self, topic: str, out: list[Output]) -> None:
+        """All that was put off of a topic is judged."""
+        backlog = self.backlogs.get(topic)
+        for uids, earlier in self._taken(topic, list(backlog.behind) if backlog else []):
+            mine = [stream for uid, stream in self.streams.items() if uid in uids]
+            with self.blame.of_all(uids):
+                self._judge_messages(topic, mine, joined(topic, earlier), out)
+
+    # ------------------------------------------------------------------ judging
+
+    def _table(self, topic: str, streams: list[Stream]) -> Table:
+        """The table of these streams as it is now."""
+        return self.tables.get(topic) or streams[0].definition.table
+
+    def _judge_messages(
+        self, topic: str, streams: list[Stream], messages: Messages, out: list[Output]
+    ) -> None:
+        """Deletes take effect between the messages that they lie between."""
+        live = [stream for stream in streams if stream.live]
+        if not streams:
+            return
+        wanted: dict[int, Any]
+        if streams[0].definition.table.virtual:
+            messages, wanted = self._open(live, streams[0].definition.table, messages)
+        else:
+            wanted = self._wanted(live, messages)
+        needed = with_operations(streams, messages, list(wanted.values()))
+        if not needed.any():
+            return
+        if not needed.all():
+            wanted = {uid: mask[needed] for uid, mask in wanted.items()}
+            messages = messages.take(np.flatnonzero(needed))
+        begin = 0
+        for place, span in deletes_in(live, messages):
+            self._judge_part(topic, streams, wanted, messages, (begin, place), out)
+            family = self._family(topic)
+            for stream in live:
+                with self._changing(stream):
+                    out.extend(delete(stream, messages, place, span, wanted, dict(self.seen[topic]), family))
+            begin = place
+        self._judge_part(topic, streams, wanted, messages, (begin, len(messages)), out)
+
+    def _judge_part(
+        self, topic: str, streams: list[Stream], wanted: dict[int, Any], messages: Messages,
+        part: tuple[int, int], out: list[Output],
+    ) -> None:  # fmt: skip
+        begin, end = part
+        if (begin, end) != (0, len(messages)):
+            wanted = {uid: mask[begin:end] for uid, mask in wanted.items()}
+            messages = messages.take(np.arange(begin, end))
+        if end > begin:
+            self._judge(topic, streams, wanted, messages, out)
+
+    def _open(self, live: list[Stream], table: Table, messages: Messages) -> tuple[Messages, dict[int, Any]]:
+        """The rows that the slots of a virtual table's sources sent, and which trigger which stream."""
+        merge = any(stream.definition.signals for stream in live)
+        messages, meant = self.inbox.open(table, messages, merge)
+        nothing = np.zeros(len(messages), dtype=bool)
+        wanted = self._wanted(live, messages)
+        return messages, {uid: mask & meant.get(uid, nothing) for uid, mask in wanted.items()}
+
+    def _wanted(self, live: list[Stream], messages: Messages) -> dict[int, Any]:
+        """bool[messages] by stream."""
+        wanted: dict[int, Any] = {}
+        for stream in live:
+            with self.blame.of(stream.uid):
+                wanted[stream.uid] = stream.wants(messages)
+        return wanted
+
+    def _judge(
+        self, topic: str, streams: list[Stream], wanted: dict[int, Any], messages: Messages, out: list[Output]
+    ) -> None:
+        table = self._table(topic, streams)
+        live = [stream for stream in streams if stream.uid in wanted]
+        read_as = read_for(live, table, messages, self.blame)
+        rows = next(iter(read_as.values()))
+        names = keyed(messages.key, table)
+        family = self._family(topic)
+        held = np.bincount(rows.message, minlength=len(messages))
+        takes = {uid: mask & (held > 0) for uid, mask in wanted.items()}
+        tags: list[Tags] | None = [] if any(part.pending for part in read_as.values()) else None
+        if rows.operations:  # a child that comes or goes may concern any of them
+            self._touch(stream.uid for stream in streams)
+        groups = placed(streams, takes, names, rows.operations, family, table, tags, self.blame)
+        if tags is not None:
+            describe(live, read_as, table, names, tags, self.blame)
+        for stream in live:
+            if not (wanted[stream.uid].any() or stream.life.awaited or len(stream.passing)):
+                continue  # as with most streams that read one child of many
+            with self._changing(stream):
+                mask, rows = wanted[stream.uid], read_as[stream.definition.table]
+                stream.count("rows_read", int(held[takes[stream.uid]].sum()))
+                if rows.bad:
+                    stream.count("undecodable", int(mask[rows.bad].sum()))
+                group = groups[stream.uid]
+                stream.count("unknown_table", int(held[takes[stream.uid] & (group < 0)].sum()))
+                mine, again = passing(stream, rows, group, messages)
+                seen = dict(self.seen[topic])
+                out.extend(stream.judge_table(mine, group, messages, seen))
+                if isinstance(stream, RecalcStream):
+                    out.extend(stream.lose_versions(again, messages, seen))
+
+
+def keyed(keys: list[bytes | None], table: Table) -> list[bytes]:
+    """The tables' names of messages; a normal table's may have no key."""
+    if None not in keys:
+        return cast(list[bytes], keys)
+    name = table.name.encode()
+    return [name if key is None else key for key in keys]
