@@ -15,7 +15,7 @@ from millrace.java import Java
 from millrace.processes import Place, free_port, kill, running
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
-from millrace_wal import KafkaLog, Message, replay
+from millrace_wal import KafkaLog, Message, growing_reader, replay
 from millrace_wal.contract import LogContract, fresh, read, until
 
 pytestmark = pytest.mark.java
@@ -101,6 +101,32 @@ def test_transactions_of_other_producers_do_not_hide_the_end(broker: str, log: K
     assert reader.positions() == {name: {0: 4}}
     reader.close()
     assert [r.value for r in replay(log, name)] == [b"0"]
+
+
+def test_topics_that_are_read_apart_come_once_and_in_order(
+    log: KafkaLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing_reader, "MANY", 2)
+    monkeypatch.setattr(growing_reader, "SORTED_EVERY", 0.5)
+    names = [fresh(f"apart{number}") for number in range(6)]
+    log.ensure_topics([(name, 1) for name in names])
+    reader = log.reader({name: {0: 0} for name in names}, grows=True)
+    found: dict[str, list[int]] = {name: [] for name in names}
+
+    def take(timeout: float) -> None:
+        for record in reader.poll(timeout):
+            found[record.topic].append(int(record.value or b""))
+
+    for number in range(400):
+        # the first all the time, the others by turns: each of them joins the often read ones and leaves them
+        busy = names[1 + number // 80 % 5]
+        log.append([Message(name, b"k", b"%d" % number) for name in (names[0], busy)])
+        take(0.01)
+    ends = {name: log.end_offsets(name) for name in names}
+    assert until(lambda: take(0.1) or reader.positions() == ends)
+    reader.close()
+    expected = {name: [n for n in range(400) if names[1 + n // 80 % 5] == name] for name in names[1:]}
+    assert found == {names[0]: list(range(400)), **expected}
 
 
 def test_everything_goes_on_after_the_broker_was_killed(java: Java, jars: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from millrace_core.store.place import place_of
 from millrace_core.wire import dead, registrations, topics
 from millrace_core.wire.decoded import Bad
 from millrace_core.wire.operations import version_needed
-from millrace_wal import BEGIN, Log, Message, Reader, Record, replay
+from millrace_wal import BEGIN, Log, Message, Positions, Reader, Record, replay
 
 LIST_EVERY = 2.0  # seconds between looks at which topics exist
 ORPHAN_AFTER = 10.0  # seconds that a topic's table may lag behind it
@@ -44,6 +44,8 @@ class WalConsumer:
         self._seen_at: dict[str, float] = {}
         self._orphans: set[str] = set()
         self._held: dict[str, list[Record]] = {}
+        self._marks: Positions = {}
+        """Up to where topics were read, where their tables do not know of it yet."""
         self._listed = 0.0
 
     @property
@@ -121,18 +123,18 @@ class WalConsumer:
 
     def _pass_marks(self) -> bool:
         """Offsets without a record (where producers' transactions end) are read too; whether any were."""
-        at = self._require().positions()
+        self._marks |= self._require().moved()
         passed = False
-        for stored in self._store.tables():
-            positions = at.get(stored.topic)
-            if positions and stored.topic not in self._held and positions != stored.positions:
+        for topic in [topic for topic in self._marks if topic not in self._held]:
+            positions, stored = self._marks.pop(topic), self._store.by_topic(topic)
+            if stored is not None and positions != stored.positions:
                 stored.advance(positions)
                 passed = True
         return passed
 
     def _rewind(self) -> None:
         assert self._reader is not None
-        self._held = {}
+        self._held, self._marks = {}, {}
         self._reader.add(topics.CATALOG.name, {0: self._catalog.position})
         for stored in self._store.tables():
             self._reader.add(stored.topic, stored.positions)
@@ -175,6 +177,7 @@ class WalConsumer:
     def _leave(self, topic: str) -> None:
         """What is left in the topic belongs to the table that is gone; what comes later, to none."""
         self._seen_at[topic] = float("inf")
+        self._marks.pop(topic, None)
         self._require().remove(topic)
         if topic in self._log.topics(topic):
             self._orphans.add(topic)

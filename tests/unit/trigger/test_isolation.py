@@ -288,9 +288,8 @@ def test_wherever_it_raises(kit: Any, monkeypatch: pytest.MonkeyPatch, method: s
     here = Deployment(kit)
     cluster = here.cluster
     cluster.define(kit.stream(GOOD))
-    waits = {"max_delay": 20} if method == "on_tick" else {}
     if method != "begin":
-        cluster.define(bad(kit, 50, **waits))
+        cluster.define(bad(kit, 50, max_delay=20 if method == "on_tick" else None))
         cluster.run()
     for owner in (Stream, *Stream.__subclasses__()):
         if method in owner.__dict__:
@@ -388,8 +387,7 @@ def test_a_message_that_means_nothing_is_counted_and_passed_over(kit: Any, topic
 
 def _refused(cluster: Any) -> dict[str, int]:
     found = [news.totals for news in cluster.status if isinstance(news, status.Counters) and news.stream == 0]
-    last: dict[str, int] = found[-1]
-    return last
+    return dict(found[-1])
 
 
 def test_a_record_without_effect_is_passed_over(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -225,6 +225,22 @@ class LogContract:
         assert values(read(reader, 3)) == [b"0", b"1", b"2"]
         reader.close()
 
+    def test_what_moved_is_told_once(self, log: Log) -> None:
+        first, second = topic(log), topic(log)
+        reader = log.reader({first: {0: 0}, second: {0: 0}}, grows=True)
+        reader.poll(0.3)
+        reader.moved()
+        log.append(_numbers(first, 0, 2))
+        read(reader, 2)
+        reader.poll(0.3)  # the end of a topic is news too
+        assert reader.moved()[first] == {0: 2}
+        assert reader.moved() == {}
+        log.append(_numbers(first, 2, 3) + _numbers(second, 0, 1))
+        read(reader, 2)
+        reader.remove(first)
+        assert reader.moved() == {second: {0: 1}}
+        reader.close()
+
     def test_a_reader_of_nothing_gives_nothing(self, log: Log) -> None:
         reader = log.reader({})
         assert reader.poll(0.05) == []

@@ -14,9 +14,10 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
+from millrace_wal.growing_reader import GrowingReader
 from millrace_wal.kafka_errors import MISSING, MOVING, kafka_error
 from millrace_wal.kafka_reader import KafkaGroupReader, KafkaReader
-from millrace_wal.record import BEGIN, END, MAX_MESSAGE_BYTES, Closing, Message
+from millrace_wal.record import BEGIN, END, MAX_MESSAGE_BYTES, Closing, Message, Reader
 
 _ASK = 5.0
 """Seconds that a question to the broker (metadata, offsets) may take."""
@@ -232,8 +233,11 @@ class KafkaLog(Closing):
             except TimeoutError as error:
                 raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker did not answer") from error
 
-    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> KafkaReader:
-        return KafkaReader(self._common, positions, self._logger, self._resolve, grows)
+    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> Reader:
+        def make(given: Mapping[str, Mapping[int, int]]) -> KafkaReader:
+            return KafkaReader(self._common, given, self._logger, self._resolve, grows)
+
+        return GrowingReader(make, positions) if grows else make(positions)
 
     def _resolve(self, topic: str, positions: Mapping[int, int]) -> dict[int, int]:
         """Positions as offsets: librdkafka would look BEGIN and END up only some time later."""

@@ -49,6 +49,7 @@ class _Batches:
         self._consumer = consumer
         self._doing = doing
         self.positions: Positions = {}
+        self.moved: set[str] = set()
 
     def poll(self, timeout: float, limit: int) -> list[Record]:
         # consume() waits until it has all it was asked for, so: one message in time, then those there are
@@ -71,6 +72,7 @@ class _Batches:
     def _record(self, message: Any) -> Record | None:
         error = message.error()
         topic, partition, offset = message.topic(), message.partition(), message.offset()
+        self.moved.add(topic)
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
                 self.positions.setdefault(topic, {})[partition] = offset
@@ -116,12 +118,18 @@ class KafkaReader(Closing):
 
     def remove(self, topic: str) -> None:
         self._batches.positions.pop(topic, None)
+        self._batches.moved.discard(topic)
         parts = [TopicPartition(topic, partition) for partition in self._read.pop(topic, ())]
         if parts:
             self._consumer.incremental_unassign(parts)
 
     def positions(self) -> Positions:
         return {topic: dict(offsets) for topic, offsets in self._batches.positions.items()}
+
+    def moved(self) -> Positions:
+        moved, self._batches.moved = self._batches.moved, set()
+        positions = self._batches.positions
+        return {topic: dict(positions[topic]) for topic in moved if topic in positions}
 
     def close(self) -> None:
         self._consumer.close()

@@ -158,6 +158,7 @@ class MemoryReader(Closing):
     def __init__(self, log: MemoryLog, positions: Mapping[str, Mapping[int, int]]) -> None:
         self._log = log
         self._positions: dict[tuple[str, int], int] = {}
+        self._told: Positions = {}
         for topic, offsets in positions.items():
             self.add(topic, offsets)
 
@@ -179,6 +180,10 @@ class MemoryReader(Closing):
         for (topic, partition), offset in self._positions.items():
             found.setdefault(topic, {})[partition] = offset
         return found
+
+    def moved(self) -> Positions:
+        before, self._told = self._told, self.positions()
+        return {topic: offsets for topic, offsets in self._told.items() if before.get(topic) != offsets}
 
     def close(self) -> None:
         self._positions = {}

@@ -72,6 +72,9 @@ class Reader(Protocol):
         """Where reading stands: everything before has come out of :meth:`poll`. Passes over offsets that hold
         no record (compaction, transaction markers), so compare with ``end_offsets`` by this."""
 
+    def moved(self) -> Positions:
+        """The same of the topics that :meth:`poll` has heard of since this was asked last."""
+
     def close(self) -> None: ...
 
 

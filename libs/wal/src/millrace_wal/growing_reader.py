@@ -1,0 +1,103 @@
+"""A reader of many topics, most of which seldom bring something.
+
+A client of Kafka names all its partitions in each fetch, and the broker looks at each of them: with hundreds
+of tables that took the broker more than all else. So topics that seldom bring something have a client of
+their own, whose fetches are seldom answered; what they bring comes as soon as before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from millrace_wal.record import Closing, Positions, Reader, Record
+
+MANY = 64
+"""Partitions from which on topics are read apart; fewer are named in a fetch at little cost."""
+SORTED_EVERY = 10.0
+"""Seconds after which topics are sorted again."""
+SELDOM, OFTEN = 3, 20
+"""Polls in that time which brought something of a topic: up to SELDOM it joins the seldom ones, from OFTEN on
+it leaves them."""
+TURN = 0.01
+"""Seconds for which one client is waited for before the other is asked."""
+
+
+class GrowingReader(Closing):
+    """See :class:`millrace_wal.record.Reader`. ``make``: makes a reader of one client."""
+
+    def __init__(
+        self,
+        make: Callable[[Mapping[str, Mapping[int, int]]], Reader],
+        positions: Mapping[str, Mapping[int, int]],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._make, self._now = make, now
+        self._often = make(positions)
+        self._seldom: Reader | None = None
+        self._apart: set[str] = set()
+        """The topics of the second."""
+        self._came: Counter[str] = Counter()
+        self._sorted = now()
+
+    def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
+        if self._now() - self._sorted > SORTED_EVERY:
+            self._sort()
+        seldom = self._seldom
+        records = (
+            self._often.poll(timeout, limit) if seldom is None else self._in_turn(seldom, timeout, limit)
+        )
+        self._came.update({record.topic for record in records})
+        return records
+
+    def _in_turn(self, seldom: Reader, timeout: float, limit: int) -> list[Record]:
+        until = time.monotonic() + timeout
+        while True:
+            records = seldom.poll(0, limit)
+            left = until - time.monotonic()
+            # what is there of both is given at once
+            records += self._often.poll(0 if records else max(0, min(left, TURN)), limit)
+            if records or left <= 0:
+                return records
+
+    def _sort(self) -> None:
+        """Topics go to the client that is meant for what they have brought since the last time."""
+        came, self._came, self._sorted = self._came, Counter(), self._now()
+        often = self._often.positions()
+        if self._seldom is None:
+            if sum(map(len, often.values())) <= MANY:
+                return
+            self._seldom = self._make({})
+        self._move(self._often, self._seldom, [topic for topic in often if came[topic] <= SELDOM])
+        self._move(self._seldom, self._often, [topic for topic in self._apart if came[topic] >= OFTEN])
+        self._apart = set(self._seldom.positions())
+
+    @staticmethod
+    def _move(source: Reader, target: Reader, topics: Sequence[str]) -> None:
+        """They are read on from where they are."""
+        at = source.positions()
+        for topic in topics:
+            source.remove(topic)
+            target.add(topic, at[topic])
+
+    def add(self, topic: str, positions: Mapping[int, int]) -> None:
+        self._reader_of(topic).add(topic, positions)
+
+    def remove(self, topic: str) -> None:
+        self._reader_of(topic).remove(topic)
+        self._apart.discard(topic)
+
+    def _reader_of(self, topic: str) -> Reader:
+        return self._seldom if self._seldom is not None and topic in self._apart else self._often
+
+    def positions(self) -> Positions:
+        return self._often.positions() | (self._seldom.positions() if self._seldom is not None else {})
+
+    def moved(self) -> Positions:
+        return self._often.moved() | (self._seldom.moved() if self._seldom is not None else {})
+
+    def close(self) -> None:
+        self._often.close()
+        if self._seldom is not None:
+            self._seldom.close()
