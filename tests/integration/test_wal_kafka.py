@@ -123,7 +123,12 @@ def test_topics_that_are_read_apart_come_once_and_in_order(
         log.append([Message(name, b"k", b"%d" % number) for name in (names[0], busy)])
         take(0.01)
     ends = {name: log.end_offsets(name) for name in names}
-    assert until(lambda: take(0.1) or reader.positions() == ends)
+
+    def all_taken() -> bool:
+        take(0.1)
+        return reader.positions() == ends
+
+    assert until(all_taken)
     reader.close()
     expected = {name: [n for n in range(400) if names[1 + n // 80 % 5] == name] for name in names[1:]}
     assert found == {names[0]: list(range(400)), **expected}
