@@ -25,6 +25,10 @@ class Span(NamedTuple):
     first: int
     last: int
 
+    def holds(self, other: Span) -> bool:
+        """Whether all of the other lies in this one."""
+        return self.first <= other.first and other.last <= self.last
+
 
 NEVER_CALM = Span(1, 0)
 """No row lies in it."""

@@ -73,11 +73,10 @@ class Slot(SlotRows):
         return out
 
     def _begin(self, topics: Set[str], out: list[Output]) -> None:
-        """All is judged that was put off, if anything but rows comes, or nothing but the time."""
-        rows = {topic for topic in topics if topic.startswith(WAL_PREFIX)}
-        if self._aside or self._absent or topics - rows - {CLOCK.name}:
+        """All is judged that was put off, if a control record comes, or nothing but the time."""
+        if self._aside or self._absent or topics & {CONTROL.name, REGROUP.name, HANDOVER.name}:
             self._touch(self.streams)
-        if not rows or CONTROL.name in topics:
+        if CONTROL.name in topics or topics == {CLOCK.name}:
             for topic in list(self.backlogs):
                 self._catch_up(topic, out)
 

@@ -86,12 +86,10 @@ class SlotRows(SlotState):
         for stream in streams:
             child = stream.definition.child
             mine = whole if child is None else spans.get(child)
-            waits = stream.live and mine is not None
-            first, last = calm[stream.uid]
-            if not (
-                stream.uid in overdue or (waits and mine and not first <= mine.first <= mine.last <= last)
-            ):
-                resting[stream.uid] = waits
+            if not stream.live:
+                mine = None
+            if stream.uid not in overdue and (mine is None or calm[stream.uid].holds(mine)):
+                resting[stream.uid] = mine is not None
         return resting
 
     def _calm(self, stream: Stream) -> Span:
