@@ -64,6 +64,8 @@ class StoredTable:
         self._flushed: dict[int, int] = {}
         self._flushing = threading.Lock()
         self._written_at: float | None = None
+        self.unflushed = 0
+        """Rows taken that Delta lacks."""
         self._reads: list[Read] = []
         self._changes = 0
         """How often rows below the floor may have changed: what was read before is forgotten."""
@@ -111,6 +113,7 @@ class StoredTable:
             taken = self._intake.take(keys, values, places)
             if self._written_at is None:
                 self._written_at = time.monotonic()
+            self.unflushed += taken.rows
             return taken
 
     def advance(self, positions: dict[int, int]) -> None:
@@ -145,6 +148,7 @@ class StoredTable:
         with self._flushing:
             with self.lock:
                 began, self._written_at = self._written_at, None
+                rows, self.unflushed = self.unflushed, 0
                 positions = dict(self.positions)
                 if self.dropped or (positions == self._flushed and not self.rows.dirty):
                     return 0
@@ -153,7 +157,9 @@ class StoredTable:
             try:
                 self.delta.commit(flush, names, positions)
             except BaseException:
-                self._written_at = began or time.monotonic()
+                with self.lock:
+                    self._written_at = began or time.monotonic()
+                    self.unflushed += rows
                 raise
             with self.lock:
                 self.rows.end_flush(flush)
