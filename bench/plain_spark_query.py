@@ -90,9 +90,10 @@ def run(job: Job) -> None:
         session.conf.set(name, value)
     session.streams.addListener(Progress())
     kafka = {"kafka.bootstrap.servers": job.broker}
-    source: Mapping[str, str] = {
-        name: value for name, value in SOURCE.items() if name != "subscribePattern"
-    } | {"subscribe": job.source, "startingOffsets": json.dumps({job.source: job.offsets})}
+    source: Mapping[str, str] = SOURCE | {
+        "subscribe": job.source,
+        "startingOffsets": json.dumps({job.source: job.offsets}),
+    }
     messages = session.readStream.format("kafka").options(**source, **kafka).load()
     query = (
         counted(messages, job)

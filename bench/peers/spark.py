@@ -17,7 +17,7 @@ PACKAGES = ("pyspark", "pandas", "pyarrow")
 # without batches without data a window would be told only when more data comes
 OTHER_THAN_OURS = {"spark.sql.streaming.noDataMicroBatches.enabled": "true"}
 POLL = "spark.sql.streaming.pollingDelay"
-_START = ("subscribePattern", "startingOffsets")
+_START = "startingOffsets"
 
 
 class Spark(ProgramPeer):
@@ -35,7 +35,7 @@ class Spark(ProgramPeer):
         jars = sorted((run.jars / "spark").glob("*.jar"))
         return {
             "conf": CONF | COMPILED | OTHER_THAN_OURS | {POLL: f"{_default('trigger_poll_ms')}ms"},
-            "source_options": {name: text for name, text in SOURCE.items() if name not in _START},
+            "source_options": {name: text for name, text in SOURCE.items() if name != _START},
             "sink_options": SINK,
             "class_path": ":".join(str(jar.absolute()) for jar in jars),
         }

@@ -20,7 +20,7 @@ import pytest
 from millrace.java import Java
 from millrace.processes import free_port
 from millrace_core.model.schema import Column, Table, child_uid
-from millrace_core.model.stream import Duration, Interval, Options, Source, StreamSpec
+from millrace_core.model.stream import Duration, Interval, Options, Output, Source, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.wire import control, events, status
 from millrace_core.wire.events import TriggerBatch, TriggerEvent
@@ -38,7 +38,7 @@ class Service:
 
     def __init__(self, broker: str, jars: Path, java: Java, folder: Path) -> None:
         self.port = free_port()
-        self.folder = folder
+        self.folder, self.path = folder, folder / "trigger.log"
         self.environment = os.environ | {
             "MILLRACE_BROKER": broker,
             "MILLRACE_DATA_DIR": str(folder),
@@ -47,13 +47,15 @@ class Service:
             "MILLRACE_SLOTS": "8",
             # so that batches of all tests go both ways, through the driver and through workers
             "MILLRACE_TRIGGER_SMALL_BATCH": "6",
+            # an output table is left out at once
+            "MILLRACE_TRIGGER_NEEDLESS_TOPICS": "0",
             "JAVA_HOME": str(java.home),
         }
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, wait: bool = True) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "trigger.log").open("ab") as output:
+        with self.path.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "trigger_svc"],
                 env=self.environment, stdout=output, stderr=output, start_new_session=True,
@@ -69,8 +71,18 @@ class Service:
         except httpx.HTTPError:
             return False
 
+    def left_out(self, count: int) -> int:
+        """Waits until the query has left out so many topics; how often it has begun by then."""
+        until = time.monotonic() + 120
+        while True:
+            begun = [line for line in self.path.read_text().splitlines() if '"what the query reads"' in line]
+            if begun and f'"left_out": {count},' in begun[-1]:
+                return len(begun)
+            assert time.monotonic() < until, self.log()
+            time.sleep(0.2)
+
     def log(self) -> str:
-        return (self.folder / "trigger.log").read_text()[-4000:]
+        return self.path.read_text()[-4000:]
 
     def kill(self) -> None:
         """kill -9 of the service and of everything that it started."""
@@ -95,6 +107,7 @@ class Client:
         self.triggers = self.log.reader({TRIGGERS.name: partitions})
         self.batches: list[TriggerBatch] = []
         self.applied = -1
+        self.waits = True
 
     def table(self, name: str, kind: Any = "super") -> Table:
         tags = (Column("site", DataType("INT")),) if kind == "super" else ()
@@ -104,18 +117,26 @@ class Client:
         return table
 
     def define(
-        self, table: Table, partition: tuple[str, ...] = ("tbname",), watermark: int = 0
-    ) -> StreamSpec:
+        self, table: Table, partition: tuple[str, ...] = ("tbname",), watermark: int = 0,
+        output: Table | None = None,
+    ) -> StreamSpec:  # fmt: skip
         ten = Duration(10, "s")
         options = Options(watermark=Duration(watermark, "s") if watermark else None)
         uid = next(uids)
-        spec = StreamSpec(uid, "d", f"s{uid}", "", Interval(ten, ten), Source(table), partition, options)
+        spec = StreamSpec(
+            uid, "d", f"s{uid}", "", Interval(ten, ten), Source(table), partition, options,
+            output=Output("d", output.name) if output else None,
+        )  # fmt: skip
         self.control(control.DefineStream(spec, self.log.end_offsets(wal_topic("d", table.name))))
         return spec
 
     def control(self, record: control.AnyControl) -> None:
         """Write a control record and wait until it is in force."""
         ((_, offset),) = self.log.append([Message(CONTROL.name, None, control.encode(record))])
+        if self.waits:
+            self.await_applied(offset)
+
+    def await_applied(self, offset: int) -> None:
         until = time.monotonic() + 60
         while self.applied < offset:
             assert time.monotonic() < until, "the control record was not applied"
@@ -239,6 +260,45 @@ def test_a_table_dropped_and_made_again(client: Client, service: Service) -> Non
         client.control(control.DropTable(again.uid, topic))
         client.log.empty_topics([topic])
         assert len(client.events(spec, before, within=1)) == before - 1, "the old stream takes no new rows"
+
+
+def test_an_output_table_is_read_while_a_stream_triggers_on_it(client: Client, service: Service) -> None:
+    """The rows from a stream's beginning on, and all rows of others, however often the query begins again."""
+    source, middle, far = client.table("made"), client.table("made_out"), client.table("made_far")
+    seconds = iter(range(1000))
+
+    def rows() -> None:
+        client.write(source, "m", *itertools.islice(seconds, 4))
+
+    first = client.define(source, output=middle)
+    rows()
+    begun = service.left_out(1)
+    rows()
+    client.write(middle, "o", 1, 2)  # nobody's
+    second = client.define(middle, output=far)
+    rows()
+    client.write(middle, "o", 3, 12)
+    assert windows(client.events(second, 1)) == {(("o",), 0, 1)}
+    # it has left out another one
+    assert service.left_out(1) > begun
+    rows()
+    begun = service.left_out(1)
+    client.control(control.DropStream(second.uid))
+    rows()
+    service.left_out(2)
+    service.kill()
+    client.write(middle, "o", 13, 14)  # nobody's
+    client.waits = False  # nobody answers now
+    third = client.define(middle)
+    client.waits = True
+    client.write(middle, "o", 15, 22)
+    rows()
+    service.start()
+    rows()
+    client.write(middle, "o", 30)
+    assert windows(client.events(third, 2)) == {(("o",), 10, 1), (("o",), 20, 1)}
+    found = client.events(first, 2)
+    assert windows(found) == {(("m",), 0, 10), (("m",), 10, 10)}
 
 
 def test_killed_and_started_again(client: Client, service: Service) -> None:

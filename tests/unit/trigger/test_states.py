@@ -17,7 +17,8 @@ from millrace_core.trigger.intake import Messages
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP, slot_of, wal_topic
 from millrace_wal import MemoryLog, Message
-from trigger_svc.batches import Batches, by_slot, messages_in
+from trigger_svc.batches import Batches, by_slot
+from trigger_svc.checkpoint import messages_in
 from trigger_svc.rest import Rest
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.states import SlotStates

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
@@ -28,6 +25,7 @@ from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import Output
 from millrace_core.wire.topics import CLOCK, slot_for
 from millrace_wal import Log, Message
+from trigger_svc.checkpoint import ends_behind, messages_in
 from trigger_svc.lead import Lead
 from trigger_svc.query import SINK, in_slots
 from trigger_svc.rest import Rest
@@ -42,6 +40,10 @@ FIRST_GUESS = 1000.0
 """Bytes of a message before one was seen."""
 REMEMBERED = 300
 """Batches; as many as Spark's reports that are kept."""
+
+
+class BeginAgain(Exception):
+    """The query is to begin again, before the batch that was to be judged; no failure."""
 
 
 @dataclass(slots=True)
@@ -63,6 +65,7 @@ class Batches:
     ``lead``: how long before that ticks should be written.
     ``rests``: whether the query rests behind a batch of ticks alone; ``rested``: the last batches behind
     which it did.
+    ``leaves``: from now on no batch is judged; the next one ends the query with :class:`BeginAgain`.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class Batches:
     ) -> None:
         """``ticked``: says which offset in the topic ``clock`` the clock has written last."""
         self._settings, self._log, self._rest, self._ticked = settings, log, rest, ticked
-        self.rests = False
+        self.rests = self.leaves = False
         self.rested: deque[int] = deque(maxlen=REMEMBERED)
         self._states = SlotStates(settings.slot_states)
         self._held: dict[int, Held] = {}
@@ -82,7 +85,11 @@ class Batches:
         """Judge the messages (columns of INPUT) of a batch, send what follows, keep the states.
 
         It may be called again for the same batch, with the same messages: what is sent then says the same.
+
+        :raises BeginAgain: if the query is to end; nothing was done.
         """
+        if self.leaves:
+            raise BeginAgain("the query begins again, to read other topics")
         table = self._collected(frame, batch)
         if table is None:
             self._judge_in_workers(frame, batch)
@@ -166,25 +173,6 @@ def by_slot(messages: Messages, slots: int) -> Iterator[tuple[int, Messages]]:
     for slot in range(slots):
         if mine := places.get(slot, []) + everywhere:
             yield slot, messages.take(np.array(mine))
-
-
-def messages_in(checkpoint: Path, batch: int) -> int:
-    """How many offsets a batch spans, by the checkpoint's log of offsets; those that hold no message any more
-    (of a topic that was emptied) count too."""
-    before = ends_behind(checkpoint, batch - 1) if batch else {}
-    return sum(
-        max(end - before.get(topic, {}).get(partition, 0), 0)
-        for topic, partitions in ends_behind(checkpoint, batch).items()
-        for partition, end in partitions.items()
-    )
-
-
-@lru_cache(maxsize=2)  # a batch asks for its own and for those of the one before, which never change
-def ends_behind(checkpoint: Path, batch: int) -> Mapping[str, Mapping[int, int]]:
-    """Topic -> partition -> first offset behind the batch. Spark's file: a version, metadata, then a line for
-    each source."""
-    lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
-    return msgspec.json.decode(lines[2], type=dict[str, dict[int, int]])
 
 
 def _ticks_alone(table: Any) -> bool:

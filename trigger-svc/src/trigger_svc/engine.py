@@ -12,16 +12,18 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from structlog.typing import FilteringBoundLogger
 
+from millrace_core.errors import MillraceError
 from millrace_core.wire.topics import TOPICS
 from millrace_service import Health, instance
 from millrace_wal import Log
 from trigger_svc.batches import Batches
-from trigger_svc.clock import Clock, warm_up
+from trigger_svc.clock import Clock, idle_tick, warm_up
 from trigger_svc.query import start_query
 from trigger_svc.reporter import Reporter
 from trigger_svc.rest import Rest
 from trigger_svc.session import start_session
 from trigger_svc.settings import TriggerSettings
+from trigger_svc.topic_choice import TopicChoice
 
 RESTART_WINDOW = 600.0
 
@@ -42,6 +44,9 @@ class Engine:
         self.batches = self._batches()
         self._clock = Clock(log, logger, lambda: self.batches.delays_due, lead=lambda: self.batches.lead.time)
         self._reporter = Reporter(log, self._last_progress, instance(), logger)
+        self._choice = TopicChoice(
+            log, settings.checkpoint, settings.trigger_needless_topics, logger, self._begin_again
+        )
         self._warm = False
         self.query: Any = None
         self.failed = False
@@ -59,6 +64,7 @@ class Engine:
         self._rest.end()
         self._clock.stop()
         self._reporter.stop()
+        self._choice.stop()
         if self.query is not None and self.query.isActive:
             self.query.stop()
         self._thread.join(self._settings.stop_seconds)
@@ -72,8 +78,31 @@ class Engine:
         return query.lastProgress if self._warm and query is not None and query.isActive else None
 
     def health(self) -> Health:
-        running = self.query is not None and bool(self.query.isActive)
-        return Health(running and self._warm, {"query": "running" if running else "down", "warm": self._warm})
+        # one that begins again is as good as running
+        running = self._warm or (self.query is not None and bool(self.query.isActive))
+        return Health(self._warm, {"query": "running" if running else "down", "warm": self._warm})
+
+    def _left_out(self) -> frozenset[str]:
+        """See :meth:`TopicChoice.begin`; a broker that is away for a moment is no failure of the query.
+
+        :raises MillraceError: what waiting does not help against, or when the service stops.
+        """
+        while True:
+            try:
+                return self._choice.begin()
+            except MillraceError as error:
+                if not error.code.value.retry or self._stopping.is_set():
+                    raise
+                self._logger.warning("the trigger query waits for the broker", cause=str(error))
+                self._stopping.wait(1)
+
+    def _begin_again(self) -> None:
+        """Have the query end before its next batch; a tick sees to it that there is one.
+
+        :raises MillraceError: UNAVAILABLE if the broker does not take the tick.
+        """
+        self.batches.leaves = True
+        idle_tick(self._log)
 
     def _run(self) -> None:
         try:
@@ -94,6 +123,8 @@ class Engine:
                 self._run_once(session)
                 return
             except StreamingQueryException as error:
+                if self.batches.leaves:
+                    continue
                 now = time.monotonic()
                 failures.append(now)
                 while failures[0] < now - RESTART_WINDOW:
@@ -107,13 +138,19 @@ class Engine:
 
     def _run_once(self, session: SparkSession) -> None:
         began = time.monotonic()
-        # what a run that failed had in memory is worth nothing
+        # what a run that ended had in memory is worth nothing
         self.batches = self._batches()
-        self.query = start_query(session, self._settings, self.batches)
-        warm_up(self._log, self.query)
+        # after that: what changes from here on finds these batches
+        left_out = self._left_out()
+        self.query = start_query(session, self._settings, self.batches, left_out)
+        if self._stopping.is_set():
+            self.query.stop()
+        elif not self._warm:
+            warm_up(self._log, self.query)
         self.batches.rests = True
         self._warm = True
         self._clock.start()
         self._reporter.start()
+        self._choice.start()
         self._logger.info("the trigger query runs", seconds=round(time.monotonic() - began, 1))
         self.query.awaitTermination()

@@ -7,20 +7,18 @@ micro-batch says ``trigger_svc.batches``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from millrace_core.trigger.topic_use import one_of
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.workers import INPUT
 
-PATTERN = rf"^(wal\..*|{CONTROL.name}|{CLOCK.name}|{REGROUP.name}|{HANDOVER.name})$"
-
 SOURCE: dict[str, str] = {
-    "subscribePattern": PATTERN,
     "startingOffsets": "earliest",
     # a table that is dropped takes its topic along; that is no failure
     "failOnDataLoss": "false",
@@ -46,6 +44,12 @@ SINK: dict[str, str] = {
 }
 
 
+def topics(left_out: Collection[str]) -> str:
+    """The pattern of what the query reads: all WAL topics but these, and those that are no table's."""
+    tables = rf"(?!{one_of(left_out)}$)wal\..*" if left_out else r"wal\..*"
+    return rf"^({tables}|{CONTROL.name}|{CLOCK.name}|{REGROUP.name}|{HANDOVER.name})$"
+
+
 def slot_of(slots: int) -> Column:
     """The slot of a message, as ``wire.topics.slot_for`` says; null for those that go to all."""
     # a topic's name escapes bytes as -xx where a URL has %xx
@@ -67,11 +71,16 @@ def in_slots(messages: DataFrame, slots: int) -> DataFrame:
 
 
 def start_query(
-    session: SparkSession, settings: TriggerSettings, on_batch: Callable[[DataFrame, int], None]
+    session: SparkSession,
+    settings: TriggerSettings,
+    on_batch: Callable[[DataFrame, int], None],
+    left_out: Collection[str],
 ) -> Any:
     """Start the query where its checkpoint left off; a StreamingQuery. ``on_batch``: takes the messages
-    (columns of INPUT) and the number of each micro-batch, the same ones again after a failure."""
+    (columns of INPUT) and the number of each micro-batch, the same ones again after a failure. ``left_out``:
+    WAL topics that it does not read."""
     source = session.readStream.format("kafka").options(**SOURCE)
+    source = source.option("subscribePattern", topics(left_out))
     messages = source.option("kafka.bootstrap.servers", settings.broker).load()
     columns = [
         F.unix_millis("timestamp").alias(name) if name == "timestamp" else F.col(name) for name in INPUT

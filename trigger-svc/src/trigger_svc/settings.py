@@ -28,6 +28,12 @@ class TriggerSettings(ServiceSettings):
         ge=0,
         description="Up to so many messages a micro-batch is judged in the driver, not by Spark's workers.",
     )
+    trigger_needless_topics: int = Field(
+        default=64,
+        ge=0,
+        description="So many topics of output tables that no stream triggers on are read before the trigger "
+        "query begins again without them, which takes about a second.",
+    )
     trigger_restarts: int = Field(
         default=3,
         ge=0,

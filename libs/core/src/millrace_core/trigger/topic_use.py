@@ -1,0 +1,92 @@
+"""Which WAL topics the trigger query has no need of: those of output tables that no stream triggers on.
+
+A thousand streams have a thousand output tables. Each topic that the query reads costs something in every
+micro-batch, whether anything is in it or not. A topic may be left out as long as no stream wants it; one that
+a stream wants later is read from where the stream begins, for what came before is none of its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby, takewhile
+from re import escape
+
+from millrace_core.wire import control
+from millrace_core.wire.control import Offsets
+from millrace_core.wire.topics import wal_topic
+
+
+class TopicUse:
+    """What streams read and write, as the control records tell it."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[int, dict[str, Offsets]] = {}
+        self._outputs: set[str] = set()
+
+    def apply(self, record: control.AnyControl) -> None:
+        """Take in a control record."""
+        match record:
+            case control.DefineStream(spec=spec, live_from=live_from, origins=origins):
+                wanted = self._wanted.setdefault(spec.uid, {})
+                if spec.source is not None:
+                    topic = wal_topic(spec.source.table.db, spec.source.table.name)
+                    wanted[topic] = _least(wanted.get(topic), live_from)
+                self._want(spec.uid, origins)
+                if spec.output is not None:
+                    self._outputs.add(wal_topic(spec.output.db, spec.output.table))
+            case control.KnowOrigins(stream=uid, live_from=origins):
+                self._want(uid, origins)
+            case control.DropStream(uid=uid):
+                self._wanted.pop(uid, None)
+            case control.DropTable(topic=topic):
+                self._outputs.discard(topic)
+            case _:
+                pass  # a stream that stops keeps its place in its table
+
+    def _want(self, uid: int, origins: dict[str, Offsets]) -> None:
+        wanted = self._wanted.setdefault(uid, {})
+        for topic, offsets in origins.items():
+            wanted[topic] = _least(wanted.get(topic), offsets)
+
+    @property
+    def wanted(self) -> dict[str, Offsets]:
+        """Topic -> partition -> the first offset that any of the streams that there are may need."""
+        found: dict[str, Offsets] = {}
+        for topics in self._wanted.values():
+            for topic, offsets in topics.items():
+                found[topic] = _least(found.get(topic), offsets)
+        return found
+
+    @property
+    def needless(self) -> frozenset[str]:
+        """The topics of output tables that no stream wants."""
+        return frozenset(self._outputs - {topic for topics in self._wanted.values() for topic in topics})
+
+
+def _least(known: Offsets | None, more: Offsets) -> Offsets:
+    """By partition; one that only one of them tells of is read from there, or from its beginning."""
+    if known is None:
+        return dict(more)
+    return {p: min(known.get(p, 0), more.get(p, 0)) for p in known.keys() | more.keys()}
+
+
+def one_of(words: Iterable[str]) -> str:
+    """A regular expression (Java's and Python's) that matches these words and no others. It takes as many
+    steps as a word has letters, however many words there are: what they begin with alike is written once."""
+    return _branch(sorted(set(words)))
+
+
+def _branch(words: list[str]) -> str:
+    # the first and the last of a sorted list have alike what all have
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(words[0], words[-1], strict=False))
+    begin = "".join(letter for letter, _ in alike)
+    rest = [word[len(begin) :] for word in words]
+    if not any(rest):
+        return escape(begin)
+    ways = "|".join(_ways([word for word in rest if word]))
+    return f"{escape(begin)}(?:{ways}){'' if all(rest) else '?'}"
+
+
+def _ways(words: list[str]) -> Iterator[str]:
+    for _, alike in groupby(words, key=lambda word: word[0]):
+        yield _branch(list(alike))
