@@ -24,7 +24,7 @@ FEW = 8
 """Fewer streams of a table judge all that comes: it costs less than to look for what can wait."""
 MOST = 2_000
 """Messages of a table: if more wait or come at once, all streams judge. They are part of the slot's state."""
-LONG = 5_000
+LONG = 20_000
 """ms after which messages are judged that nothing else has had judged: counters lag no further."""
 AT_ONCE = 8
 """So many of the streams that have waited so long judge in a batch; else all would forever do so in one."""
