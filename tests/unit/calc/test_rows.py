@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.store.rows import CHILD, HIGHEST, LOWEST, Flush, TableRows
-from millrace_core.store.search import bisect, expand
+from millrace_core.store.search import FEW, bisect, expand
 
 from ...conftest import examples
 
@@ -167,7 +168,7 @@ def test_slices_hold_the_rows_of_their_ranges(
         world.rows.seal()
     queries = data.draw(
         st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 10), st.integers(-1, 10)), max_size=6)
-    )
+    ) * data.draw(st.sampled_from([1, FEW]))
     child = np.array([q[0] for q in queries], dtype=np.int32)
     low, high = (np.array([q[i] for q in queries], dtype=np.int64) for i in (1, 2))
     frame, owner, of = world.rows.slices().between(child, low, high)
@@ -186,9 +187,10 @@ def test_slices_hold_the_rows_of_their_ranges(
 
 @given(st.lists(st.integers(-5, 5)), st.lists(st.integers(-6, 6)))
 def test_bisect_is_searchsorted(values: list[int], targets: list[int]) -> None:
-    ordered, wanted = np.sort(np.array(values, dtype=np.int64)), np.array(targets, dtype=np.int64)
-    starts, ends = np.zeros(len(wanted), dtype=np.int64), np.full(len(wanted), len(ordered))
-    for right in (False, True):
+    ordered = np.sort(np.array(values, dtype=np.int64))
+    for right, many in product((False, True), (1, FEW)):  # one by one, and in passes
+        wanted = np.array(targets * many, dtype=np.int64)
+        starts, ends = np.zeros(len(wanted), dtype=np.int64), np.full(len(wanted), len(ordered))
         expected = np.searchsorted(ordered, wanted, "right" if right else "left")
         assert bisect(ordered, starts, ends, wanted, right=right).tolist() == expected.tolist()
 

@@ -74,7 +74,7 @@ class Slices:
         parts = [part for part in parts if len(part[1])]
         if not parts:
             return self.empty, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
-        data = pl.concat([run.data[positions] for run, positions, _ in parts])
+        data = pl.concat([run.rows(positions) for run, positions, _ in parts])
         owner = np.concatenate([part[2] for part in parts])
         if len(parts) > 1:
             ts = np.concatenate([run.ts[positions] for run, positions, _ in parts])

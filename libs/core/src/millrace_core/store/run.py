@@ -73,6 +73,14 @@ class Run:
         keep = self.live[positions]
         return positions[keep], owner[keep]
 
+    def rows(self, positions: Ints) -> pl.DataFrame:
+        """The rows at these positions. Those that lie side by side, as one table's do, are not copied: to
+        start Polars' threads takes longer than so few rows."""
+        first, count = int(positions[0]), len(positions)
+        if int(positions[-1]) - first + 1 == count and bool((np.diff(positions) == 1).all()):
+            return self.data.slice(first, count)
+        return self.data[positions]
+
     def within(self, low: int, high: int, spans: Spans | None = None) -> Ints:
         """Positions of live rows of all children with ``low <= ts <= high``; ``spans``: and that were
         written last in one of these spans of the log."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
+
+FEW = 16
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -13,8 +17,13 @@ def bisect(values: Ints, starts: Ints, ends: Ints, targets: Ints, *, right: bool
     """For each i the insertion point of ``targets[i]`` in the sorted ``values[starts[i]:ends[i]]``.
 
     ``right``: behind equal values, as in ``numpy.searchsorted``. One pass of all searches per level of the
-    deepest segment, none per search.
+    deepest segment, none per search; a few searches are made one by one, which takes less than the passes.
     """
+    if len(starts) <= FEW:
+        side: Literal["left", "right"] = "right" if right else "left"
+        sought = zip(starts.tolist(), ends.tolist(), targets.tolist(), strict=True)
+        places = [begin + int(values[begin:end].searchsorted(target, side)) for begin, end, target in sought]
+        return np.array(places, dtype=np.int64)
     low, high = starts.astype(np.int64), ends.astype(np.int64)
     while True:
         open_ = np.flatnonzero(low < high)
