@@ -49,14 +49,16 @@ class Backlog:
         self.behind: dict[int, int] = {}
         self._first = 0
         self._parts: list[_Part] = []
+        self._count = 0
 
     def __len__(self) -> int:
-        return sum(len(part.messages) for part in self._parts)
+        return self._count
 
     def put_off(self, uids: Iterable[int], messages: Messages, seen: Mapping[int, int]) -> None:
         """These streams have not judged these messages; ``seen``: of the topic, before them."""
         number = self._first + len(self._parts)
         self._parts.append(_Part(messages, dict(seen)))
+        self._count += len(messages)
         for uid in uids:
             self.behind.setdefault(uid, number)
 
@@ -94,8 +96,9 @@ class Backlog:
         """Forget what nobody has to judge."""
         end = self._first + len(self._parts)
         first = min(self.behind.values(), default=end)
-        self._parts = self._parts[first - self._first :]
+        gone, self._parts = self._parts[: first - self._first], self._parts[first - self._first :]
         self._first = first
+        self._count -= sum(len(part.messages) for part in gone)
 
     def dump(self) -> list[Any]:
         for part in self._parts:
@@ -108,6 +111,7 @@ class Backlog:
         backlog = Backlog(topic)
         backlog._first, backlog.behind, parts = data
         backlog._parts = [_load(topic, part) for part in parts]
+        backlog._count = sum(len(part.messages) for part in backlog._parts)
         return backlog
 
 

@@ -34,6 +34,15 @@ NEVER_CALM = Span(1, 0)
 """No row lies in it."""
 
 
+class Calm(NamedTuple):
+    """What decides whether a stream may put rows off: whether it is ``live``, of which ``child`` it takes
+    rows (None: of any), in which ``span`` they mean nothing to it."""
+
+    live: bool
+    child: bytes | None
+    span: Span
+
+
 def calm_of(stream: Stream) -> Span:
     """Rows in this span, of whatever tables and in whatever order, make the stream tell and ask nothing.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -101,13 +102,13 @@ def _places(
 ) -> list[int | None]:
     """The stream's group of each message from ``span[0]`` up to ``span[1]``."""
     index, (begin, end) = stream.places.index, span
-    part = names[begin:end] if begin or end < len(names) else names
-    found = list(map(index.get, part))
-    if None in found or not all(takes[begin:end]):
-        for i, (name, take) in enumerate(zip(part, takes[begin:end], strict=True)):
-            if not take:
-                found[i] = -1
-            elif found[i] is None:
-                known = index.get(name)  # a message before this one may have made it
-                found[i] = stream.place(name, family) if known is None else known
+    mine = takes[begin:end]
+    if all(mine):
+        known = list(map(index.get, names[begin:end] if begin or end < len(names) else names))
+        if None not in known:
+            return known
+    found: list[int | None] = [-1] * (end - begin)
+    for i in compress(range(begin, end), mine):
+        place = index.get(names[i])  # a message before this one may have made it
+        found[i - begin] = stream.place(names[i], family) if place is None else place
     return found

@@ -12,7 +12,7 @@ import numpy as np
 
 from millrace_core.model.schema import Table
 from millrace_core.trigger.backlog import FEW, MOST, Backlog, joined, spans_of
-from millrace_core.trigger.calm import NEVER_CALM, Span, calm_of
+from millrace_core.trigger.calm import NEVER_CALM, Calm, Span, calm_of
 from millrace_core.trigger.intake import Messages, read
 from millrace_core.trigger.placing import Tags, describe, placed, read_for, with_operations
 from millrace_core.trigger.recalc_slot import delete, deletes_in
@@ -69,12 +69,9 @@ class SlotRows(SlotState):
         backlog = self.backlogs.get(topic) or Backlog(topic)
         if not self.untouched or len(streams) < FEW or len(messages) + len(backlog) > MOST:
             return {}
-        calm = {stream.uid: NEVER_CALM for stream in streams}
-        for stream in streams:
-            with self.blame.of(stream.uid):
-                if stream.live:
-                    calm[stream.uid] = self._calm(stream)
-        if sum(span is not NEVER_CALM for span in calm.values()) < FEW:
+        known = self._calm
+        calm = [known.get(stream.uid) or self._calmness(stream) for stream in streams]
+        if sum(one.span is not NEVER_CALM for one in calm) < FEW:
             return {}
         rows = read(self._table(topic, streams), messages)
         if rows.bad or rows.operations or not len(rows.ts):
@@ -83,22 +80,20 @@ class SlotRows(SlotState):
         whole = Span(int(rows.ts.min()), int(rows.ts.max()))
         overdue = set(backlog.overdue(int(messages.timestamp.max())))
         resting: dict[int, bool] = {}
-        for stream in streams:
-            child = stream.definition.child
-            mine = whole if child is None else spans.get(child)
-            if not stream.live:
-                mine = None
-            if stream.uid not in overdue and (mine is None or calm[stream.uid].holds(mine)):
+        for stream, (live, child, span) in zip(streams, calm, strict=True):
+            mine = None if not live else whole if child is None else spans.get(child)
+            if (mine is None or span.holds(mine)) and stream.uid not in overdue:
                 resting[stream.uid] = mine is not None
         return resting
 
-    def _calm(self, stream: Stream) -> Span:
-        """As :func:`calm_of`, which is asked again when the stream has changed."""
-        if stream.uid not in self.untouched:
-            return calm_of(stream)
-        found = self._spans.get(stream.uid)
-        if found is None:
-            found = self._spans[stream.uid] = calm_of(stream)
+    def _calmness(self, stream: Stream) -> Calm:
+        """Asked again when the stream has changed."""
+        found = Calm(stream.live, stream.definition.child, NEVER_CALM)
+        with self.blame.of(stream.uid):
+            if stream.live:
+                found = found._replace(span=calm_of(stream))
+        if stream.uid in self.untouched:
+            self._calm[stream.uid] = found
         return found
 
     def _taken(self, topic: str, uids: Collection[int]) -> list[tuple[set[int], list[Messages]]]:

@@ -13,7 +13,7 @@ import numpy as np
 from millrace_core.model.schema import Table
 from millrace_core.trigger.backlog import Backlog
 from millrace_core.trigger.blame import Blame, Watch
-from millrace_core.trigger.calm import Span
+from millrace_core.trigger.calm import Calm
 from millrace_core.trigger.definition import compiled, uid_of
 from millrace_core.trigger.delay import FAR, upcoming
 from millrace_core.trigger.family import Family
@@ -59,8 +59,8 @@ class SlotState:
         self.untouched: set[int] = set()
         """Streams that are as the last snapshot has them."""
         self._encoded: dict[int, tuple[msgspec.Raw, int, bool]] = {}
-        self._spans: dict[int, Span] = {}
-        """In which time they are calm, of those that were asked since they were touched."""
+        self._calm: dict[int, Calm] = {}
+        """Of those that were asked since they were touched."""
         self._aside: Mapping[int, str] = NOBODY
         self._absent: Mapping[int, str] = NOBODY
         self._asked: list[tuple[int, control.DiagnoseStream]] = []
@@ -75,16 +75,19 @@ class SlotState:
         families = {topic: family.dump() for topic, family in self.families.items()}
         streams, due, untold = list(self.unhosted.values()), FAR, False
         delays = [np.empty(0, dtype=np.int64)]
-        for stream in self.streams.values():
-            with self.blame.of(stream.uid):
-                if stream.uid not in self.untouched or stream.uid not in self._encoded:
-                    encoded = msgspec.Raw(msgspec.msgpack.encode(stream.dump()))
-                    self._encoded[stream.uid] = encoded, stream.due, stream.life.untold
-                encoded, next_, news = self._encoded[stream.uid]
-                streams.append(encoded)
-                due, untold = min(due, next_), untold or news
-                delay = stream.definition.delay
-                if delay is not None and stream.live:
+        for uid, stream in self.streams.items():
+            kept = self._encoded.get(uid) if uid in self.untouched else None
+            if kept is None:
+                with self.blame.of(uid):
+                    kept = msgspec.Raw(msgspec.msgpack.encode(stream.dump())), stream.due, stream.life.untold
+                if kept is None:
+                    continue  # it raised
+                self._encoded[uid] = kept
+            streams.append(kept[0])
+            due, untold = min(due, kept[1]), untold or kept[2]
+            delay = stream.definition.delay
+            if delay is not None and stream.live:
+                with self.blame.of(uid):
                     delays.append(delay.all_due(stream.delays))
         self.blame.settle()
         self.untouched = set(self.streams)
@@ -164,7 +167,7 @@ class SlotState:
         """These streams may change."""
         for uid in uids:
             self.untouched.discard(uid)
-            self._spans.pop(uid, None)
+            self._calm.pop(uid, None)
 
     def _changing(self, stream: Stream) -> Watch:
         """For what may change a stream: as :meth:`Blame.of`."""

@@ -77,6 +77,7 @@ class Stream:
         self.life = life
         self.slot = slot
         self.definition: Definition = compiled(life.definition)
+        self.uid = self.definition.spec.uid
         self.groups = Groups()
         self.passing = Groups()
         """Tables of this batch whose rows are sent on."""
@@ -87,10 +88,6 @@ class Stream:
         self.expires = True
         """Whether rows may be too old: live ones may, those of history are not (seed 000)."""
         self._told = dict(life.totals)
-
-    @property
-    def uid(self) -> int:
-        return self.definition.spec.uid
 
     @property
     def live(self) -> bool:
@@ -145,9 +142,12 @@ class Stream:
             mask = messages.offset >= np.array(floor, dtype=np.int64)
         single = self.definition.single
         if single is not None:
-            # a normal table's messages may come without a key
-            names = {single.encode()} | ({None} if self.definition.table.kind == "normal" else set())
-            mask &= np.fromiter((key in names for key in messages.key), dtype=bool, count=len(messages))
+            name, keys = single.encode(), messages.key
+            if self.definition.table.kind == "normal":  # its messages may come without a key
+                mine = [key is None or key == name for key in keys]
+            else:
+                mine = [key == name for key in keys]
+            mask &= np.array(mine, dtype=bool)
         return mask
 
     @property
