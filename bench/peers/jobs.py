@@ -97,6 +97,11 @@ def device(table: int, number: int) -> str:
     return f"t{table}d{number}"
 
 
+def table_of(device: str) -> int:
+    """The number of the table that a device belongs to."""
+    return int(device[1 : device.index("d")])
+
+
 def texts(job: Job, first: int, last: int, per_message: int) -> Iterator[list[bytes]]:
     """For each block of ``per_message`` rounds from ``first`` to before ``last``: the message of a device of
     each phase."""

@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 import psutil
 
-from bench.peers.jobs import Job
+from bench.peers.jobs import Job, table_of
 from bench.peers.peer import Row
 from bench.peers.run import Load, Run, Topics
 from bench.stage import DB, BenchError, say, wait
@@ -144,6 +144,7 @@ class Triggers(Millrace):
         super().__init__()
         self._services = tuple(one.name for one in SERVICES if one.name not in _CALCULATION)
         self._streams: dict[int, int] = {}
+        self.tables = 1
         self._interval = False
 
     def columns(self, job: Job) -> tuple[str, ...]:
@@ -159,20 +160,33 @@ class Triggers(Millrace):
         super().start(run, topics, again)
         if again:
             return
-        self._streams, self._interval = {}, run.load.job.shape == "tumbling"
+        self._streams, self.tables = {}, run.load.tables
+        self._interval = run.load.job.shape == "tumbling"
         for name in _CALCULATION:
             run.stack.stop(name)
 
     def rows(self, record: Record) -> Sequence[Row]:
-        """The closings of a batch. Streams are numbered as they come: each table has its own devices, and the
-        streams of one table have equal results."""
+        """The closings of a batch."""
         batch = events.decode(record.value or b"")
-        stream = self._streams.setdefault(batch.stream, len(self._streams))
         return [
-            (stream, one.group.table, one.start, *(() if self._interval else (one.end, one.rownum)))
+            (
+                self.number(batch.stream, one.group.table or ""),
+                one.group.table,
+                one.start,
+                *(() if self._interval else (one.end, one.rownum)),
+            )
             for one in batch.events
             if one.kind == "CLOSE"
         ]
+
+    def number(self, uid: int, device: str) -> int:
+        """The number of a stream, from a device of its table: streams take the tables in turn, and those of
+        one table have equal results, so that they may be numbered as they come."""
+        if uid not in self._streams:
+            table = table_of(device)
+            same = sum(number % self.tables == table for number in self._streams.values())
+            self._streams[uid] = table + same * self.tables
+        return self._streams[uid]
 
 
 class ArrowTriggers(Triggers):

@@ -18,7 +18,7 @@ from bench.peers import __main__ as peers
 from bench.peers import compare, measures, report, results
 from bench.peers.__main__ import parser, size_of
 from bench.peers.jobs import JOBS, KEY, PHASES, Job, device, expected, texts, value
-from bench.peers.millrace import arrow, until_ready
+from bench.peers.millrace import Triggers, arrow, until_ready
 from bench.peers.steady import Pace
 from bench.peers.usage import Watch
 from bench.stage import BenchError
@@ -350,3 +350,16 @@ time.sleep(60)
             time.sleep(0.05)
         process.kill()
     assert 0.5 < watch.cpu < 4
+
+
+@given(st.integers(1, 4), st.integers(1, 9), st.randoms(use_true_random=False))
+def test_streams_are_told_apart_in_whatever_order_their_events_come(
+    tables: int, streams: int, random: Any
+) -> None:
+    peer = Triggers()
+    peer.tables = tables
+    coming = random.sample(range(streams), streams)
+    found = {peer.number(100 + one, device(one % tables, 7)): one % tables for one in coming}
+    assert sorted(found) == list(range(streams))
+    assert all(number % tables == table for number, table in found.items())
+    assert {peer.number(100 + one, device(one % tables, 8)) for one in coming} == found.keys()
