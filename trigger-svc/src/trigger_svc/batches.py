@@ -89,7 +89,7 @@ class Batches:
         :raises BeginAgain: if the query is to end; nothing was done.
         """
         if self.leaves:
-            raise BeginAgain("the query begins again, to read other topics")
+            raise BeginAgain("no failure: the query begins again, to read other topics")
         table = self._collected(frame, batch)
         if table is None:
             self._judge_in_workers(frame, batch)
