@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from millrace_core.trigger.agenda import Agenda
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL
 from millrace_wal import BEGIN, Log, Message, Reader, Record, replay
+from trigger_svc.background import Background
 
 NS_PER_MS, NS_PER_SECOND = 1_000_000, 1_000_000_000
 CLOSEST = 25 * NS_PER_MS
@@ -29,8 +29,8 @@ LATE = 5 * NS_PER_SECOND
 what was planned until then, as if the service had been down; below that it fires late."""
 
 
-class Clock:
-    """Writes ticks from a thread of its own, from :meth:`start` to :meth:`stop`.
+class Clock(Background):
+    """Writes ticks.
 
     Instants planned before the start are missed (SEMANTICS, "Outages"). ``delays_due``: says when the next
     open windows trigger by MAX_DELAY, ascending; ``now``: says what time it is; both in ns since the epoch.
@@ -46,43 +46,23 @@ class Clock:
         now: Callable[[], int] = time.time_ns,
         lead: Callable[[], int] = lambda: 0,
     ) -> None:
+        super().__init__("clock", logger, "the clock stands still", LATE / NS_PER_SECOND)
         self._log = log
-        self._logger = logger
         self._delays_due = delays_due
         self._now = now
         self._lead = lead
         self.written = -1
         self._since = 0
         self._awake = 0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
 
-    def start(self) -> None:
-        """Begin; nothing happens if it has begun."""
-        if not self._thread.is_alive() and not self._stopping.is_set():
-            self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(LATE / NS_PER_SECOND)
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._watch()
-            except MillraceError as error:
-                self._logger.warning("the clock stands still", cause=str(error))
-                self._stopping.wait(1)
-
-    def _watch(self) -> None:
+    def _work(self) -> None:
         now = self._now()
         if now > self._awake + LATE:
             self._since = now
         agenda = Agenda(self._since)
         following = BEGIN
         for record in replay(self._log, CONTROL.name):
-            self._take_in(agenda, record)
+            take_in(record, agenda.apply, self._logger)
             following = record.offset + 1
         reader = self._log.reader({CONTROL.name: {0: following}})
         try:
@@ -97,7 +77,7 @@ class Clock:
             agenda.expect(self._delays_due(), self._lead())
             wake = min(max(agenda.due, earliest, now), now + LONGEST_WAIT)
             for record in reader.poll((wake - now) / NS_PER_SECOND):
-                self._take_in(agenda, record)
+                take_in(record, agenda.apply, self._logger)
             now = self._awake = self._now()
             agenda.expect(self._delays_due(), self._lead())
             if now > wake + LATE:
@@ -106,15 +86,6 @@ class Clock:
                 agenda.watch_from(now)
             if now >= earliest and self._tick(agenda, now):
                 earliest = now + CLOSEST
-
-    def _take_in(self, agenda: Agenda, record: Record) -> None:
-        if record.value is None:
-            return
-        try:
-            agenda.apply(control.decode_control(record.value), record.timestamp * NS_PER_MS)
-        except Exception as error:  # whatever a record says: others wait for ticks, and the slots tell of it
-            cause = f"{type(error).__name__}: {error}"
-            self._logger.error("a control record without effect", offset=record.offset, cause=cause)
 
     def _tick(self, agenda: Agenda, now: int) -> bool:
         topics = agenda.take(now)
@@ -130,6 +101,20 @@ class Clock:
         tick = control.Tick(now, agenda.since, ends, agenda.early)
         ((_, self.written),) = self._log.append([Message(CLOCK.name, None, control.encode(tick))])
         return True
+
+
+def take_in(
+    record: Record, apply: Callable[[control.AnyControl, int], None], logger: FilteringBoundLogger
+) -> None:
+    """Apply a record of the topic ``control``, written at (ns since the epoch). Whatever it says, the thread
+    goes on: others wait for it, and the slots tell of what is wrong."""
+    if record.value is None:
+        return
+    try:
+        apply(control.decode_control(record.value), record.timestamp * NS_PER_MS)
+    except Exception as error:
+        cause = f"{type(error).__name__}: {error}"
+        logger.error("a control record without effect", offset=record.offset, cause=cause)
 
 
 def idle_tick(log: Log) -> int:

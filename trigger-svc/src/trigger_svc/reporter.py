@@ -8,17 +8,16 @@ complete a second or two after it. An idle query gets none.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from millrace_core.errors import MillraceError
 from millrace_core.wire import status
 from millrace_core.wire.status import ReadUpTo
 from millrace_core.wire.topics import CLOCK, STATUS, WAL_PREFIX
 from millrace_wal import Log, Message
+from trigger_svc.background import Background
 from trigger_svc.clock import Ends, ends_of, idle_tick
 
 EVERY = 1.0
@@ -29,34 +28,20 @@ def moved(before: Mapping[str, Mapping[int, int]], now: Ends) -> Ends:
     return {topic: ends for topic, ends in now.items() if topic != CLOCK.name and before.get(topic) != ends}
 
 
-class Reporter:
-    """Reports from a thread of its own. ``progress``: gives the query's last report, or None; ``instance``:
+class Reporter(Background):
+    """Reports once a second. ``progress``: gives the query's last report, or None; ``instance``:
     the process, for people."""
 
     def __init__(
         self, log: Log, progress: Callable[[], Any], instance: str, logger: FilteringBoundLogger
     ) -> None:
-        self._log, self._progress, self._instance, self._logger = log, progress, instance, logger
+        super().__init__("reporter", logger, "the query's progress is not reported", 2 * EVERY, pause=0)
+        self._log, self._progress, self._instance = log, progress, instance
         self._told: Ends = {}
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
 
-    def start(self) -> None:
-        """Begin; nothing happens if it has begun."""
-        if not self._thread.is_alive() and not self._stopping.is_set():
-            self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(2 * EVERY)
-
-    def _run(self) -> None:
-        while not self._stopping.wait(EVERY):
-            try:
-                self.step()
-            except MillraceError as error:
-                self._logger.warning("the query's progress is not reported", cause=str(error))
+    def _work(self) -> None:
+        if not self._stopping.wait(EVERY):
+            self.step()
 
     def step(self) -> None:
         """Write what has changed since the last step.

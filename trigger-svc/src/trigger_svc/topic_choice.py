@@ -12,18 +12,18 @@ from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
-from millrace_core.errors import MillraceError
 from millrace_core.trigger.topic_use import TopicUse
-from millrace_core.wire import control
 from millrace_core.wire.topics import CONTROL, WAL_PREFIX
 from millrace_wal import BEGIN, Log, Reader, Record, replay
+from trigger_svc.background import Background
 from trigger_svc.checkpoint import Ends, begin_at, not_read
+from trigger_svc.clock import take_in
 
 WAIT = 0.5
 
 
-class TopicChoice:
-    """Follows the control records in a thread of its own, from :meth:`start` to :meth:`stop`.
+class TopicChoice(Background):
+    """Follows the control records.
 
     ``most``: so many topics that no stream wants are read before ``on_change`` is called: the query should
     begin again with what :meth:`begin` says then.
@@ -37,15 +37,13 @@ class TopicChoice:
         logger: FilteringBoundLogger,
         on_change: Callable[[], None],
     ) -> None:
+        super().__init__("topic-choice", logger, "control records are not followed", 4 * WAIT)
         self._log, self._checkpoint, self._most = log, checkpoint, most
-        self._logger = logger
         self._on_change = on_change
         self._lock = threading.Lock()
         self._use: TopicUse | None = None
         self._following = BEGIN
         self._left_out: frozenset[str] = frozenset()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="topic-choice", daemon=True)
 
     def begin(self) -> frozenset[str]:
         """The topics that a query that starts now leaves out. Those that it has left out so far and streams
@@ -76,25 +74,7 @@ class TopicChoice:
                 found[topic] = {p: min(offset, ends[p]) for p, offset in wanted[topic].items()}
         return found
 
-    def start(self) -> None:
-        """Begin to follow; nothing happens if it has begun."""
-        if not self._thread.is_alive() and not self._stopping.is_set():
-            self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(4 * WAIT)
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._follow()
-            except MillraceError as error:
-                self._logger.warning("control records are not followed", cause=str(error))
-                self._stopping.wait(1)
-
-    def _follow(self) -> None:
+    def _work(self) -> None:
         reader: Reader = self._log.reader({CONTROL.name: {0: self._following}})
         try:
             while not self._stopping.is_set():
@@ -116,10 +96,4 @@ class TopicChoice:
 
     def _take_in(self, use: TopicUse, record: Record) -> None:
         self._following = record.offset + 1
-        if record.value is None:
-            return
-        try:
-            use.apply(control.decode_control(record.value))
-        except Exception as error:  # whatever a record says: the slots tell of it
-            cause = f"{type(error).__name__}: {error}"
-            self._logger.error("a control record without effect", offset=record.offset, cause=cause)
+        take_in(record, use.apply, self._logger)
