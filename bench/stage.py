@@ -21,6 +21,9 @@ from millrace_wal import KafkaLog
 
 DB = "bench"
 CHILDREN_A_STATEMENT = 100
+TO_WORKERS = {"MILLRACE_TRIGGER_SMALL_BATCH": "1000"}
+"""For measures of how fast a filled topic is consumed: the rows to warm up with, fewer messages than the
+others, take the same way as these, through Spark's workers. Start-up is not counted."""
 
 
 class BenchError(Exception):
@@ -119,15 +122,16 @@ class Stage:
         """Resident bytes of the whole stack."""
         return sum(row.memory for row in self.stack.status())
 
-    def restart(self, name: str, environment: Mapping[str, str]) -> None:
+    def restart(self, name: str, more: Mapping[str, str]) -> None:
         """A clean stop, and a start with more settings."""
         self.stack.stop(name)
-        with _environment(environment):
+        with environment(more):
             self.stack.start(name)
 
 
 @contextmanager
-def _environment(more: Mapping[str, str]) -> Iterator[None]:
+def environment(more: Mapping[str, str]) -> Iterator[None]:
+    """What is started meanwhile has these variables too."""
     before = {name: os.environ.get(name) for name in more}
     os.environ.update(more)
     try:

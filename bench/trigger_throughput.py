@@ -19,7 +19,7 @@ from bench.feed import Feed
 from bench.plain_spark import Peer
 from bench.plain_spark_query import Job
 from bench.size import Size
-from bench.stage import DB, BenchError, Stage, hold, let_go, say, stage, wait
+from bench.stage import DB, TO_WORKERS, BenchError, Stage, environment, hold, let_go, say, stage, wait
 from bench.stats import rate
 from bench.workload import Block, Window, closed, row_text, windows
 from millrace_core.wire.topics import wal_topic
@@ -62,9 +62,7 @@ def _measure_arrow(size: Size) -> float:
     main = Block(size.tables, warm_end, end, ARROW_ROWS, arrow=True)
     with _trigger_stage("trigger-throughput-arrow", size.tables) as one:
         topic, feed, found = wal_topic(DB, "filled"), Feed(one.broker), triggers(one.log)
-        say(f"warming up with {warm.rows} rows")
-        feed.fill(topic, warm.tables, warm.values())
-        _reach(found, warm.tables * closed(warm.last, WIDTH), READY_SECONDS)
+        _warm_up(one, feed, found, warm)
         hold(one.process("trigger-svc"))
         seconds = feed.fill(topic, main.tables, main.values())
         say(f"{main.rows} rows in {main.messages} messages written in {seconds:.1f} s")
@@ -77,7 +75,7 @@ def _measure_arrow(size: Size) -> float:
 @contextmanager
 def _trigger_stage(name: str, tables: int) -> Iterator[Stage]:
     """Broker, gateway and trigger-svc, with a stream that counts the rows of each minute of each table."""
-    with stage(name, _statements()) as one:
+    with environment(TO_WORKERS), stage(name, _statements()) as one:
         one.tables(tables, "filled")
         one.sql(
             f"CREATE STREAM {DB}.s_filled INTERVAL({WIDTH}s) SLIDING({WIDTH}s) FROM {DB}.filled"
@@ -105,10 +103,8 @@ def _job(one: Stage, per_message: int) -> Job:
 def _race(one: Stage, peer: Peer, warm: Block, main: Block) -> tuple[float, float]:
     topic, feed = wal_topic(DB, "filled"), Feed(one.broker)
     found = triggers(one.log)
-    say(f"warming up both with {warm.rows} rows")
-    feed.fill(topic, warm.tables, warm.values())
+    _warm_up(one, feed, found, warm)
     peer.reach(warm.messages, READY_SECONDS)
-    _reach(found, warm.tables * closed(warm.last, WIDTH), READY_SECONDS)
     trigger_svc = one.process("trigger-svc")
     hold(peer.process)
     hold(trigger_svc)
@@ -120,6 +116,17 @@ def _race(one: Stage, peer: Peer, warm: Block, main: Block) -> tuple[float, floa
     _close_all(one, peer, found, main, warm.messages + main.messages)
     _check(one, found, main)
     return rate(main.rows, ours), rate(main.rows, plain)
+
+
+def _warm_up(one: Stage, feed: Feed, found: Triggers, warm: Block) -> None:
+    """Rows that trigger-svc gets at once: as they come they would be small batches, judged in the driver.
+    Returns when it has judged them."""
+    say(f"warming up with {warm.rows} rows")
+    trigger_svc = one.process("trigger-svc")
+    hold(trigger_svc)
+    feed.fill(wal_topic(DB, "filled"), warm.tables, warm.values())
+    let_go(trigger_svc)
+    _reach(found, warm.tables * closed(warm.last, WIDTH), READY_SECONDS)
 
 
 def _time_plain(peer: Peer, warm: Block, main: Block) -> float:

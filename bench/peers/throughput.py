@@ -9,7 +9,7 @@ from bench.peers.peer import Peer
 from bench.peers.play import playing
 from bench.peers.run import Load
 from bench.peers.usage import Watch
-from bench.stage import say
+from bench.stage import TO_WORKERS, environment, say
 from bench.stats import rate
 
 
@@ -18,7 +18,7 @@ def throughput(peer: Peer, load: Load) -> dict[str, Any]:
     part is written; then it is let go, and the clock runs until the last result that is due has reached the
     broker."""
     began = time.monotonic()
-    with playing(peer, load) as one:
+    with environment(TO_WORKERS), playing(peer, load) as one:
         say(f"{peer.name} started after {time.monotonic() - began:.1f} s")
         one.write(0, load.per_message)
         peer.settle(one.run, one.topics)

@@ -9,7 +9,7 @@ from structlog.typing import FilteringBoundLogger
 
 from millrace_core.errors import MillraceError
 
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.5
 RETRY_SECONDS = 1.0
 
 

@@ -17,7 +17,7 @@ FEW, AGE_OF_FEW = 1_000, 300.0
 STOP_SECONDS = 10.0  # that the last flushes may take
 IDLE_SHARE = 4.0  # seconds of rest per second of flushing: many small tables must not eat the processor
 URGENT_ROWS = 500_000
-TICK = 0.2
+TICK = 0.5
 
 
 class Flusher:

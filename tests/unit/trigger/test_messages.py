@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace_core.trigger.intake import Messages
 from trigger_svc.daemon import without_archives
-from trigger_svc.workers import messages_of
+from trigger_svc.workers import Arrived
 
 Record = tuple[str, int, int, int, bytes | None, bytes | None]
 
@@ -25,7 +26,8 @@ def _records(places: list[tuple[str, int, int]]) -> list[Record]:
 def _rows(messages: Messages) -> list[tuple[object, ...]]:
     columns = (messages.partition, messages.offset, messages.timestamp)
     topics = [messages.topic_of(place) for place in range(len(messages))]
-    return list(zip(topics, *(c.tolist() for c in columns), messages.key, messages.value, strict=True))
+    keys = [messages.key_of(place) for place in range(len(messages))]
+    return list(zip(topics, *(c.tolist() for c in columns), keys, messages.value, strict=True))
 
 
 def _table(records: list[Record], chunk: int) -> pa.Table:
@@ -56,8 +58,14 @@ def test_messages_of_a_topic_come_in_the_order_of_the_log(
 ) -> None:
     records = _records(found)
     shuffled.shuffle(records)
-    messages = messages_of(_table(records, chunk))
+    arrived = Arrived(_table(records, chunk))
+    messages = arrived.take()
     assert _rows(messages) == records
+    some = np.arange(0, len(records), 2)
+    assert _rows(arrived.take(some)) == records[::2]
+    ordered = _rows(arrived.in_order(some))
+    topics = list(dict.fromkeys(topic for topic, *_ in ordered))
+    assert ordered == sorted(records[::2], key=lambda row: (topics.index(row[0]), *row[1:3]))
     assert messages.named() == {topic for topic, *_ in found}
     parts = messages.by_topic()
     assert list(parts) == sorted(messages.named())

@@ -17,7 +17,7 @@ from millrace_core.trigger.intake import Messages
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP, slot_of, wal_topic
 from millrace_wal import MemoryLog, Message
-from trigger_svc.batches import Batches, by_slot
+from trigger_svc.batches import SMALL_BYTES, Batches, Lengths, by_slot
 from trigger_svc.checkpoint import messages_in
 from trigger_svc.rest import Rest
 from trigger_svc.settings import TriggerSettings
@@ -93,7 +93,7 @@ def test_how_many_messages_a_batch_spans(tmp_path: Path) -> None:
 def test_messages_keep_their_columns() -> None:
     messages = Messages.of([(CLOCK.name, 1, 7, 99, None, b"x")])
     ((_, mine),) = by_slot(messages, 1)
-    assert (mine.topic_of(0), mine.key, mine.value) == (CLOCK.name, [None], [b"x"])
+    assert (mine.topic_of(0), mine.key_of(0), mine.value) == (CLOCK.name, None, [b"x"])
     assert np.concatenate((mine.partition, mine.offset, mine.timestamp)).tolist() == [1, 7, 99]
 
 
@@ -149,6 +149,20 @@ def test_the_query_does_not_rest_when_the_clock_has_ticked(tmp_path: Path) -> No
     batches(frame, 1)
     assert list(batches.rested) == [1]
     rest.close()
+
+
+def test_what_is_small_follows_the_messages_at_once_upwards_and_slowly_downwards() -> None:
+    lengths = Lengths()
+    assert lengths.small(1_000) and not lengths.small(100_000)
+    lengths.learn(2_000 * 12_000, 2_000)
+    assert lengths.small(SMALL_BYTES // 12_000) and not lengths.small(SMALL_BYTES // 12_000 + 1)
+    lengths.learn(100 * 100, 100)
+    assert not lengths.small(SMALL_BYTES // 1_000)
+    for _ in range(100):
+        lengths.learn(100 * 100, 100)
+    assert lengths.small(SMALL_BYTES // 101)
+    lengths.learn_too_long()
+    assert lengths.small(1) and not lengths.small(2)
 
 
 class Frame:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError, Position
-from millrace_core.model.schema import Child, Column, Database, Table, child_uid
+from millrace_core.model.schema import Child, Column, Database, Table, child_uid, stable_hash
 from millrace_core.model.stream import (
     Condition,
     Duration,
@@ -99,6 +99,17 @@ def test_status_records_survive_the_wire(record: status.AnyStatus) -> None:
 def test_trigger_ids_are_a_pure_function_of_stream_group_and_start() -> None:
     assert events.trigger_id(1, 2, 3) == events.trigger_id(1, 2, 3)
     assert len({events.trigger_id(s, g, t) for s in range(5) for g in range(5) for t in range(5)}) == 125
+    assert events.trigger_id(7, 123, -60_000) == "0d35b981d142fab5", "what is stored already has these"
+
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.integers(1, 2**53), st.lists(st.tuples(st.integers(0, 2**63 - 1) | st.just(5), INT64)))
+def test_trigger_ids_of_many_windows_are_those_of_each(stream: int, windows: list[tuple[int, int]]) -> None:
+    groups, starts = [group for group, _ in windows], [start for _, start in windows]
+    ids = [f"{stable_hash('trigger', stream, group, start):016x}" for group, start in windows]
+    assert events.trigger_ids(stream, groups, starts) == ids
 
 
 def test_a_child_made_again_is_another_table() -> None:

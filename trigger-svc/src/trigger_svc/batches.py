@@ -32,18 +32,44 @@ from trigger_svc.rest import Rest
 from trigger_svc.session import compiled
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.states import SlotStates
-from trigger_svc.workers import OUTPUT_SCHEMA, judge_slot, judge_slots, messages_of
+from trigger_svc.workers import OUTPUT_SCHEMA, Arrived, judge_slot, judge_slots
 
 SMALL_BYTES = 16 * 1024 * 1024
 """A batch of more is none for the driver; its messages pass the driver's Java heap."""
 FIRST_GUESS = 1000.0
 """Bytes of a message before one was seen."""
+EVERYWHERE = -1
+"""For the slot of what goes to all slots."""
 REMEMBERED = 300
 """Batches; as many as Spark's reports that are kept."""
 
 
 class BeginAgain(Exception):
     """The query is to begin again, before the batch that was to be judged; no failure."""
+
+
+@dataclass(slots=True)
+class Lengths:
+    """What is known of how long messages are: the offsets of a batch say only how many there are.
+
+    ``each``: bytes of a message, as guessed.
+    """
+
+    each: float = FIRST_GUESS
+
+    def small(self, messages: int) -> bool:
+        """Whether so many messages may come to the driver."""
+        return messages * self.each <= SMALL_BYTES
+
+    def learn(self, size: int, messages: int) -> None:
+        """A batch of so many messages had ``size`` bytes."""
+        found = size / messages
+        # too low a guess fills the heap, too high a one costs some time
+        self.each = max(found, self.each + (found - self.each) / 8)
+
+    def learn_too_long(self) -> None:
+        """A batch was too long to be collected: they are far longer than so far."""
+        self.each = SMALL_BYTES
 
 
 @dataclass(slots=True)
@@ -77,7 +103,7 @@ class Batches:
         self.rested: deque[int] = deque(maxlen=REMEMBERED)
         self._states = SlotStates(settings.slot_states)
         self._held: dict[int, Held] = {}
-        self._bytes_each = FIRST_GUESS
+        self._lengths = Lengths()
         self.delays_due: Sequence[int] = ()
         self.lead = Lead()
 
@@ -94,7 +120,7 @@ class Batches:
         if table is None:
             self._judge_in_workers(frame, batch)
         elif table.num_rows:
-            self._judge_here(messages_of(table), batch)
+            self._judge_here(Arrived(table).take(), batch)
         slots = [self._hold(number, batch + 1) for number in range(self._settings.slots)]
         self.delays_due = sorted({due for slot in slots for due in slot.delays_due})
         if self.rests and table is not None and _ticks_alone(table):
@@ -110,17 +136,17 @@ class Batches:
     def _collected(self, frame: DataFrame, batch: int) -> Any:
         """The messages as an Arrow table; None if they are too many."""
         count = messages_in(self._settings.checkpoint, batch)
-        if count > min(self._settings.trigger_small_batch, SMALL_BYTES / self._bytes_each):
+        if count > self._settings.trigger_small_batch or not self._lengths.small(count):
             return None
         try:
             table = frame.toArrow()
         except PySparkException as error:
             if "maxResultSize" not in str(error):
                 raise
-            self._bytes_each = SMALL_BYTES  # far longer messages than so far
+            self._lengths.learn_too_long()
             return None
         if table.num_rows:
-            self._bytes_each += (table.nbytes / table.num_rows - self._bytes_each) / 8
+            self._lengths.learn(table.nbytes, table.num_rows)
         return table
 
     # ------------------------------------------------------------------ in the driver
@@ -165,14 +191,15 @@ class Batches:
 
 def by_slot(messages: Messages, slots: int) -> Iterator[tuple[int, Messages]]:
     """The messages of each slot that gets any, in the order of slots."""
-    everywhere: list[int] = []
-    places: dict[int, list[int]] = {}
-    for place, (topic, key) in enumerate(zip(messages.topic.tolist(), messages.key, strict=True)):
-        slot = slot_for(messages.topics[topic], key, slots)
-        (everywhere if slot is None else places.setdefault(slot, [])).append(place)
+    kinds, kind = np.unique(messages.topic * len(messages.keys) + messages.key, return_inverse=True)
+    pairs = (divmod(one, len(messages.keys)) for one in kinds.tolist())
+    found = (slot_for(messages.topics[topic], messages.keys[key], slots) for topic, key in pairs)
+    slot_of_kind = np.array([EVERYWHERE if slot is None else slot for slot in found], dtype=np.int64)
+    goes_to = slot_of_kind[kind]
     for slot in range(slots):
-        if mine := places.get(slot, []) + everywhere:
-            yield slot, messages.take(np.array(mine))
+        mine = np.flatnonzero((goes_to == slot) | (goes_to == EVERYWHERE))
+        if len(mine):
+            yield slot, messages.take(mine)
 
 
 def _ticks_alone(table: Any) -> bool:

@@ -96,4 +96,4 @@ class TopicChoice(Background):
 
     def _take_in(self, use: TopicUse, record: Record) -> None:
         self._following = record.offset + 1
-        take_in(record, use.apply, self._logger)
+        take_in(record, lambda found, _: use.apply(found), self._logger)

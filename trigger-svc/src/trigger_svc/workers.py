@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.columns import Ints
+from millrace_core.trigger.intake import Messages, present
 from millrace_core.trigger.isolation import Judged, judge_batch
 from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import Output
@@ -44,10 +45,9 @@ def judge_slots(slots: int, states: SlotStates, batch: int) -> Judge:
         if not several:
             return
         table = pa.Table.from_batches(several)
-        slot, messages = table.column("slot").to_numpy(), messages_of(table)
-        numbers = np.flatnonzero(np.bincount(slot)).tolist()
-        for number in numbers:
-            mine = messages.take(np.flatnonzero(slot == number)) if len(numbers) > 1 else messages
+        slot, arrived = table.column("slot").to_numpy(), Arrived(table)
+        for number in present(slot).tolist():
+            mine = arrived.in_order(np.flatnonzero(slot == number))
             judged = judge_slot(states, batch, states.read(number, batch), number, slots, mine)
             if judged is not None:
                 yield _batch(judged.sent)
@@ -69,14 +69,38 @@ def judge_slot(
     return judged
 
 
-def messages_of(table: pa.Table) -> Messages:
-    """Messages of the columns INPUT."""
-    topic: Any = pc.dictionary_encode(table.column("topic").combine_chunks())
-    cells: dict[str, Any] = {name: table.column(name).to_numpy().tolist() for name in ("key", "value")}
-    ints: dict[str, Any] = {
-        name: table.column(name).to_numpy().astype(np.int64) for name in ("partition", "offset", "timestamp")
-    }
-    return Messages(topic.dictionary.to_pylist(), topic.indices.to_numpy(), **ints, **cells)
+class Arrived:
+    """Messages of the columns INPUT; the values stay Arrow's until somebody wants them."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._topics, self._topic = _encoded(table.column("topic"))
+        self._keys, self._key = _encoded(table.column("key"))
+        self._partition, self._offset, self._timestamp = (
+            table.column(name).to_numpy().astype(np.int64) for name in ("partition", "offset", "timestamp")
+        )
+        self._value: Any = table.column("value").combine_chunks()
+
+    def in_order(self, places: Ints) -> Messages:
+        """The messages at these places, those of a topic side by side in the order of the log: they are put
+        in order while they are Arrow's, which costs less than to do it with a list."""
+        columns = (self._offset[places], self._partition[places], self._topic[places])
+        return self.take(places[np.lexsort(columns)])
+
+    def take(self, places: Ints | None = None) -> Messages:
+        """The messages at these places (None: all)."""
+        some = slice(None) if places is None else places
+        value = self._value if places is None else self._value.take(pa.array(places))
+        return Messages(
+            self._topics, self._topic[some], self._keys, self._key[some],
+            self._partition[some], self._offset[some], self._timestamp[some],
+            value.to_numpy(zero_copy_only=False).tolist(),
+        )  # fmt: skip
+
+
+def _encoded(column: Any) -> tuple[list[Any], Ints]:
+    """The different cells, and the place there of each."""
+    found: Any = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
+    return found.dictionary.to_pylist(), found.indices.to_numpy().astype(np.int64)
 
 
 def _remark(remarks: Iterable[str]) -> None:

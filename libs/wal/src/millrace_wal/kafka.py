@@ -88,12 +88,20 @@ class KafkaLog(Closing):
         )
         self._admin = AdminClient(self._common, logger=self._logger)
         self._closed = False
+        self._sending = threading.Event()
+        """Something has been given to the producer, or this log is closed."""
         self._deliveries = threading.Thread(target=self._serve, name="wal-deliveries", daemon=True)
         self._deliveries.start()
 
     def _serve(self) -> None:
+        """Hand out what the producer has to say: deliveries as they come, the rest once a second."""
         while not self._closed:
-            self._producer.poll(0.2)
+            if len(self._producer):
+                self._producer.poll(0.2)
+                continue
+            self._producer.poll(0)
+            self._sending.wait(1)
+            self._sending.clear()
 
     def append(self, messages: Sequence[Message], timeout: float = 30) -> list[tuple[int, int]]:
         for message in messages:
@@ -122,6 +130,8 @@ class KafkaLog(Closing):
         while True:
             try:
                 self._producer.produce(message.topic, message.value, message.key, on_delivery=on_delivery)
+                if not self._sending.is_set():
+                    self._sending.set()
                 return
             except BufferError as error:
                 # the queue is full; the thread of deliveries empties it
@@ -255,6 +265,7 @@ class KafkaLog(Closing):
             return
         self._producer.flush(5)
         self._closed = True
+        self._sending.set()
         self._deliveries.join()
         self._asking.close()
 

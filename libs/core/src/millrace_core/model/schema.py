@@ -14,6 +14,8 @@ TableKind = Literal["super", "normal"]
 TICKS_PER_SECOND: dict[Precision, int] = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 SEPARATOR = "\x1f"
 """Between the parts of what is hashed."""
+HASH_BYTES = 8
+"""Of a hash, whose highest bit is not used."""
 MAX_NAME = 192  # bytes of a table name
 
 
@@ -128,12 +130,8 @@ class Child(msgspec.Struct, frozen=True):
 
 def stable_hash(*parts: object) -> int:
     """A positive 63-bit hash of the parts, the same in every process and release."""
-    return text_hash(SEPARATOR.join(map(str, parts)))
-
-
-def text_hash(text: str) -> int:
-    """The hash of parts that are already joined (by 0x1f)."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+    text = SEPARATOR.join(map(str, parts))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=HASH_BYTES).digest(), "big") >> 1
 
 
 def child_uid(db: str, name: str, incarnation: int = 0) -> int:

@@ -20,7 +20,7 @@ from millrace_core.trigger.windower import (
     RECALC,
     Occurrences,
 )  # fmt: skip
-from millrace_core.wire.events import Cause, Group, Kind, TriggerEvent, trigger_id
+from millrace_core.wire.events import Cause, Group, Kind, TriggerEvent, trigger_ids
 
 NS_PER_MS = 1_000_000
 _KINDS: dict[str, int] = {"WINDOW_OPEN": OPEN, "WINDOW_CLOSE": CLOSE}
@@ -77,17 +77,17 @@ class Emission:
         self, found: Occurrences, group: Callable[[int], Group], written: Sequence[int] | Ints
     ) -> list[TriggerEvent]:
         """Events of arranged occurrences. ``written[step]``: Kafka's timestamp (ms) of a step's cause."""
-        events: list[TriggerEvent] = []
+        whose: list[Group] = []
         last, current = -1, Group(0, (), None)
-        times = np.asarray(written, dtype=np.int64)[found.step] * NS_PER_MS
-        arrays = (
-            found.group, found.kind, found.cause, found.start, found.end, found.rownum, times, found.next,
-            found.detail,
-        )  # fmt: skip
-        for index, kind, cause, start, *rest in zip(*(a.tolist() for a in arrays), strict=True):
+        for index in found.group.tolist():
             if index != last:
                 last, current = index, group(index)
-            # an instant is known by its own time, a window by its start
-            id_ = trigger_id(self.stream, current.id, rest[0] if kind == ON_TIME else start)
-            events.append(TriggerEvent(id_, _NAMES[kind], _CAUSES[cause], current, start, *rest))
-        return events
+            whose.append(current)
+        # an instant is known by its own time, a window by its start
+        known_by = np.where(found.kind == ON_TIME, found.end, found.start).tolist()
+        ids = trigger_ids(self.stream, [one.id for one in whose], known_by)
+        kinds = map(_NAMES.__getitem__, found.kind.tolist())
+        causes = map(_CAUSES.__getitem__, found.cause.tolist())
+        times = np.asarray(written, dtype=np.int64)[found.step] * NS_PER_MS
+        arrays = (found.start, found.end, found.rownum, times, found.next, found.detail)
+        return list(map(TriggerEvent, ids, kinds, causes, whose, *(array.tolist() for array in arrays)))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -19,29 +19,47 @@ from millrace_core.wire.decoded import polars_type
 from millrace_core.wire.operations import Operation
 from millrace_core.wire.revisions import TableDecoder, recast
 
+Name = TypeVar("Name", str, bytes | None)
+MANY_KEYS = 64
+"""Up to so many keys that do not occur are carried along: to leave them out takes longer."""
+
+
+def distinct(names: Sequence[Name]) -> tuple[list[Name], Ints]:
+    """The different ones, in the order in which they come first, and the place there of each."""
+    places: dict[Name, int] = {}
+    place = [places.setdefault(name, len(places)) for name in names]
+    return list(places), np.array(place, dtype=np.int64)
+
+
+def present(places: Ints) -> Ints:
+    """Which places occur, ascending."""
+    found: Ints = np.flatnonzero(np.bincount(places))
+    return found
+
 
 @dataclass(slots=True)
 class Messages:
-    """Kafka messages as columns; ``timestamp`` in ms, ``topic``: the place in ``topics`` of each one's."""
+    """Kafka messages as columns; ``timestamp`` in ms, ``topic`` and ``key``: the place in ``topics`` and in
+    ``keys`` of each one's. Not all of these need occur, and each is there once."""
 
     topics: list[str]
     topic: Ints
+    keys: list[bytes | None]
+    key: Ints
     partition: Ints
     offset: Ints
     timestamp: Ints
-    key: list[bytes | None]
     value: list[bytes | None]
 
     @staticmethod
     def of(records: Sequence[tuple[str, int, int, int, bytes | None, bytes | None]]) -> Messages:
         """From (topic, partition, offset, timestamp, key, value) tuples."""
-        topics = sorted({record[0] for record in records})
-        topic = np.array([topics.index(record[0]) for record in records], dtype=np.int64)
+        topics, topic = distinct([record[0] for record in records])
+        keys, key = distinct([record[4] for record in records])
         partition, offset, timestamp = (
             np.array([record[i] for record in records], dtype=np.int64) for i in (1, 2, 3)
         )
-        keys, values = [record[4] for record in records], [record[5] for record in records]
-        return Messages(topics, topic, partition, offset, timestamp, keys, values)
+        return Messages(topics, topic, keys, key, partition, offset, timestamp, [one[5] for one in records])
 
     def __len__(self) -> int:
         return len(self.topic)
@@ -49,9 +67,16 @@ class Messages:
     def topic_of(self, place: int) -> str:
         return self.topics[int(self.topic[place])]
 
+    def key_of(self, place: int) -> bytes | None:
+        return self.keys[int(self.key[place])]
+
+    def keyed(self, keys: Container[Any]) -> Bools:
+        """bool[messages]: those with one of these keys."""
+        return np.array([key in keys for key in self.keys], dtype=bool)[self.key]
+
     def named(self) -> set[str]:
         """The topics that there are messages of."""
-        return {self.topics[place] for place in np.flatnonzero(np.bincount(self.topic)).tolist()}
+        return {self.topics[place] for place in present(self.topic).tolist()}
 
     def times_of(self, topic: str) -> Ints:
         """When the messages of a topic were written, ms."""
@@ -61,26 +86,30 @@ class Messages:
         return written
 
     def take(self, index: Ints) -> Messages:
-        places = index.tolist()
+        keys, key = self.keys, self.key[index]
+        if len(keys) > MANY_KEYS and len(keys) > 2 * len(key):
+            kept, key = np.unique(key, return_inverse=True)
+            keys = [keys[place] for place in kept.tolist()]
         return Messages(
             self.topics,
             self.topic[index],
+            keys,
+            key,
             self.partition[index],
             self.offset[index],
             self.timestamp[index],
-            list(map(self.key.__getitem__, places)),
-            list(map(self.value.__getitem__, places)),
+            list(map(self.value.__getitem__, index.tolist())),
         )
 
     def by_topic(self) -> dict[str, Messages]:
         """The messages of each topic, by (partition, offset); topics in the order of their names."""
         counts = np.bincount(self.topic, minlength=len(self.topics))
-        present = np.flatnonzero(counts)
-        if len(present) == 1:
-            return {self.topics[present[0]]: self._ordered(None)}
-        sizes = np.cumsum(counts[present])[:-1]
+        some = np.flatnonzero(counts)
+        if len(some) == 1:
+            return {self.topics[some[0]]: self._ordered(None)}
+        sizes = np.cumsum(counts[some])[:-1]
         parts = np.split(np.argsort(self.topic, kind="stable"), sizes)
-        places = {self.topics[place]: part for place, part in zip(present.tolist(), parts, strict=False)}
+        places = {self.topics[place]: part for place, part in zip(some.tolist(), parts, strict=False)}
         return {name: self._ordered(places[name]) for name in sorted(places)}
 
     def _ordered(self, index: Ints | None) -> Messages:

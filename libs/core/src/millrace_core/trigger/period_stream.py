@@ -154,9 +154,7 @@ class PeriodStream(Stream):
         if not self.definition.spec.partition:
             return np.zeros_like(mask)
         known = self.groups.index if self.definition.home else self.progress.members
-        for place in np.flatnonzero(mask).tolist():
-            mask[place] = messages.key[place] not in known
-        return mask
+        return mask & ~messages.keyed(known)
 
     def judge_table(
         self, rows: TableRows, group: Ints, messages: Messages, seen: Offsets

@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import compress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from millrace_core.model.schema import Table
 from millrace_core.trigger.blame import Blame
+from millrace_core.trigger.columns import Ints
 from millrace_core.trigger.family import Family
-from millrace_core.trigger.intake import Messages, TableRows, members_of, read
+from millrace_core.trigger.intake import Messages, TableRows, members_of, present, read
 from millrace_core.trigger.stream import Stream, signals_of
+from millrace_core.trigger.watermark import Bools
 from millrace_core.wire.operations import OPERATION_MARK, Operation, Register
 
 Tags = tuple[Any, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The tables that messages are of: ``name`` is the place in ``names`` of each one's."""
+
+    names: list[bytes]
+    name: Ints
+
+    @staticmethod
+    def of_messages(messages: Messages, table: Table) -> Names:
+        """Those that the keys say; a normal table's messages may have none."""
+        own = table.name.encode()
+        return Names([own if key is None else key for key in messages.keys], messages.key)
+
+    def of(self, place: int) -> bytes:
+        return self.names[int(self.name[place])]
+
+    def of_each(self) -> list[bytes]:
+        return list(map(self.names.__getitem__, self.name.tolist()))
+
+    def only(self, wanted: Bools) -> Names:
+        return Names(self.names, self.name[wanted])
 
 
 def with_operations(streams: list[Stream], messages: Messages, wanted: list[Any]) -> Any:
@@ -25,12 +49,13 @@ def with_operations(streams: list[Stream], messages: Messages, wanted: list[Any]
     for mask in wanted:
         needed |= mask
     singles = {stream.definition.single for stream in streams}
-    names = None if None in singles else {name.encode() for name in singles if name}
-    for place in np.flatnonzero(~needed).tolist():
-        if names is None or messages.key[place] in names:
-            value = messages.value[place] or b""
-            first = value[:1]
-            needed[place] = first == OPERATION_MARK or (first == b"{" and b'"tags"' in value)
+    others = ~needed
+    if None not in singles and others.any():
+        others &= messages.keyed({name.encode() for name in singles if name})
+    for place in np.flatnonzero(others).tolist():
+        value = messages.value[place] or b""
+        first = value[:1]
+        needed[place] = first == OPERATION_MARK or (first == b"{" and b'"tags"' in value)
     return needed
 
 
@@ -48,11 +73,12 @@ def read_for(live: list[Stream], table: Table, messages: Messages, blame: Blame)
 
 
 def describe(
-    live: list[Stream], read_as: Mapping[Table, TableRows], table: Table, names: Sequence[bytes],
+    live: list[Stream], read_as: Mapping[Table, TableRows], table: Table, names: Names,
     tags: Sequence[Tags], blame: Blame,
 ) -> None:  # fmt: skip
     """Compute what streams read of the tables that rows are of; ``tags``: of each message's table."""
-    members = {words: members_of(table, words, names, tags) for words in read_as}
+    each = names.of_each()
+    members = {words: members_of(table, words, each, tags) for words in read_as}
     try:
         for words, part in read_as.items():
             part.describe(members[words])
@@ -66,7 +92,7 @@ def describe(
 
 
 def placed(
-    streams: list[Stream], takes: dict[int, Any], names: list[bytes], operations: list[tuple[int, Operation]],
+    streams: list[Stream], takes: dict[int, Any], names: Names, operations: list[tuple[int, Operation]],
     family: Family, table: Table, tags: list[Tags] | None, blame: Blame,
 ) -> dict[int, Any]:  # fmt: skip
     """Each live stream's group of each message that it takes, -1 for others and unknown tables.
@@ -74,41 +100,43 @@ def placed(
     Operations take effect between the messages that they lie between. ``tags``: filled with those of each
     message's table (None: not known).
     """
-    taking = [stream for stream in streams if stream.uid in takes]
-    live = [(stream, takes[stream.uid].tolist(), list[int | None]()) for stream in taking]
+    live = [stream for stream in streams if stream.uid in takes]
+    places = {stream.uid: np.full(len(names.name), -1, dtype=np.int64) for stream in live}
 
-    def place_until(end: int) -> None:
-        for stream, mine, places in live:
+    def place_between(begin: int, end: int) -> None:
+        part = Names(names.names, names.name[begin:end])
+        for stream in live:
             with blame.of(stream.uid):
-                places.extend(_places(stream, mine, names, (len(places), end), family))
+                mine = takes[stream.uid][begin:end]
+                places[stream.uid][begin:end][mine] = _places(stream, part.only(mine), family)
         if tags is not None:
-            tags.extend(family.tags.get(name) for name in names[len(tags) : end])
+            tags.extend(map(family.tags.get, part.of_each()))
 
+    begin = 0
     for at, operation in operations:
-        place_until(at)
-        ended = family.apply(names[at], operation, table)
+        place_between(begin, at)
+        name = names.of(at)
+        ended = family.apply(name, operation, table)
         for stream in streams:
             with blame.of(stream.uid):
                 if ended:
-                    stream.part(names[at])
+                    stream.part(name)
                 if isinstance(operation, Register):
-                    stream.meet(names[at], family)
-    place_until(len(names))
-    return {stream.uid: np.array(places, dtype=np.int64) for stream, _, places in live}
+                    stream.meet(name, family)
+        begin = at
+    place_between(begin, len(names.name))
+    return places
 
 
-def _places(
-    stream: Stream, takes: list[bool], names: list[bytes], span: tuple[int, int], family: Family
-) -> list[int | None]:
-    """The stream's group of each message from ``span[0]`` up to ``span[1]``."""
-    index, (begin, end) = stream.places.index, span
-    mine = takes[begin:end]
-    if all(mine):
-        known = list(map(index.get, names[begin:end] if begin or end < len(names) else names))
-        if None not in known:
-            return known
-    found: list[int | None] = [-1] * (end - begin)
-    for i in compress(range(begin, end), mine):
-        place = index.get(names[i])  # a message before this one may have made it
-        found[i - begin] = stream.place(names[i], family) if place is None else place
-    return found
+def _places(stream: Stream, tables: Names, family: Family) -> Ints:
+    """The stream's group of each message of these tables."""
+    index, names = stream.places.index, tables.names
+    some = present(tables.name)
+    if not all(names[place] in index for place in some.tolist()):
+        # groups are made in the order in which their tables' messages come
+        _, first = np.unique(tables.name, return_index=True)
+        for place in some[np.argsort(first)].tolist():
+            stream.place(names[place], family)
+    group = np.empty(len(names), dtype=np.int64)
+    group[some] = [index.get(names[place], -1) for place in some.tolist()]
+    return group[tables.name]

@@ -61,7 +61,7 @@ def delete(
     wanted: Mapping[int, Any], seen: Offsets, family: Family,
 ) -> Iterator[Output]:  # fmt: skip
     """Tell a stream that takes this message that it deletes rows."""
-    name = messages.key[place]
+    name = messages.key_of(place)
     if not isinstance(stream, RecalcStream) or not stream.definition.spec.options.delete_recalc:
         return
     if stream.uid in wanted and wanted[stream.uid][place]:

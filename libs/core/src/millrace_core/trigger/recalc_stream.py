@@ -227,7 +227,7 @@ class RecalcStream(Stream):
 
     def _send_lost(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
         """To the slots of the groups, as deletes."""
-        tables = [messages.key[message] or b"" for message in versions.message.tolist()]
+        tables = [messages.key_of(message) or b"" for message in versions.message.tolist()]
         rows: dict[tuple[int, bytes], list[int]] = {}
         for row, (place, name) in enumerate(zip(versions.group.tolist(), tables, strict=True)):
             rows.setdefault((place, name), []).append(row)

@@ -6,15 +6,15 @@ Streams that have nothing to tell of a batch's rows put them off (``trigger.back
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from millrace_core.model.schema import Table
 from millrace_core.trigger.backlog import FEW, MOST, Backlog, joined, spans_of
 from millrace_core.trigger.calm import NEVER_CALM, Calm, Span, calm_of
-from millrace_core.trigger.intake import Messages, read
-from millrace_core.trigger.placing import Tags, describe, placed, read_for, with_operations
+from millrace_core.trigger.intake import Messages, present, read
+from millrace_core.trigger.placing import Names, Tags, describe, placed, read_for, with_operations
 from millrace_core.trigger.recalc_slot import delete, deletes_in
 from millrace_core.trigger.recalc_stream import RecalcStream
 from millrace_core.trigger.slot_state import SlotState
@@ -57,7 +57,7 @@ class SlotRows(SlotState):
 
     def _see(self, topic: str, messages: Messages) -> None:
         seen = self.seen.setdefault(topic, {})
-        for partition in np.unique(messages.partition).tolist():
+        for partition in present(messages.partition).tolist():
             last = int(messages.offset[messages.partition == partition].max())
             seen[partition] = max(last + 1, seen.get(partition, 0))
 
@@ -76,7 +76,7 @@ class SlotRows(SlotState):
         rows = read(self._table(topic, streams), messages)
         if rows.bad or rows.operations or not len(rows.ts):
             return {}
-        spans = spans_of(rows, messages.key)
+        spans = spans_of(rows, messages)
         whole = Span(int(rows.ts.min()), int(rows.ts.max()))
         overdue = set(backlog.overdue(int(messages.timestamp.max())))
         resting: dict[int, bool] = {}
@@ -182,7 +182,7 @@ class SlotRows(SlotState):
         live = [stream for stream in streams if stream.uid in wanted]
         read_as = read_for(live, table, messages, self.blame)
         rows = next(iter(read_as.values()))
-        names = keyed(messages.key, table)
+        names = Names.of_messages(messages, table)
         family = self._family(topic)
         held = np.bincount(rows.message, minlength=len(messages))
         takes = {uid: mask & (held > 0) for uid, mask in wanted.items()}
@@ -207,11 +207,3 @@ class SlotRows(SlotState):
                 out.extend(stream.judge_table(mine, group, messages, seen))
                 if isinstance(stream, RecalcStream):
                     out.extend(stream.lose_versions(again, messages, seen))
-
-
-def keyed(keys: list[bytes | None], table: Table) -> list[bytes]:
-    """The tables' names of messages; a normal table's may have no key."""
-    if None not in keys:
-        return cast(list[bytes], keys)
-    name = table.name.encode()
-    return [name if key is None else key for key in keys]

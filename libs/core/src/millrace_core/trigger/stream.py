@@ -138,16 +138,14 @@ class Stream:
         if len(messages) and messages.partition[0] == messages.partition[-1]:
             mask = messages.offset >= begin.get(int(messages.partition[0]), 0)
         else:
-            floor = [begin.get(partition, 0) for partition in messages.partition.tolist()]
-            mask = messages.offset >= np.array(floor, dtype=np.int64)
+            last = int(messages.partition.max(initial=0))
+            floor = np.array([begin.get(partition, 0) for partition in range(last + 1)], dtype=np.int64)
+            mask = messages.offset >= floor[messages.partition]
         single = self.definition.single
         if single is not None:
-            name, keys = single.encode(), messages.key
-            if self.definition.table.kind == "normal":  # its messages may come without a key
-                mine = [key is None or key == name for key in keys]
-            else:
-                mine = [key == name for key in keys]
-            mask &= np.array(mine, dtype=bool)
+            # a normal table's messages may come without a key
+            names = {None, single.encode()} if self.definition.table.kind == "normal" else {single.encode()}
+            mask &= messages.keyed(names)
         return mask
 
     @property
@@ -212,7 +210,7 @@ class Stream:
         begins = starts_of(rows.group).tolist()
         for begin, end in zip(begins, [*begins[1:], len(rows.group)], strict=True):
             group = self.passing.get(int(rows.group[begin]))
-            name = messages.key[int(message[begin])] or b""
+            name = messages.key_of(int(message[begin])) or b""
             self.life.sent += 1
             sent = regroup.Regrouped(
                 self.uid, self.life.epoch, self.slot, self.life.sent, group, name.decode(), seen,

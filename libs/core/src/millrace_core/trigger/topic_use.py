@@ -23,8 +23,8 @@ class TopicUse:
         self._wanted: dict[int, dict[str, Offsets]] = {}
         self._outputs: set[str] = set()
 
-    def apply(self, record: control.AnyControl, at: int = 0) -> None:
-        """Take in a control record; ``at``: when it was written (ns), which says nothing here."""
+    def apply(self, record: control.AnyControl) -> None:
+        """Take in a control record."""
         match record:
             case control.DefineStream(spec=spec, live_from=live_from, origins=origins):
                 wanted = self._wanted.setdefault(spec.uid, {})

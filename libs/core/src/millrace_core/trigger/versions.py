@@ -108,9 +108,7 @@ def _rewrites_in_table(stream: Stream, rows: TableRows, owner: Ints, messages: M
     newest = stream.life.newest
     # what history holds of a table that has said nothing yet is not known here
     unknown = RANGE if stream.definition.fills_history else NEVER
-    numbers: dict[bytes | None, int] = {}
-    table = np.array([numbers.setdefault(key, len(numbers)) for key in messages.key], dtype=np.int64)
-    names = [key or b"" for key in numbers]
+    table, names = messages.key, [key or b"" for key in messages.keys]
     order = np.flatnonzero((owner >= 0) & (rows.ts > -RANGE) & (rows.ts < RANGE))
     order = order[np.argsort(table[rows.message[order]], kind="stable")]
     found: Bools = np.zeros(len(rows.ts), dtype=bool)

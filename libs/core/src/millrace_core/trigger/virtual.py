@@ -141,7 +141,8 @@ class Feeds:
             return []
         table = self._table(topic)
         own = table.name.encode()
-        keys = [own if key is None and table.kind == "normal" else key for key in messages.key]
+        names = [own if key is None and table.kind == "normal" else key for key in messages.keys]
+        keys = [names[key] for key in messages.key.tolist()]
         places = [place for place, key in enumerate(keys) if key in links]
         decoded = TableDecoder(table).decode(
             [messages.value[place] or b"" for place in places],
@@ -251,8 +252,9 @@ class Inbox:
         places: list[int] = []
         values: list[bytes | None] = []
         meant: dict[int, list[int]] = {}
-        for place, (key, value) in enumerate(zip(messages.key, messages.value, strict=True)):
-            name = (key or table.name.encode()).decode(errors="replace")
+        names = [(key or table.name.encode()).decode(errors="replace") for key in messages.keys]
+        for place, (key, value) in enumerate(zip(messages.key.tolist(), messages.value, strict=True)):
+            name = names[key]
             if value is not None and value[:1] == OPERATION_MARK:
                 places.append(place)  # the gateway's: a child of a virtual super table ends
                 values.append(value)

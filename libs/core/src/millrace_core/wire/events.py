@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
+import numpy as np
 
-from millrace_core.model.schema import SEPARATOR, text_hash
+from millrace_core.model.schema import HASH_BYTES, SEPARATOR
 
 Kind = Literal["OPEN", "CLOSE", "ON_TIME", "INVALID", "GONE"]
 """GONE: the group's table was dropped, and its output table is to go too (DELETE_OUTPUT_TABLE)."""
@@ -24,7 +27,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
     table: str | None
 
 
-class TriggerEvent(msgspec.Struct, frozen=True, array_like=True):
+class TriggerEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One event. Times are ticks of the trigger table's database, ``localtime`` is nanoseconds.
 
     Window triggers: ``start``/``end`` are ``_twstart``/``_twend``. SLIDING: ``_tprev_ts``/``_tcurrent_ts``,
@@ -66,8 +69,25 @@ class TriggerBatch(msgspec.Struct, frozen=True):
 
 def trigger_id(stream: int, group: int, start: int) -> str:
     """The id of a window (or instant) of a group: the same after any replay, restart or recalculation."""
-    # ``stable_hash("trigger", stream, group, start)``: there is one for every window
-    return f"{text_hash(f'trigger{SEPARATOR}{stream}{SEPARATOR}{group}{SEPARATOR}{start}'):016x}"
+    return trigger_ids(stream, [group], [start])[0]
+
+
+def trigger_ids(stream: int, groups: Sequence[int], starts: Sequence[int]) -> list[str]:
+    """The ids of windows; ``groups[i]`` and ``starts[i]`` say which."""
+    # each is ``stable_hash("trigger", stream, group, start)``, in hexadecimal. Every window has one, so that
+    # what windows of a group have in common is hashed once
+    digests: list[bytes] = []
+    last, begun = None, hashlib.blake2b(digest_size=HASH_BYTES)
+    for group, start in zip(groups, starts, strict=True):
+        if group != last:
+            text = SEPARATOR.join(("trigger", str(stream), str(group), ""))
+            last, begun = group, hashlib.blake2b(text.encode(), digest_size=HASH_BYTES)
+        one = begun.copy()
+        one.update(b"%d" % start)
+        digests.append(one.digest())
+    numbers = np.frombuffer(b"".join(digests), dtype=">u8") >> np.uint64(1)
+    digits = numbers.astype(">u8").tobytes().hex()
+    return [digits[at : at + 2 * HASH_BYTES] for at in range(0, len(digits), 2 * HASH_BYTES)]
 
 
 def answers_request(key: bytes | None) -> bool:
