@@ -1,4 +1,5 @@
-"""``_twrownum`` from the stored rows, where disorder made the trigger's own count unsure."""
+"""Windows' rows counted in the store: ``_twrownum`` where disorder made the trigger's own count unsure, and
+whether a window that was cut again still has the row that it begins with."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from calc_svc.compute import Calculator
 from calc_svc.session import Lane
 from calc_svc.table import StoredTable
 from calc_svc.virtual import VirtualTable
-from millrace_core.model.stream import Interval, StreamSpec
+from millrace_core.model.stream import Event, Interval, Session, State, StreamSpec
 from millrace_core.plan import Plan, trows_condition
 from millrace_core.store.family import Family
 from millrace_core.store.run import Children
-from millrace_core.store.search import expand
+from millrace_core.store.search import Ints, expand
 from millrace_core.wire.events import ROWNUM_FROM_STORE, Group, TriggerEvent
 
 COUNTING = "SELECT count(*) FROM %%trows"
@@ -46,16 +47,45 @@ def count_rows(
 def _by_time(
     stored: StoredTable | VirtualTable, spec: StreamSpec, events: Sequence[TriggerEvent]
 ) -> list[int]:
-    first = np.array([event.start for event in events], dtype=np.int64)
+    first = _starts(events)
     # an interval's end is the next one's start, the other windows' is their last row
     last = np.array([event.end for event in events], dtype=np.int64) - isinstance(spec.trigger, Interval)
+    return [int(n) for n in _counted(stored, spec, events, first, last)]
+
+
+def without_beginning(
+    stored: StoredTable | VirtualTable, spec: StreamSpec, events: Sequence[TriggerEvent]
+) -> set[str]:
+    """The ids of windows that were cut again and have lost the row that they begin with since: there is no
+    such window any more, nor was there ever one of the rows that its query reads now (SEMANTICS.md: a
+    recalculation reads the table as of its own time). What took the row asks for what is there instead."""
+    trigger = spec.trigger
+    if not (isinstance(trigger, Session | Event) or (isinstance(trigger, State) and trigger.extend != 2)):
+        return set()  # these begin where no row need be
+    again = [event for event in events if event.cause == "RECALC" and event.kind in ("OPEN", "CLOSE")]
+    if not again:
+        return set()
+    first = _starts(again)
+    rows = _counted(stored, spec, again, first, first)
+    return {event.id for event, count in zip(again, rows, strict=True) if not count}
+
+
+def _starts(events: Sequence[TriggerEvent]) -> Ints:
+    return np.array([event.start for event in events], dtype=np.int64)
+
+
+def _counted(
+    stored: StoredTable | VirtualTable, spec: StreamSpec, events: Sequence[TriggerEvent], first: Ints,
+    last: Ints,
+) -> Ints:  # fmt: skip
+    """How many stored rows the group of each event has in ``[first, last]``."""
     view = stored.view(int(first.min()), int(last.max()))
     with stored.lock:
         sets = [members_of(spec, stored.family, event.group) for event in events]
     sizes = np.array([len(part) for part in sets], dtype=np.int64)
     _, owner = expand(np.zeros(len(sets), dtype=np.int64), sizes)
     found = view.slices.count(np.concatenate(sets), first[owner], last[owner])
-    return [int(n) for n in np.bincount(owner, weights=found, minlength=len(events))]
+    return np.bincount(owner, weights=found, minlength=len(events)).astype(np.int64)
 
 
 def _by_query(

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Literal
 
 import structlog
 
 from calc_svc import metrics
 from calc_svc.catalog import CatalogView
 from calc_svc.compute import Calculator, Outcome
-from calc_svc.counts import count_rows
+from calc_svc.counts import count_rows, without_beginning
 from calc_svc.groups import GroupNames
 from calc_svc.results import calculates, check_output, notices, scale, write_results
 from calc_svc.session import SMALL_ROWS
@@ -168,10 +169,10 @@ class StreamJobs:
         self, spec: StreamSpec, events: Sequence[TriggerEvent], seen: dict[int, int], product: Product
     ) -> MillraceError | None:
         if not self._reach(spec, seen):
-            _count_gone(product, len(events))
+            _count_dropped(product, "table_gone", len(events))
             return None
         there = self._of_known_groups(spec, events)
-        _count_gone(product, len(events) - len(there))
+        _count_dropped(product, "table_gone", len(events) - len(there))
         events = there
         wanted = [event for event in events if calculates(spec, event)]
         outcomes: dict[int, Outcome] = {}
@@ -183,6 +184,7 @@ class StreamJobs:
                 found = self.calculator.calculate(spec, plan, counted, lane)
                 outcomes = {id(event): outcome for event, outcome in zip(wanted, found, strict=True)}
             self.names.resolve(spec, [event.group for event in events], lane)
+        events = self._with_beginning(spec, events, product)
         self._deliver(spec, plan, events, outcomes, product)
         errors = [outcome.error for outcome in outcomes.values() if outcome.error is not None]
         for error in errors:
@@ -239,6 +241,18 @@ class StreamJobs:
         if family is None:
             return list(events)
         return [e for e in events if e.group.table is None or e.group.table in family.numbers]
+
+    def _with_beginning(
+        self, spec: StreamSpec, events: Sequence[TriggerEvent], product: Product
+    ) -> Sequence[TriggerEvent]:
+        """Without the windows that were cut again and had ended by the time their rows were read: asked
+        after that, for a delete between would not be noticed else."""
+        if spec.source is None:
+            return events
+        gone = without_beginning(self.store.readable(spec.source.table), spec, events)
+        there = [event for event in events if event.id not in gone] if gone else events
+        _count_dropped(product, "window_gone", len(events) - len(there))
+        return there
 
     def _deliver(
         self, spec: StreamSpec, plan: Plan | None, events: Sequence[TriggerEvent],
@@ -338,8 +352,8 @@ def _as_millrace(spec: StreamSpec, error: Exception) -> MillraceError:
     return MillraceError(ErrorCode.INTERNAL, f"{type(error).__name__}: {error}")
 
 
-def _count_gone(product: Product, events: int) -> None:
-    """Events of a table that was dropped since."""
+def _count_dropped(product: Product, cause: Literal["table_gone", "window_gone"], events: int) -> None:
+    """Events of a table that was dropped since, or of a window that is none any more."""
     if events:
-        metrics.EVENTS_DROPPED.labels("no such table").inc(events)
-        product.counts["table_gone"] += events
+        metrics.EVENTS_DROPPED.labels(f"no such {cause.removesuffix('_gone')}").inc(events)
+        product.counts[cause] += events

@@ -93,6 +93,8 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("failures", (CALC,), "events", "Trigger events whose calculation failed for good."),
     Counter("table_gone", (CALC,), "events",
             "Trigger events of a table that was dropped before they were calculated."),
+    Counter("window_gone", (CALC,), "events",
+            "Trigger events of recalculations whose window lost its first row before they were calculated."),
     Counter("last_calculated", (CALC,), "ns", "When the latest calculation ended.", fold="latest"),
     Counter("result_rows", (CALC,), "rows", "Result rows written to the output table."),
     Counter("null_key", (CALC,), "rows",
