@@ -58,7 +58,8 @@ class Desk(StoredTables):
 
     def run(self, trigger: AnyTrigger, *starts: int, cause: Any = "RECALC", kind: Any = "CLOSE") -> Product:
         spec = StreamSpec(
-            1, "d", "s", "", trigger, Source(SRC), ("g",), database="d", output=Output("d", "out", OUT.columns),
+            1, "d", "s", "", trigger, Source(SRC), ("g",), database="d",
+            output=Output("d", "out", OUT.columns),
             query="SELECT _twstart AS ts, count(*) AS n FROM %%trows",
         )  # fmt: skip
         self.learn(StreamEntry(spec, "Running", 0, 1))
