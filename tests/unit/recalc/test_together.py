@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millrace_core.model.stream import Duration
@@ -28,8 +28,13 @@ steps = st.lists(
 )  # fmt: skip
 
 
+REOPENED = [(0, 1), (9, 3), (-10, 3), (12, 1), (0, None), (-21, None)]
+"""A window is closed; of the one before it the closing row closes it no more."""
+
+
 @pytest.mark.parametrize("name", CUT_AGAIN)
 @settings(max_examples=examples(12))
+@example(steps=[(*step, 0, False, False) for step in REOPENED], watermark=0)
 @given(steps=steps, watermark=st.sampled_from([0, 0, 6]))
 def test_any_order_of_rows_updates_and_deletes_ends_in_the_windows_of_the_rows_in_order(
     kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int

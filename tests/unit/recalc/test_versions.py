@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millrace_core.model.stream import Condition
@@ -26,6 +26,10 @@ COLUMNS = {"v": "INT", "w": "INT"}
 ENDS = [(40, 1), (1, 9), (1, 8), (1, 1), (60, 7)]
 """Far behind everything: what is open closes."""
 UNNAMED = "unnamed"
+UNNAMED_WAITING = [(8, None), (-9, 1), (-9, UNNAMED), (-3, 1)]
+"""A row that waits for T is written again, and its state is not named."""
+WITHOUT_STATE = [(-1, -1), (0, None), (0, None), (-1, None)]
+"""Of two rows both lose their state, the later one first."""
 steps = st.lists(
     st.tuples(st.integers(-25, 12), st.sampled_from([None, -1, 1, 1, 2, 2, 3, UNNAMED]), st.booleans()),
     min_size=4, max_size=20,
@@ -47,6 +51,8 @@ def filtered(kit: Any, name: str, watermark: int) -> Any:
 
 @pytest.mark.parametrize("name", CUT_AGAIN)
 @settings(max_examples=examples(12))
+@example(steps=[(*step, False) for step in UNNAMED_WAITING], watermark=6, pre_filter=True)
+@example(steps=[(*step, False) for step in WITHOUT_STATE], watermark=0, pre_filter=False)
 @given(steps=steps, watermark=st.sampled_from([0, 0, 6]), pre_filter=st.booleans())
 def test_any_order_of_versions_ends_in_the_windows_of_the_stored_rows(
     kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int, pre_filter: bool

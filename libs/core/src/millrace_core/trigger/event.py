@@ -196,7 +196,8 @@ class EventWindower(Windower):
             yield redo(ts, ts)
         else:
             memory.rows = UNSURE
-        if flags & END or ts == memory.start or (ts < memory.start and flags):
+        # before it lies perhaps the row that closed another window, and now closes it no more
+        if flags & END or ts <= memory.start:
             memory.redo = min(memory.redo, ts)
 
     def _cut_again(

@@ -250,7 +250,7 @@ class RecalcStream(Stream):
             expired = NEVER if clock.expired is None else newest - clock.expired
             spans = [(ts, ts) for ts, *_ in found if expired <= ts <= until[place]]
             for ts, unnamed, _ in found:
-                if not clock.shared:
+                if not clock.shared and not unnamed:
                     drop_held(self.clock, place, ts, ts, "waiting")
                 if ts > until[place] and (unnamed or clock.shared):
                     self.life.awaited.append((self.groups.ids[place], ts, ts))

@@ -116,9 +116,12 @@ class StateWindower(Windower):
         """A row of another state: the open window closes, the next one begins."""
         start, rows = ts, one
         if memory.state is not None:
+            doubtful = memory.redo != ALWAYS
             yield from self._close(memory, state, ts)
             if self.rule.extend == 2:
                 start, rows = min(memory.last + 1, ts), plus(memory.after, one)
+                # what is cut again may end elsewhere, and this one begins behind it
+                memory.redo = start if doubtful else ALWAYS
             memory.closed, memory.floor = memory.state, memory.last
             memory.closed_start = memory.start
         memory.state, memory.start, memory.last, memory.rows = state, start, ts, rows
@@ -301,7 +304,8 @@ class StateWindower(Windower):
         yield from tell_again(told, known[:-1] if open_ else known, open_, self.rule.true_for)
         if len(cuts) > 1 and memory.redo != ALWAYS:
             yield redo(memory.redo, cuts[-2].end)
-            runs[-2].start, memory.redo = NEVER, ALWAYS
+            runs[-2].start = NEVER
+            memory.redo = runs[-1].start if self.rule.extend == 2 else ALWAYS
         if cuts:
             memory.told = int(cuts[-1].end - cuts[-1].start >= self.rule.true_for)
 
