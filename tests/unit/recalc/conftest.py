@@ -108,10 +108,20 @@ def closed_only(found: Occurrences) -> Occurrences:
 ALL = -(1 << 62)
 
 
-def over(operator: str, limit: int) -> dict[str, Any]:
-    arguments = [{"node": "field", "name": "v"}, {"node": "constant", "value": limit}]
+def over(operator: str, limit: int, column: str = "v") -> dict[str, Any]:
+    arguments = [{"node": "field", "name": column}, {"node": "constant", "value": limit}]
     expression = {"node": "call", "name": operator, "arguments": arguments}
-    return {"sql": "", "columns": ["v"], "expression": expression}
+    return {"sql": "", "columns": [column], "expression": expression}
+
+
+def either(*conditions: dict[str, Any]) -> dict[str, Any]:
+    arguments = [condition["expression"] for condition in conditions]
+    columns = [name for condition in conditions for name in condition["columns"]]
+    return {
+        "sql": "",
+        "columns": columns,
+        "expression": {"node": "call", "name": "or", "arguments": arguments},
+    }
 
 
 TRIGGERS: dict[str, dict[str, Any]] = {

@@ -19,13 +19,15 @@ from millrace_core.wire import control, status
 from millrace_core.wire.operations import Delete, Register
 
 from ...conftest import examples
-from .conftest import ALL, CUT_AGAIN, make, over, same_but_empty, truth
+from .conftest import ALL, CUT_AGAIN, either, make, over, same_but_empty, truth
 
 POSITIVE = msgspec.convert(over("gt", 0), Condition)
+EITHER = msgspec.convert(either(over("gt", 0), over("gt", 7, "w")), Condition)
 COLUMNS = {"v": "INT", "w": "INT"}
 ENDS = [(40, 1), (1, 9), (1, 8), (1, 1), (60, 7)]
 """Far behind everything: what is open closes."""
 UNNAMED = "unnamed"
+values = st.sampled_from([None, -1, 1, 2, 3])
 UNNAMED_WAITING = [(8, None), (-9, 1), (-9, UNNAMED), (-3, 1)]
 """A row that waits for T is written again, and its state is not named."""
 WITHOUT_STATE = [(-1, -1), (0, None), (0, None), (-1, None)]
@@ -35,6 +37,18 @@ steps = st.lists(
     min_size=4, max_size=20,
 )  # fmt: skip
 
+halves = st.lists(
+    st.tuples(
+        st.integers(-25, 12),
+        st.one_of(
+            st.fixed_dictionaries({"v": values, "w": st.sampled_from([None, 5, 9])}),
+            st.fixed_dictionaries({"v": values}),
+            st.fixed_dictionaries({"w": st.sampled_from([None, 5, 9])}),
+        ),
+        st.booleans(),
+    ),
+    min_size=4, max_size=20,
+)  # fmt: skip
 several = st.lists(
     st.tuples(
         st.integers(-30, 14), st.sampled_from([None, -1, -1, 1, 2, UNNAMED]), st.integers(0, 1), st.booleans()
@@ -51,12 +65,15 @@ def filtered(kit: Any, name: str, watermark: int) -> Any:
 
 @pytest.mark.parametrize("name", CUT_AGAIN)
 @settings(max_examples=examples(12))
-@example(steps=[(*step, False) for step in UNNAMED_WAITING], watermark=6, pre_filter=True)
-@example(steps=[(*step, False) for step in WITHOUT_STATE], watermark=0, pre_filter=False)
-@given(steps=steps, watermark=st.sampled_from([0, 0, 6]), pre_filter=st.booleans())
+@example(steps=[(*step, False) for step in UNNAMED_WAITING], watermark=6, pre_filter=True, batches=False)
+@example(steps=[(*step, False) for step in WITHOUT_STATE], watermark=0, pre_filter=False, batches=False)
+@given(
+    steps=steps, watermark=st.sampled_from([0, 0, 6]), pre_filter=st.booleans(), batches=st.booleans()
+)  # fmt: skip
 def test_any_order_of_versions_ends_in_the_windows_of_the_stored_rows(
-    kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int, pre_filter: bool
+    kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int, pre_filter: bool, batches: bool
 ) -> None:
+    """``batches``: what is not answered at once comes with what follows."""
     spec = filtered(kit, name, watermark)
     if not pre_filter:
         spec = msgspec.structs.replace(spec, options=msgspec.structs.replace(spec.options, pre_filter=None))
@@ -70,11 +87,41 @@ def test_any_order_of_versions_ends_in_the_windows_of_the_stored_rows(
             together.write("c1", [{"ts": ts, "w": 5} if value == UNNAMED else {"ts": ts, "v": value}])
             stored[ts] = stored.get(ts) if value == UNNAMED else value
             newest = max(newest, ts)
-            together.run()
+            if answered or not batches:
+                together.run()
             if answered:
                 together.answer()
         table = {ts: v for ts, v in stored.items() if not pre_filter or (v is not None and v > 0)}
         same_but_empty(name, together.windows(), truth(spec, table, max(table) - watermark))
+
+
+@pytest.mark.parametrize("name", CUT_AGAIN)
+@settings(max_examples=examples(12))
+@given(steps=halves, watermark=st.sampled_from([0, 0, 6]), batches=st.booleans())
+def test_a_row_that_was_left_out_passes_once_its_other_half_comes(
+    kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int, batches: bool
+) -> None:
+    """PRE_FILTER reads two columns, and what one of them was only the stored rows know."""
+    spec = make(kit, name, watermark, pre_filter=EITHER)
+    table = kit.stream(columns=COLUMNS).source.table
+    spec = msgspec.structs.replace(spec, source=msgspec.structs.replace(spec.source, table=table))
+    with tempfile.TemporaryDirectory() as folder:
+        together = deployment(Path(folder), spec)
+        together.define()
+        stored: dict[int, dict[str, Any]] = {}
+        newest = 0
+        ends = [(forward, {"v": value, "w": 0}, True) for forward, value in ENDS]
+        for forward, cells, answered in [(1, {"v": 1, "w": 0}, True), *steps, *ends]:
+            ts = max(0, newest + forward)
+            together.write("c1", [{"ts": ts, **cells}])
+            stored[ts] = {"v": None, "w": None} | stored.get(ts, {}) | cells
+            newest = max(newest, ts)
+            if answered or not batches:
+                together.run()
+            if answered:
+                together.answer()
+        passed = {ts: row["v"] for ts, row in stored.items() if (row["v"] or 0) > 0 or (row["w"] or 0) > 7}
+        same_but_empty(name, together.windows(), truth(spec, passed, max(passed) - watermark))
 
 
 @pytest.mark.parametrize("name", ["interval", "overlapping", "session"])

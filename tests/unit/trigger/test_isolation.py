@@ -283,6 +283,12 @@ def test_a_condition_that_raises_is_its_streams_own(kit: Any, monkeypatch: pytes
     assert cluster.live(1) == cluster.live(3) == {"c1": ["CLOSE 0-10 x1"]}
 
 
+def kinds_of(owner: type) -> Iterator[type]:
+    yield owner
+    for kind in owner.__subclasses__():
+        yield from kinds_of(kind)
+
+
 @pytest.mark.parametrize("method", ["on_tick", "sweep", "resume", "begin", "dump", "wants", "place", "news"])
 def test_wherever_it_raises(kit: Any, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     here = Deployment(kit)
@@ -291,7 +297,7 @@ def test_wherever_it_raises(kit: Any, monkeypatch: pytest.MonkeyPatch, method: s
     if method != "begin":
         cluster.define(bad(kit, 50, max_delay=20 if method == "on_tick" else None))
         cluster.run()
-    for owner in (Stream, *Stream.__subclasses__()):
+    for owner in kinds_of(Stream):
         if method in owner.__dict__:
             monkeypatch.setattr(owner, method, _raising(owner.__dict__[method]))
     if method == "begin":

@@ -49,7 +49,7 @@ def calm_of(stream: Stream) -> Span:
     It holds until the stream has judged something. Counters do grow by such rows.
     """
     definition, life = stream.definition, stream.life
-    if life.holding or life.awaited or not definition.home or definition.table.virtual:
+    if life.holding or stream.waits or not definition.home or definition.table.virtual:
         return NEVER_CALM
     if definition.signals or definition.delay is not None or OPEN in definition.emission.kinds:
         return NEVER_CALM

@@ -40,8 +40,8 @@ LOST = 2
 
 
 class OpenWindow(msgspec.Struct, array_like=True):
-    """A window with rows; ``unsure``: 1 where ``rows`` may count one row twice, LOST where rows of it were
-    deleted, perhaps all."""
+    """A window with rows; ``unsure``: 1 where ``rows`` may count one row twice, LOST where only the stored
+    rows know whether there is any: some were deleted, or came of which the trigger does not know all."""
 
     window: int
     rows: int
@@ -112,6 +112,14 @@ class IntervalWindower(Windower):
             if self.grid.start(open_.window) <= last and first < self.grid.end(open_.window):
                 open_.unsure = LOST
         yield from super().on_delete(memory, first, last)
+
+    def on_unknown(self, memory: IntervalMemory, ts: int, now: int) -> Iterator[Occurrence]:
+        for window in range(max(self.grid.unclosed(ts), self.grid.unclosed(now)), self.grid.last(ts) + 1):
+            if all(open_.window != window for open_ in memory.open):
+                opened = list(self._add(memory, window, unsure=True))
+                # it fires without rows too
+                yield from opened if self.empty else []
+        yield from self.on_delete(memory, ts, ts)
 
     def so_far(self, memory: IntervalMemory) -> Iterator[SoFar]:
         for open_ in memory.open:

@@ -110,6 +110,21 @@ class SessionWindower(Windower):
             memory.vague = 1
         yield Occurrence(REDO, first - self.gap, last + self.gap, -1, RECALC)
 
+    def on_unknown(self, memory: SessionMemory, ts: int, now: int) -> Iterator[Occurrence]:
+        """As if it were there, but that nobody is told: what it makes or touches is vague."""
+        touches = memory.rows and ts >= memory.start - self.gap
+        if not touches and (memory.rows or ts + self.gap < now):
+            self._among_closed(memory, ts)
+            memory.closed_vague = memory.closed
+        else:
+            if not touches:
+                memory.start, memory.last, memory.rows, memory.again = ts, ts, 0, 0
+            if memory.closed and ts <= memory.closed_end + self.gap:
+                memory.start, memory.closed, memory.again = memory.closed_start, 0, 1
+            memory.start, memory.last = min(memory.start, ts), max(memory.last, ts)
+            memory.rows, memory.unsure, memory.vague = memory.rows + 1, 1, 1
+        yield Occurrence(REDO, ts - self.gap, ts + self.gap, -1, RECALC)
+
     def so_far(self, memory: SessionMemory) -> Iterator[SoFar]:
         if memory.rows and not memory.vague:
             yield SoFar(memory.start, memory.last, _rownum(memory))

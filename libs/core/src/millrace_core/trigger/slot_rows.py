@@ -193,7 +193,7 @@ class SlotRows(SlotState):
         if tags is not None:
             describe(live, read_as, table, names, tags, self.blame)
         for stream in live:
-            if not (wanted[stream.uid].any() or stream.life.awaited or len(stream.passing)):
+            if not (wanted[stream.uid].any() or stream.waits or len(stream.passing)):
                 continue  # as with most streams that read one child of many
             with self._changing(stream):
                 mask, rows = wanted[stream.uid], read_as[stream.definition.table]

@@ -161,12 +161,22 @@ class StateWindower(Windower):
     # ------------------------------------------------------------------ late rows, deleted rows
 
     def on_delete(self, memory: StateMemory, first: int, last: int) -> Iterator[Occurrence]:
+        if memory.state is None and memory.closed is None and memory.redo == ALWAYS:
+            memory.closed_start = NEVER
+            yield redo(first, last)
+        else:
+            yield from self._change(memory, first, last)
+
+    def on_unknown(self, memory: StateMemory, ts: int, now: int) -> Iterator[Occurrence]:
+        yield from self._change(memory, ts, ts)
+
+    def _change(self, memory: StateMemory, first: int, last: int) -> Iterator[Occurrence]:
+        """Rows in ``[first, last]`` changed."""
         yield redo(first, last)
         before = memory.closed is not None and memory.closed_start != NEVER and last < memory.closed_start
         memory.closed_start = NEVER
-        if before or (memory.state is None and memory.closed is None and memory.redo == ALWAYS):
-            return
-        self._lose(memory, first, last)
+        if not before:
+            self._lose(memory, first, last)
 
     def _lose(self, memory: StateMemory, first: int, last: int) -> None:
         """Rows in ``[first, last]`` changed: which window is open now, only the stored rows know."""

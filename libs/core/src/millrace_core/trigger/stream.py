@@ -45,7 +45,8 @@ class Life(msgspec.Struct, array_like=True):
     these were when it was stopped; ``taken``: what had come from them, exactly (see wire.recalc.Request).
     ``awaited``: deletes that T has not reached, as in ``deleted``. ``newest``: time of each table whose rows
     are sent on, where PRE_FILTER may hide an update (see trigger.versions).
-    ``untold``: the totals have grown since they were told.
+    ``untold``: the totals have grown since they were told. ``unknown``: rows (group id, ts) of which only the
+    stored rows know what they are, and which T has not reached, or that came while rows were held.
     """
 
     definition: bytes
@@ -68,6 +69,7 @@ class Life(msgspec.Struct, array_like=True):
     awaited: list[tuple[int, int, int]] = []
     untold: bool = False
     newest: dict[bytes, int] = {}
+    unknown: list[tuple[int, int]] = []
 
 
 class Stream:
@@ -93,6 +95,11 @@ class Stream:
     def live(self) -> bool:
         """Whether rows trigger it. A stream whose trigger table was dropped stays, without any."""
         return self.life.running and not self.life.gone
+
+    @property
+    def waits(self) -> bool:
+        """Whether something has been deleted or rewritten that T has not reached."""
+        return bool(self.life.awaited or self.life.unknown)
 
     def redefine(self, definition: bytes) -> None:
         """Go on with the same groups under another definition of the table."""

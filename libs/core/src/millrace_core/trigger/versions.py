@@ -71,6 +71,8 @@ def passing(stream: Stream, rows: TableRows, group: Ints, messages: Messages) ->
             doubtful[:] = False
         elif doubtful.any():
             doubtful &= _rewrites(stream, rows.ts, owner, passed)
+            if not definition.clock.shared:
+                doubtful &= unnamed | ~_rewritten(rows.ts, owner, passed & ~(doubtful & unnamed))
         stream.count("filtered", int((~passed & (owner >= 0) & ~(doubtful & unnamed)).sum()))
     if passed.all() and not doubtful.any():
         return rows, NO_VERSIONS
@@ -94,6 +96,18 @@ def _rewrites(stream: Stream, ts: Ints, owner: Ints, passed: Bools) -> Bools:
         moving = np.where(passed[order], ts[order], NEVER)
         before, _ = running_newest(moving, first, stream.clock.singles["newest"][mine[first]])
         found[order] = ts[order] <= before
+    return found
+
+
+def _rewritten(ts: Ints, owner: Ints, known: Bools) -> Bools:
+    """bool[rows]: those of which a later version of this batch is ``known`` by itself."""
+    order = np.flatnonzero(owner >= 0)
+    order = order[np.lexsort((ts[order], owner[order]))]  # stable: versions in order of arrival
+    found = np.zeros(len(ts), dtype=bool)
+    if len(order):
+        first = starts_of(owner[order], ts[order])
+        last = np.maximum.reduceat(np.where(known[order], order, -1), first)
+        found[order] = order < np.repeat(last, np.diff(np.append(first, len(order))))
     return found
 
 

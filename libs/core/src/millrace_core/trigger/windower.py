@@ -145,6 +145,14 @@ class Windower(ABC):
         """
         yield Occurrence(REDO, first, last, -1, RECALC)
 
+    def on_unknown(self, memory: Any, ts: int, now: int) -> Iterable[Occurrence]:
+        """A row was written at ``ts``, which T (``now``) has reached, and only the stored rows know what it
+        is and whether it counts. It may have been judged before in another version, or never.
+
+        What closed there is cut again now; an open window that may have it, when it closes.
+        """
+        return self.on_delete(memory, ts, ts)
+
     def so_far(self, memory: Any) -> Iterable[SoFar]:
         """The windows of a group that are open now (MAX_DELAY triggers on them); instants are no windows."""
         return ()
