@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 import sqlglot
 
+from calc_svc import consumer, loop, recalc_loop
 from calc_svc.catalog import CatalogView
 from calc_svc.compute import Calculator
 from calc_svc.consumer import WalConsumer
@@ -31,6 +33,21 @@ from millrace_wal import Log, MemoryLog, Message, replay
 from ..plan.conftest import SPARK_MACROS
 
 
+@pytest.fixture(autouse=True)
+def soon_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop waits for the polls under way; records end them at once, however long they may take."""
+    for module in (consumer, loop, recalc_loop):
+        monkeypatch.setattr(module, "POLL", 0.02)
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    made = duckdb.connect(config={"threads": "1"})
+    for macro in SPARK_MACROS:
+        made.execute(f"CREATE OR REPLACE MACRO {macro}")
+    return made
+
+
 class DuckLane:
     """A lane: relations in, a table out."""
 
@@ -41,11 +58,9 @@ class DuckLane:
         self, sql: str, relations: Mapping[str, pa.Table], timezone: str, limit: int | None = None
     ) -> pa.Table:
         self.jobs += 1
-        with duckdb.connect(config={"threads": "1"}) as connection:
+        with _database().cursor() as connection:
             for name, relation in relations.items():
                 connection.register(name, relation)
-            for macro in SPARK_MACROS:
-                connection.execute(f"CREATE OR REPLACE MACRO {macro}")
             text = sqlglot.transpile(sql, read="spark", write="duckdb", identify=True)[0]
             return connection.execute(text).to_arrow_table()
 
