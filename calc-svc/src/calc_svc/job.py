@@ -169,10 +169,10 @@ class StreamJobs:
         self, spec: StreamSpec, events: Sequence[TriggerEvent], seen: dict[int, int], product: Product
     ) -> MillraceError | None:
         if not self._reach(spec, seen):
-            _count_dropped(product, "table_gone", len(events))
+            _count_dropped(product, "table", len(events))
             return None
         there = self._of_known_groups(spec, events)
-        _count_dropped(product, "table_gone", len(events) - len(there))
+        _count_dropped(product, "table", len(events) - len(there))
         events = there
         wanted = [event for event in events if calculates(spec, event)]
         outcomes: dict[int, Outcome] = {}
@@ -251,7 +251,7 @@ class StreamJobs:
             return events
         gone = without_beginning(self.store.readable(spec.source.table), spec, events)
         there = [event for event in events if event.id not in gone] if gone else events
-        _count_dropped(product, "window_gone", len(events) - len(there))
+        _count_dropped(product, "window", len(events) - len(there))
         return there
 
     def _deliver(
@@ -352,8 +352,8 @@ def _as_millrace(spec: StreamSpec, error: Exception) -> MillraceError:
     return MillraceError(ErrorCode.INTERNAL, f"{type(error).__name__}: {error}")
 
 
-def _count_dropped(product: Product, cause: Literal["table_gone", "window_gone"], events: int) -> None:
+def _count_dropped(product: Product, what: Literal["table", "window"], events: int) -> None:
     """Events of a table that was dropped since, or of a window that is none any more."""
     if events:
-        metrics.EVENTS_DROPPED.labels(f"no such {cause.removesuffix('_gone')}").inc(events)
-        product.counts[cause] += events
+        metrics.EVENTS_DROPPED.labels(f"no such {what}").inc(events)
+        product.counts[f"{what}_gone"] += events

@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import msgspec
 import pyarrow as pa
 import pytest
@@ -30,7 +28,7 @@ from millrace_core.wire.operations import Operation, encode_operation
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Log, MemoryLog, Message, replay
 
-from ..plan.conftest import SPARK_MACROS
+from ..plan.conftest import database
 
 
 @pytest.fixture(autouse=True)
@@ -38,14 +36,6 @@ def soon_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop waits for the polls under way; records end them at once, however long they may take."""
     for module in (consumer, loop, recalc_loop):
         monkeypatch.setattr(module, "POLL", 0.02)
-
-
-@cache
-def _database() -> duckdb.DuckDBPyConnection:
-    made = duckdb.connect(config={"threads": "1"})
-    for macro in SPARK_MACROS:
-        made.execute(f"CREATE OR REPLACE MACRO {macro}")
-    return made
 
 
 class DuckLane:
@@ -58,7 +48,7 @@ class DuckLane:
         self, sql: str, relations: Mapping[str, pa.Table], timezone: str, limit: int | None = None
     ) -> pa.Table:
         self.jobs += 1
-        with _database().cursor() as connection:
+        with database().cursor() as connection:
             for name, relation in relations.items():
                 connection.register(name, relation)
             text = sqlglot.transpile(sql, read="spark", write="duckdb", identify=True)[0]

@@ -249,7 +249,8 @@ SPARK_MACROS = (
 
 
 @cache
-def _connection() -> duckdb.DuckDBPyConnection:
+def database() -> duckdb.DuckDBPyConnection:
+    """One for all tests of a process, as it takes 40 ms to make; a ``cursor`` has its own relations."""
     made = duckdb.connect(config={"threads": "1"})
     for macro in SPARK_MACROS:
         made.execute(f"CREATE OR REPLACE MACRO {macro}")
@@ -273,7 +274,7 @@ def duckdb_sql(tree: exp.Expr) -> str:
 def run(tree: exp.Expr | str, relations: Mapping[str, pl.DataFrame]) -> list[tuple[Any, ...]]:
     """Run a tree (or DuckDB's SQL) on DuckDB; floats come rounded."""
     sql = tree if isinstance(tree, str) else duckdb_sql(tree)
-    connection = _connection()
+    connection = database()
     for name, frame in relations.items():
         connection.register(name, frame.to_arrow())
     try:

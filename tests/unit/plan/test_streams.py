@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import duckdb
 import polars as pl
 import pytest
 import sqlglot
@@ -17,7 +16,7 @@ from millrace_core.model.types import DataType
 from millrace_core.plan import SYSTEM_TABLES, News, plan_output, plan_query, system_rows
 from millrace_core.wire.events import Group, TriggerEvent
 
-from .conftest import SPARK_MACROS
+from .conftest import database
 
 T0 = 1_767_225_600_000
 TRIGGER = {"_twstart": T0, "_twend": T0 + 10_000, "_tlocaltime": (T0 + 20_000) * 1_000_000 + 500_000}
@@ -190,11 +189,9 @@ def test_output_names_and_tags(kit: Any) -> None:
 
 
 def run_output(sql: str) -> list[tuple[Any, ...]]:
-    with duckdb.connect() as connection:
-        for macro in SPARK_MACROS:
-            connection.execute(f"CREATE MACRO {macro}")
+    with database().cursor() as connection:
         connection.execute(
-            "CREATE TABLE _grp AS SELECT * FROM (VALUES (1, 'd1', 'd1', 3), (2, 'd2', 'd2', 4)) g(_gid, "
+            "CREATE TEMP TABLE _grp AS SELECT * FROM (VALUES (1, 'd1', 'd1', 3), (2, 'd2', 'd2', 4)) g(_gid, "
             "_tbname, _g1, _g2)"
         )
         rows: list[tuple[Any, ...]] = connection.execute(

@@ -57,8 +57,8 @@ several = st.lists(
 )  # fmt: skip
 
 
-def filtered(kit: Any, name: str, watermark: int) -> Any:
-    spec = make(kit, name, watermark, pre_filter=POSITIVE)
+def filtered(kit: Any, name: str, watermark: int, pre_filter: Condition = POSITIVE) -> Any:
+    spec = make(kit, name, watermark, pre_filter=pre_filter)
     table = kit.stream(columns=COLUMNS).source.table
     return msgspec.structs.replace(spec, source=msgspec.structs.replace(spec.source, table=table))
 
@@ -102,9 +102,7 @@ def test_a_row_that_was_left_out_passes_once_its_other_half_comes(
     kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int, batches: bool
 ) -> None:
     """PRE_FILTER reads two columns, and what one of them was only the stored rows know."""
-    spec = make(kit, name, watermark, pre_filter=EITHER)
-    table = kit.stream(columns=COLUMNS).source.table
-    spec = msgspec.structs.replace(spec, source=msgspec.structs.replace(spec.source, table=table))
+    spec = filtered(kit, name, watermark, EITHER)
     with tempfile.TemporaryDirectory() as folder:
         together = deployment(Path(folder), spec)
         together.define()

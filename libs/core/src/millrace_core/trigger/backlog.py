@@ -17,7 +17,7 @@ import numpy as np
 
 from millrace_core.trigger.calm import Span
 from millrace_core.trigger.columns import Ints, starts_of
-from millrace_core.trigger.intake import Messages, TableRows, distinct
+from millrace_core.trigger.intake import Messages, TableRows, distinct, of_each
 from millrace_core.wire.control import Offsets
 
 FEW = 8
@@ -120,21 +120,16 @@ def joined(topic: str, parts: list[Messages]) -> Messages:
     if len(parts) == 1:
         return parts[0]
     ints = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _INTS}
-    keys = [key for part in parts for key in _keys(part)]
+    keys = [key for part in parts for key in of_each(part.keys, part.key)]
     (found,) = (
         _messages(topic, ints, keys, [value for part in parts for value in part.value]).by_topic().values()
     )
     return found
 
 
-def _keys(messages: Messages) -> list[bytes | None]:
-    """The key of each."""
-    return list(map(messages.keys.__getitem__, messages.key.tolist()))
-
-
 def spans_of(rows: TableRows, messages: Messages) -> dict[bytes | None, Span]:
     """From the first to the last time of the rows of each key's messages."""
-    keys = _keys(messages)
+    keys = of_each(messages.keys, messages.key)
     found: dict[bytes | None, Span] = {}
     if not len(rows.ts):
         return found
@@ -153,7 +148,7 @@ def spans_of(rows: TableRows, messages: Messages) -> dict[bytes | None, Span]:
 def _dump(part: _Part) -> list[Any]:
     messages = part.messages
     ints = [getattr(messages, name).astype("<i8").tobytes() for name in _INTS]
-    return [*ints, _keys(messages), messages.value, part.seen]
+    return [*ints, of_each(messages.keys, messages.key), messages.value, part.seen]
 
 
 def _load(topic: str, data: list[Any]) -> _Part:

@@ -20,6 +20,7 @@ from millrace_core.wire.operations import Operation
 from millrace_core.wire.revisions import TableDecoder, recast
 
 Name = TypeVar("Name", str, bytes | None)
+Cell = TypeVar("Cell")
 MANY_KEYS = 64
 """Up to so many keys that do not occur are carried along: to leave them out takes longer."""
 
@@ -29,6 +30,11 @@ def distinct(names: Sequence[Name]) -> tuple[list[Name], Ints]:
     places: dict[Name, int] = {}
     place = [places.setdefault(name, len(places)) for name in names]
     return list(places), np.array(place, dtype=np.int64)
+
+
+def of_each(names: Sequence[Cell], places: Ints) -> list[Cell]:
+    """The inverse of :func:`distinct`: what is at each of these places."""
+    return list(map(names.__getitem__, places.tolist()))
 
 
 def present(places: Ints) -> Ints:

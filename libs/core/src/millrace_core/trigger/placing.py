@@ -12,7 +12,7 @@ from millrace_core.model.schema import Table
 from millrace_core.trigger.blame import Blame
 from millrace_core.trigger.columns import Ints
 from millrace_core.trigger.family import Family
-from millrace_core.trigger.intake import Messages, TableRows, members_of, present, read
+from millrace_core.trigger.intake import Messages, TableRows, members_of, of_each, present, read
 from millrace_core.trigger.stream import Stream, signals_of
 from millrace_core.trigger.watermark import Bools
 from millrace_core.wire.operations import OPERATION_MARK, Operation, Register
@@ -37,7 +37,7 @@ class Names:
         return self.names[int(self.name[place])]
 
     def of_each(self) -> list[bytes]:
-        return list(map(self.names.__getitem__, self.name.tolist()))
+        return of_each(self.names, self.name)
 
     def only(self, wanted: Bools) -> Names:
         return Names(self.names, self.name[wanted])

@@ -15,7 +15,7 @@ import polars as pl
 
 from millrace_core.errors import WireError
 from millrace_core.model.schema import Table
-from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.intake import Messages, of_each
 from millrace_core.trigger.watermark import Bools
 from millrace_core.wire import virtual
 from millrace_core.wire.control import (
@@ -142,7 +142,7 @@ class Feeds:
         table = self._table(topic)
         own = table.name.encode()
         names = [own if key is None and table.kind == "normal" else key for key in messages.keys]
-        keys = [names[key] for key in messages.key.tolist()]
+        keys = of_each(names, messages.key)
         places = [place for place, key in enumerate(keys) if key in links]
         decoded = TableDecoder(table).decode(
             [messages.value[place] or b"" for place in places],
