@@ -1,0 +1,161 @@
+"""The life of a service's threads: one kind for all of them (decision 0033).
+
+A work begins where commits stand and goes on step by step. What may be tried again is: the work ends and
+begins anew, after a pause. Anything else is a bug, or will not go away by itself: it is logged with its trace
+and ends the *process*, which whoever watches over it starts again. No thread dies alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from structlog.typing import FilteringBoundLogger
+
+from millrace_core.errors import MillraceError
+
+PAUSE = 1.0
+"""Seconds until a work that failed begins anew."""
+AGAIN = 10.0
+"""A failure so many seconds after the last one is the same trouble, whatever went well in between."""
+REMIND = 60.0
+"""Seconds after which the same failure is logged once more."""
+GRACE = 60.0
+"""Seconds that the clean stop of a process may take that a failure ends."""
+
+
+class Work(Protocol):
+    """What a thread does. Nothing of it needs a thread: tests and models call it step by step.
+
+    ``name``: of the thread, in logs and in ``/healthz``. ``stopping``: set when the work is to end; a step
+    returns soon after, and whatever waits in it waits by this.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def stopping(self) -> threading.Event: ...
+
+    def begin(self) -> None:
+        """Open what the steps need, where commits stand. Called before the first step and again after each
+        failure: what was in memory is worth no more than after the start of the process."""
+
+    def step(self) -> None:
+        """Do some of the work, or wait for it, for about a second at most while nothing is to be done.
+
+        :raises MillraceError: if its code says ``retry`` the work ends and begins anew; everything else that
+            is raised ends the process.
+        """
+
+    def end(self) -> None:
+        """Close what is open; also if :meth:`begin` has failed half way, or :meth:`step` has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """``since``: seconds since the epoch; ``why``: the last failure, in its own words."""
+
+    since: float
+    why: str
+
+
+def end_process() -> None:
+    """Have this process stop as on SIGTERM, and end it for certain after :data:`GRACE` seconds."""
+    last = threading.Timer(GRACE, os._exit, (1,))
+    last.daemon = True
+    last.start()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Life:
+    """One thread with its work. ``on_end``: called, in the thread, when it cannot go on."""
+
+    def __init__(
+        self, work: Work, logger: FilteringBoundLogger, on_end: Callable[[], None] = end_process,
+        pause: float = PAUSE,
+    ) -> None:  # fmt: skip
+        self.work = work
+        self._logger, self._on_end, self._pause = logger, on_end, pause
+        self._thread = threading.Thread(target=self._run, name=work.name, daemon=True)
+        self._trouble: Trouble | None = None
+        self._failed_at = self._logged_at = float("-inf")
+        self.failed = False
+        """Whether something has ended it that is not to be tried again."""
+
+    @property
+    def name(self) -> str:
+        return self.work.name
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """What has failed again and again since when; None while all is well."""
+        found = self._trouble
+        return None if found is not None and self._over() else found
+
+    def start(self) -> None:
+        """Begin; nothing happens if it has begun."""
+        if not self._thread.is_alive() and not self.work.stopping.is_set():
+            self._thread.start()
+
+    def stop(self, seconds: float | None = None) -> None:
+        """End for good; waits so long for the step under way, or as long as it takes."""
+        self.work.stopping.set()
+        self.join(seconds)
+
+    def join(self, seconds: float | None = None) -> None:
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while not self.work.stopping.is_set():
+            try:
+                self._live()
+            except MillraceError as error:
+                if not error.code.value.retry:
+                    return self._end(error)
+                self._again(error)
+                self.work.stopping.wait(self._pause)
+            except Exception as error:
+                return self._end(error)
+        return None
+
+    def _live(self) -> None:
+        try:
+            self.work.begin()
+            while not self.work.stopping.is_set():
+                self.work.step()
+                if self._trouble is not None and self._over():
+                    self._logger.info("well again", thread=self.name, after=self._trouble.why)
+                    self._trouble = None
+        finally:
+            self.work.end()
+
+    def _over(self) -> bool:
+        return time.monotonic() - self._failed_at > AGAIN
+
+    def _again(self, error: MillraceError) -> None:
+        now, before = time.monotonic(), self._trouble
+        news = before is None or before.why != str(error) or now - self._logged_at > REMIND
+        self._failed_at = now
+        self._trouble = Trouble(time.time() if before is None else before.since, str(error))
+        if news:
+            self._logged_at = now
+            self._logger.warning("begins anew", thread=self.name, code=error.code.name, reason=str(error))
+
+    def _end(self, error: Exception) -> None:
+        if self.work.stopping.is_set():
+            self._logger.warning("failed while it stopped", thread=self.name, reason=str(error))
+            return
+        self.failed = True
+        self._logger.error("cannot go on: the process ends", thread=self.name, exc_info=error)
+        self._on_end()
