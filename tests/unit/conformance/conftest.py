@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import re
 import textwrap
@@ -24,7 +23,7 @@ from millrace_conformance.report import Outcome
 from millrace_conformance.run import play_cases
 
 NAME = r"\bc[0-9a-f]{10}"
-AUTHORIZATION = "Basic " + base64.b64encode(b"root:taosdata").decode()
+LOGINS = {"root": "taosdata", "DB_r": "Secret_123"}
 HEAD = """\
 id: {id}
 title: a case of the runner's own tests
@@ -86,11 +85,12 @@ DONE = Rows([[0]], ["INT"], ["affected_rows"])
 @dataclass
 class FakeGateway:
     """``script``: the start of a statement -> its answers, the last of which repeats; any other statement
-    succeeds. Statements and answers write DB for the name of the case's database. ``heard``: all statements
-    so far."""
+    succeeds. Statements, answers and users write DB for the name of the case's database. ``heard``: all
+    statements so far; ``users``: who sent each."""
 
     script: Script
     heard: list[str] = field(default_factory=list)
+    users: list[str] = field(default_factory=list)
     parameters: list[dict[str, str]] = field(default_factory=list)
     busy: int = 0
     most_busy: int = 0
@@ -108,9 +108,12 @@ class FakeGateway:
         self.produced.append(what)
 
     async def handle(self, request: web.Request) -> web.Response:
-        if request.headers.get("Authorization") != AUTHORIZATION:
+        login = aiohttp.BasicAuth.decode(request.headers["Authorization"])
+        user = re.sub(NAME, "DB", login.login)
+        if LOGINS.get(user) != login.password:
             return web.json_response({"code": 0x0357, "desc": "Authentication failure"}, status=401)
         text = await request.text()
+        self.users.append(user)
         self._db = (re.findall(NAME, text) or [self._db])[0]
         sql = re.sub(NAME, "DB", text)
         self.heard.append(sql)

@@ -39,6 +39,8 @@ steps:
         - {streamName: s, result: {a: [1, null]}}
   - restart: notify-svc
   - produce: {table: a.b, rows: [{ts: 1, v: null}]}
+  - sql: {as: {user: '{db}_u', pass: p}, run: [B, C]}
+  - error: {sql: E, as: {user: '{db}_u', pass: p}}
 """
 )
 
@@ -61,6 +63,8 @@ def test_a_case_with_all_steps() -> None:
         model.Notifications(17, ({"streamName": "s", "result": {"a": [1, None]}},), 30, False),
         model.Restart(20, "notify-svc"),
         model.Produce(21, "a.b", ({"ts": 1, "v": None},)),
+        model.Sql(22, ("B", "C"), model.Login("{db}_u", "p")),
+        model.Refused(23, "E", None, model.Login("{db}_u", "p")),
     )
 
 
@@ -89,6 +93,11 @@ def test_a_case_with_all_steps() -> None:
         ("  - stays: {sql: Q, rows: []}", 8, "must have 'for'"),
         ("  - error: {sql: E, match: '('}", 8, "no regular expression"),
         ("  - error: E", 8, "must be an object"),
+        ("  - sql: {as: {user: u, pass: p}}", 8, "must have 'run'"),
+        ("  - sql: {user: u, run: [A]}", 8, "has no 'user'"),
+        ("  - error: {sql: E, as: u}", 8, "'as' must be an object"),
+        ("  - error: {sql: E, as: {user: u}}", 8, "'as' must have 'pass'"),
+        ("  - notifications: {events: [], as: {user: u, pass: p}}", 8, "has no 'as'"),
         ("  - sleep: soon", 8, "must be a duration"),
         ("  - notifications: {events: [{eventType: X}]}", 8, "must name its streamName"),
         ("  - notifications: {events: {}}", 8, "must be a list"),
@@ -176,9 +185,11 @@ def test_placeholders_are_literal_text_everywhere() -> None:
     step = Expect(1, "SELECT j->'{\"a\": 1}' FROM {db}.t", (("{db}_x", 1, None),))
     assert substitute(step, names) == Expect(1, "SELECT j->'{\"a\": 1}' FROM c1.t", (("c1_x", 1, None),))
     assert substitute(Sql(1, ("{notify}{db}{other}",)), names) == Sql(1, ("ws://h/{db}c1{other}",))
+    login = model.Login("{db}_r", "p")
+    assert substitute(Sql(1, (), login), names).login == model.Login("c1_r", "p")
     assert substitute({"{db}.s": [{"x": "{db}"}]}, names) == {"c1.s": [{"x": "c1"}]}
 
 
-@pytest.mark.parametrize("step", load.read_case(PATH, FULL).steps, ids=lambda step: type(step).__name__)
+@pytest.mark.parametrize("step", load.read_case(PATH, FULL).steps[:-2], ids=lambda step: type(step).__name__)
 def test_steps_without_placeholders_stay_as_they_are(step: Step) -> None:
     assert substitute(step, {"db": "x", "notify": "y"}) == step

@@ -84,8 +84,14 @@ TDENGINE = [
     "DROP STREAM IF EXISTS DB.`Mixed`",
     "DROP DATABASE IF EXISTS DB",
     "DROP DATABASE IF EXISTS DB_sink",
+    "DROP USER DB_u",
 ]
-LEGACY = ["DROP STREAM IF EXISTS DB_s1", "DROP DATABASE IF EXISTS DB", "DROP DATABASE IF EXISTS DB_sink"]
+LEGACY = [
+    "DROP STREAM IF EXISTS DB_s1",
+    "DROP DATABASE IF EXISTS DB",
+    "DROP DATABASE IF EXISTS DB_sink",
+    "DROP USER DB_u",
+]
 IOTDB = ["DROP CQ DB_s1", "DROP TRIGGER DB_s1", "DELETE DATABASE root.DB", "DELETE DATABASE root.DB_sink"]
 
 
@@ -103,6 +109,7 @@ def test_what_carries_the_name_is_dropped_databases_last(
         "SHOW DB.STREAMS": stage.rows([["s1"], ["Mixed"]], ["VARCHAR"], ["stream_name"]),
         "SHOW DB_sink.STREAMS": stage.rows([]),
         "SHOW STREAMS": listed,
+        "SELECT name": stage.rows([["root"], ["DB_u"], ["c9999999999_u"]], ["VARCHAR"], ["name"]),
         "SHOW CQS": listed,
         "SHOW TRIGGERS": listed,
         "BAD": stage.refusal("no"),

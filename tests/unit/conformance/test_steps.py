@@ -125,6 +125,35 @@ def test_error_refuses_a_failure_of_the_gateway(stage: Any) -> None:
     assert "failure" in outcome.failure.came
 
 
+AS = "as: {user: '{db}_r', pass: Secret_123}"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "sql: {%s, run: [A, B]}",
+        "sql: {%s, run: A}",
+        "expect: {sql: Q, rows: [[1]], within: 100ms, %s}",
+        "stays: {sql: Q, rows: [[1]], within: 100ms, for: 10ms, %s}",
+        "error: {sql: E, %s}",
+    ],
+)
+def test_a_step_is_sent_by_the_user_that_it_names(stage: Any, step: str) -> None:
+    script = {"Q": stage.rows([[1]]), "E": stage.refusal("Insufficient privilege")}
+    outcome = stage.play(f"- sql: MINE\n- {step % AS}\n- sql: MINE", script)
+    assert outcome.failure is None
+    said = list(zip(stage.gateway.heard, stage.gateway.users, strict=True))
+    asked = [user for text, user in said if text in ("A", "B", "Q", "E")]
+    assert asked
+    assert set(asked) == {"DB_r"}
+    assert {user for text, user in said if text not in ("A", "B", "Q", "E")} == {"root"}
+
+
+def test_a_wrong_password_fails_the_step(stage: Any) -> None:
+    outcome = stage.play("- sql: {as: {user: '{db}_r', pass: wrong}, run: [A]}", {})
+    assert "Authentication failure" in outcome.failure.came
+
+
 def test_running(stage: Any) -> None:
     columns = ("stream_name", "status", "message")
     row = lambda *values: stage.rows([values], ["VARCHAR"] * 3, columns)  # noqa: E731

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -20,6 +20,14 @@ DEFAULT_WITHIN = 30.0
 
 
 @dataclass(frozen=True)
+class Login:
+    """A user other than root, and the password."""
+
+    user: str
+    password: str
+
+
+@dataclass(frozen=True)
 class Step:
     """The root of the steps. ``line`` is where it begins in the case's file; times are seconds."""
 
@@ -28,9 +36,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Sql(Step):
-    """Statements that must succeed, in order."""
+    """Statements that must succeed, in order. ``login``: who sends them, None: root."""
 
     statements: tuple[str, ...]
+    login: Login | None = None
 
 
 @dataclass(frozen=True)
@@ -42,12 +51,13 @@ class Running(Step):
 
 @dataclass(frozen=True)
 class Expect(Step):
-    """A query whose answer must become these rows within some time."""
+    """A query whose answer must become these rows within some time. ``login``: who asks, None: root."""
 
     sql: str
     rows: tuple[Row, ...]
     within: float = DEFAULT_WITHIN
     ordered: bool = True
+    login: Login | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -59,10 +69,12 @@ class Stays(Expect):
 
 @dataclass(frozen=True)
 class Refused(Step):
-    """A statement that must be refused; ``match``: a regular expression found in the message."""
+    """A statement that must be refused; ``match``: a regular expression found in the message. ``login``: who
+    sends it, None: root."""
 
     sql: str
     match: str | None = None
+    login: Login | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +145,7 @@ def _substitute(data: Any, names: Mapping[str, str]) -> Any:
         return {_substitute(key, names): _substitute(value, names) for key, value in data.items()}
     if isinstance(data, list | tuple):
         return type(data)(_substitute(item, names) for item in data)
-    if isinstance(data, Step):
+    if isinstance(data, Step | Login):
         fields = {one.name: getattr(data, one.name) for one in dataclasses.fields(data)}
         return dataclasses.replace(data, **_substitute(fields, names))
     return data

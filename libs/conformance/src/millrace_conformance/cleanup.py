@@ -1,4 +1,4 @@
-"""What a case leaves is dropped: streams, continuous queries and triggers first, then its databases."""
+"""What a case leaves is dropped: streams, continuous queries and triggers, then databases, then users."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ async def _tdengine(play: Play, problems: list[str]) -> None:
         streams = await _names(play, f"SHOW {quoted(db)}.STREAMS", "stream_name")
         await _drop(play, [f"DROP STREAM IF EXISTS {quoted(db)}.{quoted(one)}" for one in streams], problems)
     await _drop(play, [f"DROP DATABASE IF EXISTS {quoted(db)}" for db in databases], problems)
+    await _users(play, problems)
 
 
 async def _legacy(play: Play, problems: list[str]) -> None:
@@ -41,6 +42,7 @@ async def _legacy(play: Play, problems: list[str]) -> None:
     await _drop(play, [f"DROP STREAM IF EXISTS {quoted(one)}" for one in ours], problems)
     databases = await _databases(play, play.db)
     await _drop(play, [f"DROP DATABASE IF EXISTS {quoted(db)}" for db in databases], problems)
+    await _users(play, problems)
 
 
 async def _iotdb(play: Play, problems: list[str]) -> None:
@@ -49,6 +51,11 @@ async def _iotdb(play: Play, problems: list[str]) -> None:
         await _drop(play, [f"{drop} {name}" for name in ours], problems)
     databases = await _databases(play, f"root.{play.db}")
     await _drop(play, [f"DELETE DATABASE {db}" for db in databases], problems)
+
+
+async def _users(play: Play, problems: list[str]) -> None:
+    users = await _names(play, "SELECT name FROM information_schema.ins_users", "name")
+    await _drop(play, [f"DROP USER {quoted(one)}" for one in users if one.startswith(play.db)], problems)
 
 
 async def _databases(play: Play, prefix: str) -> list[str]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import aiohttp
 
-from millrace_conformance.case import Dialect
+from millrace_conformance.case import Dialect, Login
 from millrace_conformance.values import Answer
 from millrace_core.errors import ErrorCode, Fault
 
-USER, PASSWORD = "root", "taosdata"
+ROOT = Login("root", "taosdata")
 TIMEOUT = 120.0
 
 
@@ -33,17 +33,16 @@ class Gateway:
         self.url = url
 
     async def __aenter__(self) -> Gateway:
-        token = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-        self._http = aiohttp.ClientSession(
-            headers={"Authorization": f"Basic {token}"}, timeout=aiohttp.ClientTimeout(total=TIMEOUT)
-        )
+        self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._http.close()
 
-    async def execute(self, sql: str, timezone: str = "UTC", dialect: Dialect = "tdengine") -> Answer:
-        """Runs one statement. The dialect is named only where it is not the usual one.
+    async def execute(
+        self, sql: str, timezone: str = "UTC", dialect: Dialect = "tdengine", login: Login | None = None
+    ) -> Answer:
+        """Runs one statement. The dialect is named only where it is not the usual one; no login is root's.
 
         :raises Refused: with the gateway's reason.
         :raises Broken: if it does not answer, or answers that it failed itself.
@@ -51,7 +50,7 @@ class Gateway:
         parameters = {"tz": timezone} | ({} if dialect == "tdengine" else {"dialect": dialect})
         try:
             async with self._http.post(
-                f"{self.url}/rest/sql", data=sql.encode(), params=parameters
+                f"{self.url}/rest/sql", data=sql.encode(), params=parameters, headers=_basic(login or ROOT)
             ) as response:
                 status, body = response.status, await response.json(content_type=None)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -59,6 +58,11 @@ class Gateway:
         except ValueError as error:
             raise Broken(f"the gateway answered with status {status} and no JSON") from error
         return read(status, body)
+
+
+def _basic(login: Login) -> dict[str, str]:
+    token = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
+    return {"Authorization": f"Basic {token}"}
 
 
 def read(status: int, body: Any) -> Answer:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from millrace_conformance import case as model
-from millrace_conformance.case import Case, Dialect, Step
+from millrace_conformance.case import Case, Dialect, Login, Step
 from millrace_conformance.source import BadCase, BadCases, Source, Where, parse
 from millrace_core.model.schema import Precision
 
@@ -167,26 +167,40 @@ class Key:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of step: its class, and its keys; ``whole``: the value itself is the one field."""
+    """A kind of step: its class, and its keys; ``whole``: a value that is no object is the one field."""
 
     step: type[Step]
     keys: Mapping[str, Key]
     whole: Key | None = None
 
 
+_LOGIN = {"user": Key(_text, "user"), "pass": Key(_text, "password")}
+
+
+def _login(source: Source, where: Where, raw: Any) -> Login:
+    return Login(**_fields(source, where, raw, _LOGIN, "'as'"))
+
+
+_AS = Key(_login, "login", required=False)
 _WITHIN = Key(_seconds, "within", required=False)
 _QUERY = {
     "sql": Key(_text, "sql"),
+    "as": _AS,
     "rows": Key(_rows, "rows"),
     "within": _WITHIN,
     "ordered": Key(_flag, "ordered", required=False),
 }
 KINDS: dict[str, Kind] = {
-    "sql": Kind(model.Sql, {}, Key(_text_or_texts, "statements")),
+    "sql": Kind(
+        model.Sql, {"as": _AS, "run": Key(_text_or_texts, "statements")}, Key(_text_or_texts, "statements")
+    ),
     "running": Kind(model.Running, {}, Key(_texts, "streams")),
     "expect": Kind(model.Expect, _QUERY),
     "stays": Kind(model.Stays, _QUERY | {"for": Key(_seconds, "during")}),
-    "error": Kind(model.Refused, {"sql": Key(_text, "sql"), "match": Key(_pattern, "match", required=False)}),
+    "error": Kind(
+        model.Refused,
+        {"sql": Key(_text, "sql"), "match": Key(_pattern, "match", required=False), "as": _AS},
+    ),
     "sleep": Kind(model.Sleep, {}, Key(_seconds, "seconds")),
     "notifications": Kind(
         model.Notifications,
@@ -238,7 +252,7 @@ def _step(source: Source, where: Where, raw: Any) -> Step:
     if name not in KINDS:
         raise source.bad(place, f"there is no step '{name}', only {', '.join(KINDS)}")
     kind = KINDS[name]
-    if kind.whole:
+    if kind.whole and not (kind.keys and isinstance(content, dict)):
         fields = {kind.whole.field: kind.whole.read(source, place, content)}
     else:
         fields = _fields(source, place, content, kind.keys, f"'{name}'")

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 
 from millrace_conformance import case as model
 from millrace_conformance import notices, values
-from millrace_conformance.case import Case, Step
+from millrace_conformance.case import Case, Login, Step
 from millrace_conformance.gateway import Broken, Gateway, Refused
 from millrace_conformance.inbox import Inbox
 from millrace_conformance.producer import ToProduce, message
@@ -54,9 +54,9 @@ class Play:
     restarted: bool = False
     """Since when a service was killed, events may come again."""
 
-    async def sql(self, text: str) -> Answer:
-        """Runs a statement in the case's time zone and dialect."""
-        return await self.gateway.execute(text, self.case.timezone, self.case.dialect)
+    async def sql(self, text: str, login: Login | None = None) -> Answer:
+        """Runs a statement in the case's time zone and dialect; no login is root's."""
+        return await self.gateway.execute(text, self.case.timezone, self.case.dialect, login)
 
 
 async def play_step(play: Play, step: Step) -> None:
@@ -64,7 +64,7 @@ async def play_step(play: Play, step: Step) -> None:
     match step:
         case model.Sql():
             for text in step.statements:
-                await _must_succeed(play, text)
+                await _must_succeed(play, text, step.login)
         case model.Running():
             await _running(play, step)
         case model.Stays():
@@ -101,9 +101,9 @@ async def _until(seconds: float, attempt: Attempt) -> None:
         pause = min(pause * 1.5, 1.0)
 
 
-async def _must_succeed(play: Play, text: str) -> Answer:
+async def _must_succeed(play: Play, text: str, login: Login | None = None) -> Answer:
     try:
-        return await play.sql(text)
+        return await play.sql(text, login)
     except (Refused, Broken) as error:
         raise Failed(f"this to succeed: {text.strip()}", str(error)) from error
 
@@ -121,7 +121,7 @@ async def _from_outside(expected: str, work: Awaitable[None]) -> None:
 async def _compare(play: Play, step: model.Expect) -> Failed | None:
     expected = show_rows(step.rows)
     try:
-        answer = await play.sql(step.sql)
+        answer = await play.sql(step.sql, step.login)
     except (Refused, Broken) as error:
         return Failed(expected, f"an error: {error}")
     rows = values.localized(answer, play.case.timezone)
@@ -156,7 +156,7 @@ def show_rows(rows: Sequence[Sequence[Any]], most: int = 30) -> str:
 async def _refused(play: Play, step: model.Refused) -> None:
     expected = f"a refusal of {step.sql.strip()}"
     try:
-        answer = await play.sql(step.sql)
+        answer = await play.sql(step.sql, step.login)
     except Broken as error:
         raise Failed(expected, f"no refusal but a failure: {error}") from error
     except Refused as error:
