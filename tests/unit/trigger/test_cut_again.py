@@ -204,14 +204,35 @@ def touched(spans: set[Span], ranges: list[Span], next_to: bool) -> set[Span]:
         found |= more
 
 
+Steps = list[tuple[int, Any, bool]]
+"""Rows: how far each lies from the newest before it, its value, whether a batch ends with it."""
+
+
 @kinds
 @settings(max_examples=examples(120))
 @given(data=st.data(), shape=shapes, most=st.sampled_from([1, 3, 100]), watermark=st.sampled_from([0, 0, 4]))
 def test_windows_are_their_definition(name: str, data: Any, shape: Any, most: int, watermark: int) -> None:
-    kind, (true_for, extend, _) = KINDS[name], shape
-    steps = data.draw(
-        st.lists(st.tuples(st.integers(-4, 4), kind.values, st.booleans()), min_size=12, max_size=40)
-    )
+    step = st.tuples(st.integers(-4, 4), KINDS[name].values, st.booleans())
+    steps = data.draw(st.lists(step, min_size=4, max_size=8) | st.lists(step, min_size=12, max_size=40))
+    hold_against_definition(KINDS[name], shape, most, watermark, steps)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        # a window that a late row made long, open again, and closed again
+        [(0, 1, True), (4, 2, True), (-1, 1, True), (0, None, True), (0, 2, True)],
+    ],
+)
+def test_windows_that_were_found_to_differ(steps: Steps) -> None:
+    for extend in (0, 1, 2):
+        for true_for in (0, 3):
+            hold_against_definition(KINDS["state"], (true_for, extend, True), 100, 0, steps)
+
+
+def hold_against_definition(kind: Kind, shape: Any, most: int, watermark: int, steps: Steps) -> None:
+    """What is told of rows in any order, against the windows of the sorted rows."""
+    true_for, extend, _ = shape
     windower = kind.make(*shape, False, most)
     clock = Clock(watermark)
     clocked, memory = Columns(ClockMemory, windower.columns), Columns(kind.memory)
@@ -242,7 +263,7 @@ def test_windows_are_their_definition(name: str, data: Any, shape: Any, most: in
     assert (stale ^ truth.closed.keys()) <= around
     for span in truth.closed.keys() & stale - around:
         assert told.closed[span[0]][1] in (-1, truth.closed[span])
-    start = left.start if name == "event" or left.state is not None else NEVER
+    start = left.start if isinstance(left, EventMemory) or left.state is not None else NEVER
     if truth.open is not None and truth.open not in around:
         assert start == truth.open[0]
 

@@ -123,6 +123,30 @@ def test_true_for_a_late_row_that_splits_a_told_window_makes_it_invalid() -> Non
     assert one.write((11, 1)) == [(OPEN, 6, 11, -1)]
 
 
+def test_true_for_a_window_that_a_late_row_made_long_is_told_by_the_cut_alone() -> None:
+    one = One(StateRule(true_for=3))
+    assert one.write((0, 1), (4, 2)) == [], "the window of 1 was too short: nobody heard of it"
+    assert one.write((3, 1)) == [(REDO, 0, 3, -1)]
+    assert one.write((4, None)) == [], "it is open again"
+    assert one.write((4, 2)) == [(REDO, 4, 4, -1)], "and closes again: the cut tells its opening too"
+
+
+def test_true_for_a_window_whose_neighbour_moved_away_is_told_by_the_cut_alone() -> None:
+    one = One(StateRule(extend=1, true_for=3))
+    assert one.write((0, 1), (2, 2), (5, 2)) == [(OPEN, 2, 5, 2)]
+    assert sorted(one.write((2, None))) == sorted([(REDO, 0, 4, -1), (INVALID, 2, 5, -1)])
+    assert one.write((5, None)) == []
+    assert one.write((6, 2)) == [(REDO, 0, 5, -1)]
+
+
+def test_true_for_a_told_window_whose_neighbour_moved_near_is_told_by_the_cut_alone() -> None:
+    one = One(StateRule(extend=1, true_for=3))
+    assert one.write((0, 1), (4, 2)) == [(CLOSE, 0, 3, 1), (OPEN, 0, 3, 1)]
+    assert one.write((2, 2)) == [(REDO, 0, 1, -1)]
+    assert one.write((2, None), (4, None)) == [(REDO, 0, 3, -1)]
+    assert one.write((9, 2)) == [(REDO, 0, 8, -1)]
+
+
 def test_details_of_windows_cut_again() -> None:
     one = One(StateRule(told=True))
     one.write((0, 1), (8, 2))

@@ -52,7 +52,8 @@ class StateMemory(msgspec.Struct, array_like=True):
     """The open window: its ``state`` (None: none is open), ``start``, ``last`` row with the state, the number
     of ``rows`` from its start to that, and of those without a state ``after`` it; whether it was ``told`` of.
 
-    ``closed``, ``closed_start``: the window before it (NEVER: late rows changed it, its start is not known).
+    ``closed``, ``closed_start``: the window before it (NEVER: late rows changed it, its start is not known, or
+    whether it was told of).
     ``floor``: rows up to here are not in ``kept``: the closed window's last one, or later ones of the open
     window that were forgotten. ``redo``: the earliest late row among these. An open window whose start is
     NEVER was closed before, and is cut again from the stored rows when it closes.
@@ -278,19 +279,27 @@ class StateWindower(Windower):
         self, memory: StateMemory, closed: _Run, first: int, late: int
     ) -> Iterator[Occurrence]:
         """The closed window got a late row, or another row (``first``) comes next after it."""
+        long = self._was_long(memory.start, memory)
         if closed.last > memory.floor:
             yield redo(memory.floor, closed.last)
             memory.floor = closed.last
         elif self.rule.extend == 1 and min(late, first) <= memory.start:
             yield redo(memory.floor, max(memory.floor, first - 1))
+        if self._was_long(first, memory) != long:
+            # what was told of it no longer tells whether its opening was
+            memory.closed_start = NEVER
+
+    def _was_long(self, next_: int, memory: StateMemory) -> bool:
+        """Whether the closed window was long enough, where the next one begins at ``next_``."""
+        ended = max(memory.floor, next_ - 1) if self.rule.extend == 1 else memory.floor
+        return ended - memory.closed_start >= self.rule.true_for
 
     def _reopen(self, memory: StateMemory, run: _Run, rows: list[tuple[int, Any]]) -> Iterator[Occurrence]:
         """The open window has vanished: the closed one before it is open again."""
-        ended = max(memory.floor, memory.start - 1) if self.rule.extend == 1 else memory.floor
         if run.start == NEVER:
             memory.redo = min(memory.redo, memory.floor)
         # whoever wants to know was told when it opened first, if it was long enough before it closed
-        memory.told = int(ended - run.start >= self.rule.true_for)
+        memory.told = int(self._was_long(memory.start, memory))
         memory.closed, memory.closed_start = None, NEVER
         memory.state, memory.start, memory.last = run.state, run.start, run.last
         memory.rows = memory.after = UNSURE
