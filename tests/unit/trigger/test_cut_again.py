@@ -3,6 +3,7 @@ sorted rows, for rows in any order: what is not told rightly lies where REDO sen
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -222,12 +223,14 @@ def test_windows_are_their_definition(name: str, data: Any, shape: Any, most: in
     [
         # a window that a late row made long, open again, and closed again
         [(0, 1, True), (4, 2, True), (-1, 1, True), (0, None, True), (0, 2, True)],
+        # the newest row that is not kept loses its state, then the only one that is kept
+        [(0, 2, True), (2, 3, True), (1, 2, True), (0, 3, True), (-1, None, True), (0, 1, True), (2, 1, True)],
+        [(0, 1, True), (1, 1, True), (1, 1, True), (-1, None, True), (0, 2, True), (2, 1, True)],
     ],
 )
 def test_windows_that_were_found_to_differ(steps: Steps) -> None:
-    for extend in (0, 1, 2):
-        for true_for in (0, 3):
-            hold_against_definition(KINDS["state"], (true_for, extend, True), 100, 0, steps)
+    for extend, true_for, most in itertools.product((0, 1, 2), (0, 3), (1, 100)):
+        hold_against_definition(KINDS["state"], (true_for, extend, True), most, 0, steps)
 
 
 def hold_against_definition(kind: Kind, shape: Any, most: int, watermark: int, steps: Steps) -> None:

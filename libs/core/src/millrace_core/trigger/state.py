@@ -230,7 +230,8 @@ class StateWindower(Windower):
     def _forgotten(self, memory: StateMemory, ts: int, state: Any) -> None:
         """A late row among the open window's rows that are not kept."""
         memory.rows = UNSURE
-        if ts <= memory.start or state not in (None, memory.state):
+        # the newest of them may be the window's last row in the end
+        if ts <= memory.start or ts == memory.floor or state not in (None, memory.state):
             memory.redo = min(memory.redo, ts)
 
     def _count(self, memory: StateMemory, ts: int) -> Iterator[Occurrence]:
