@@ -52,8 +52,8 @@ class StateMemory(msgspec.Struct, array_like=True):
     """The open window: its ``state`` (None: none is open), ``start``, ``last`` row with the state, the number
     of ``rows`` from its start to that, and of those without a state ``after`` it; whether it was ``told`` of.
 
-    ``closed``, ``closed_start``: the window before it (NEVER: late rows changed it, its start is not known, or
-    whether it was told of).
+    ``closed``, ``closed_start``: the window before it (NEVER: late rows changed it, its start is not known,
+    or whether it was told of).
     ``floor``: rows up to here are not in ``kept``: the closed window's last one, or later ones of the open
     window that were forgotten. ``redo``: the earliest late row among these. An open window whose start is
     NEVER was closed before, and is cut again from the stored rows when it closes.
