@@ -54,6 +54,33 @@ def test_again_and_again_until_the_window_closes(kit: Any) -> None:
     assert cluster.delayed()[2:] == ["c1 CLOSE 10-20 x1"]
 
 
+def test_a_window_triggers_at_the_nanosecond_at_which_it_is_due(kit: Any) -> None:
+    cluster = cluster_of(kit)
+    cluster.write("c1", [1])
+    due = cluster.now + 3 * SECOND
+    cluster.run()
+    tick(cluster, due - 1)
+    assert cluster.delayed() == []
+    tick(cluster, due)
+    assert len(cluster.delayed()) == 1
+    tick(cluster, due + 3 * SECOND - 1)
+    assert len(cluster.delayed()) == 1, "it is due again a whole delay later"
+    tick(cluster, due + 3 * SECOND - 150, early=150)
+    assert len(cluster.delayed()) == 2, "a tick reaches what is due just as early as it says"
+
+
+def test_a_window_that_is_due_at_the_reach_of_a_tick_triggers_with_others(kit: Any) -> None:
+    """The tick finds the stream due by its first window; the second is due at the tick's very end."""
+    cluster = cluster_of(kit)
+    for child in ("c1", "c2"):
+        cluster.now += 100
+        cluster.write(child, [1])
+    due = cluster.now + 3 * SECOND
+    cluster.run()
+    tick(cluster, due)
+    assert sorted(cluster.delayed()) == ["c1 CLOSE 0-10 x1", "c2 CLOSE 0-10 x1"]
+
+
 def test_what_came_due_several_times_fires_once(kit: Any) -> None:
     cluster = cluster_of(kit)
     cluster.write("c1", [1])
