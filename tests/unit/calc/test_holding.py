@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from calc_svc.catalog import CatalogView
-from calc_svc.holding import AGAIN, LIVE, Share
+from calc_svc.holding import AGAIN, LIVE, Holding, Share
 from calc_svc.job import Product
 from calc_svc.loop import TriggerLoop
 from calc_svc.overtaking import Overtaking
@@ -21,7 +21,7 @@ from millrace_core.wire import events, status
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.status import StreamPaused, TriggersHeld
 from millrace_core.wire.topics import CATALOG, NOTIFICATIONS, STATUS, TRIGGERS
-from millrace_wal import MemoryLog, Message
+from millrace_wal import MemoryLog, Message, Record
 
 PAUSED, OTHER = 7, 8
 
@@ -220,6 +220,57 @@ def test_what_a_dropped_stream_left_is_forgotten(log: MemoryLog) -> None:
     until(lambda: calc.view.held() == {})
     calc.stop()
     assert calc.jobs.of(PAUSED) == []
+
+
+def holding_of_two_partitions() -> tuple[CatalogView, Holding]:
+    """A stream is paused, and both partitions have a trigger of it; the catalog has heard of no mark yet."""
+    log, view = MemoryLog(), CatalogView()
+    log.ensure_topics([STATUS, (TRIGGERS.name, 2)])
+    view.apply(0, key_of(entry(PAUSED)), encode(entry(PAUSED)))
+    paused = StreamPaused(PAUSED, 2, 0, "ws://somewhere cannot be connected to")
+    view.apply_status(status.key(paused), status.encode(paused))
+    holding = Holding(log, view)
+    holding.own({(TRIGGERS.name, 0), (TRIGGERS.name, 1)})
+    kept, marks = holding.sift([record(0, 10), record(1, 20)])
+    assert kept == [] and [_held(mark) for mark in marks] == [(PAUSED, 0, 10), (PAUSED, 1, 20)]
+    return view, holding
+
+
+def record(partition: int, offset: int) -> Record:
+    return Record(TRIGGERS.name, partition, offset, 0, b"%d/0" % PAUSED, b"")
+
+
+def _held(message: Message) -> tuple[int, int, int]:
+    found = status.decode(message.value or b"")
+    assert isinstance(found, TriggersHeld)
+    return found.stream, found.partition, found.offset
+
+
+def test_the_marks_of_a_partition_go_with_it() -> None:
+    """Another instance calculates what was held there: this one does not, nor does it hold by its mark."""
+    view, holding = holding_of_two_partitions()
+    holding.own({(TRIGGERS.name, 1)})
+    paused = StreamPaused(PAUSED, 2, 0, "")
+    view.apply_status(status.key(paused), None)
+    assert holding.due == (PAUSED, 1)
+    # partition 0 comes back after another instance has calculated all of it: nothing of it is held any more
+    holding.own({(TRIGGERS.name, 0), (TRIGGERS.name, 1)})
+    kept, marks = holding.sift([record(0, 11), record(1, 21)])
+    assert [one.partition for one in kept] == [0] and marks == []
+
+
+def test_a_partition_that_comes_brings_the_marks_that_others_wrote() -> None:
+    view, holding = holding_of_two_partitions()
+    holding.own({(TRIGGERS.name, 1)})
+    for partition, offset in ((0, 15), (1, 5)):
+        held = TriggersHeld(PAUSED, partition, offset)
+        view.apply_status(status.key(held), status.encode(held))
+    holding.own({(TRIGGERS.name, 0), (TRIGGERS.name, 1)})
+    assert holding.sift([record(0, 16)]) == ([], [])
+    paused = StreamPaused(PAUSED, 2, 0, "")
+    view.apply_status(status.key(paused), None)
+    # its own mark of partition 1, which it kept, is newer than what it has read of the status topic
+    assert holding._marks == {(PAUSED, 0): 15, (PAUSED, 1): 20}
 
 
 def test_the_status_says_paused_and_why(log: MemoryLog) -> None:

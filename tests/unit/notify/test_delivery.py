@@ -164,6 +164,25 @@ def test_a_slow_address_has_room_for_the_oldest_and_for_what_must_be_kept() -> N
     assert delivery.offer([event(n) for n in range(8, 20)]) == []
 
 
+def test_a_slow_address_has_caught_up_when_half_of_its_room_is_free() -> None:
+    delivery = Delivery(Policy(stuck_events=4, window=1, message_bytes=1))
+    delivery.connected()
+    delivery.offer([event(n) for n in range(5)])
+    assert tickets(delivery.slow_down()) == [4]
+    for waiting, slow in ((3, True), (2, False), (1, False)):
+        before = delivery.slow
+        message = delivery.take("id", 0)
+        assert message is not None and delivery.waiting == waiting + 1
+        delivery.acknowledged(message.number - 1)
+        assert delivery.slow is before, "nothing new is confirmed"
+        delivery.acknowledged(message.number)
+        assert delivery.slow is slow
+    assert delivery.offer([event(n) for n in range(5, 15)]) == []
+    message = delivery.take("id", 0)
+    assert message is not None and delivery.acknowledged(message.number)
+    assert not delivery.slow, "it has to be told again"
+
+
 def test_what_need_not_be_kept_any_more_is_dropped_under_way_too() -> None:
     delivery = opened(event(1, keep=True))
     delivery.take("a", 0)

@@ -18,7 +18,7 @@ from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL, TOPICS, wal_topic
 from millrace_wal import MemoryLog, Message, Record, replay
 from millrace_wal.memory import MemoryReader
-from trigger_svc.clock import CLOSEST, Clock, idle_tick
+from trigger_svc.clock import CLOSEST, LATE, Clock, idle_tick
 from trigger_svc.lead import LONGEST, Lead
 
 MS = 1_000_000
@@ -232,3 +232,61 @@ def test_nothing_fires_on_an_idle_tick(kit: Any) -> None:
     cluster.send(CLOCK.name, None, control.encode(tick))
     cluster.run()
     assert cluster.triggers == []
+
+
+class Naps(MemoryLog):
+    """A clock that wakes later than it means to: its third wait takes ``nap`` ns longer."""
+
+    def __init__(self, nap: int) -> None:
+        super().__init__(lambda: self.time // MS)
+        self.nap, self.time, self.waits, self.woken = nap, 1_000_000 * MS, 0, 0
+        self.ensure_topics([*TOPICS, (TOPIC, 2)])
+
+    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> MemoryReader:
+        return _Napping(self, positions)
+
+
+class _Napping(MemoryReader):
+    def __init__(self, log: Naps, positions: Mapping[str, Mapping[int, int]]) -> None:
+        super().__init__(log, positions)
+        self._naps = log
+
+    def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
+        log = self._naps
+        found = super().poll(0, limit)
+        log.waits += bool(timeout)
+        log.time += round(timeout * 1_000 * MS)
+        if log.waits == 3 and not log.woken:
+            log.time += log.nap
+            log.woken = log.time
+        if log.waits >= 10:
+            time.sleep(0.01)
+        return found
+
+
+def after_a_nap(kit: Any, nap: int) -> tuple[int, list[control.Tick], int]:
+    """When the clock began and woke; its ticks."""
+    log = Naps(nap)
+    begin = log.time
+    clock = Clock(log, structlog.get_logger("test"), lambda: (), lambda: log.time)
+    tell(log, control.DefineStream(kit.stream(1, trigger={"Period": {"every": 100}}), {0: 0, 1: 0}))
+    clock.start()
+    assert until(lambda: log.waits >= 10)
+    clock.stop()
+    return begin, ticks(log), log.woken
+
+
+def test_what_was_planned_while_the_clock_slept_is_missed(kit: Any) -> None:
+    begin, found, woken = after_a_nap(kit, LATE + MS)
+    before = [tick for tick in found if tick.now < woken]
+    after = [tick for tick in found if tick.now >= woken]
+    assert {tick.since for tick in before} == {begin}
+    assert {tick.since for tick in after} == {woken}
+    first = after[0].now
+    assert woken < first <= woken + 100 * MS and first % (100 * MS) == 0, "the first instant after it woke"
+
+
+def test_a_clock_that_is_late_by_as_much_as_is_allowed_fires_late(kit: Any) -> None:
+    begin, found, woken = after_a_nap(kit, LATE)
+    assert {tick.since for tick in found} == {begin}
+    assert woken in [tick.now for tick in found]

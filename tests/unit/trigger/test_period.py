@@ -241,6 +241,8 @@ def test_the_agenda_follows_the_life_of_streams(kit: Any) -> None:
     assert agenda.due == 900 * MS
     agenda.watch_from(1_000 * MS)
     assert agenda.due == 1_200 * MS
+    agenda.watch_from(1_200 * MS)
+    assert agenda.due == 1_500 * MS, "an instant at that very time is missed too"
     agenda.apply(control.DropTable(kit.METERS.uid, TOPIC), 0)
     assert agenda.due == FAR
     agenda.apply(control.StartStream(2, {}, 2), 0)
