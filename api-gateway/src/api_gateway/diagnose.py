@@ -36,7 +36,7 @@ def diagnose_stream(context: Context, session: Session, statement: DiagnoseStrea
         slots, seconds = context.settings.slots, context.settings.accept_seconds
         parts = context.board.diagnoses.wait(number, slots, seconds)
     _forget(context, parts)
-    status, message = context.board.of(entry)
+    status, message = context.board.of(entry, context.catalog)
     precision: Precision = "ms" if spec.source is None else spec.source.table.precision
     case = Case(spec, status, message, parts, slots - len(parts), seconds, session.timezone, limit)
     return Answer(columns_of(precision), rows_of(case))

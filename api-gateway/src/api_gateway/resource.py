@@ -208,7 +208,7 @@ def _quoted(entry: StreamEntry) -> str:
 def shown(context: Context, entry: StreamEntry) -> Stream:
     """What the API says of a stream."""
     spec = entry.spec
-    status, message = context.board.of(entry)
+    status, message = context.board.of(entry, context.catalog)
     source = spec.source
     table = f"{source.table.db}.{source.child or source.table.name}" if source else None
     address = context.settings.notify_url.replace("http", "ws", 1)

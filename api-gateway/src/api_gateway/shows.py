@@ -101,7 +101,11 @@ def _with_rows(context: Context, db: str, *, virtual: bool) -> Rows:
 
 def _streams(context: Context, db: str) -> Rows:
     streams = list(context.catalog.streams.values())
-    return [[entry.spec.name, *context.board.of(entry)] for entry in streams if entry.spec.db == db]
+    return [
+        [entry.spec.name, *context.board.of(entry, context.catalog)]
+        for entry in streams
+        if entry.spec.db == db
+    ]
 
 
 def _users(context: Context, _db: str) -> Rows:

@@ -9,7 +9,8 @@ import msgspec
 
 from api_gateway.diagnosis_board import PREFIX, Diagnoses
 from api_gateway.follower import POLL_SECONDS
-from millrace_core.catalog import StreamEntry
+from millrace_core.catalog import Catalog, StreamEntry
+from millrace_core.dialect.problems import state_with
 from millrace_core.wire import status
 from millrace_core.wire.topics import STATUS
 from millrace_wal import BEGIN, Log, Record
@@ -24,6 +25,7 @@ class StatusBoard:
         self.applied = -1
         self.failures: dict[tuple[int, int | None], str] = {}
         self._pauses: dict[tuple[int, int], str] = {}
+        self._problems: dict[bytes, status.Problem] = {}
         self.diagnoses = Diagnoses()
 
     def take(self, record: Record) -> None:
@@ -34,6 +36,7 @@ class StatusBoard:
         if record.value is None:
             if (record.key or b"").startswith(status.PAUSED.encode()):
                 self._pauses.pop(status.part_of(record.key or b""), None)
+            self._problems.pop(record.key or b"", None)
             return
         try:
             found = status.decode(record.value)
@@ -47,6 +50,8 @@ class StatusBoard:
                 self.failures[found.stream, found.slot] = found.message
             elif isinstance(found, status.StreamFailure):
                 self.failures.pop((found.stream, found.slot), None)
+            elif isinstance(found, status.Problem):
+                self._problems[record.key or b""] = found
             elif isinstance(found, status.StreamPaused):
                 self._pauses[found.stream, found.partition] = found.message
 
@@ -60,9 +65,13 @@ class StatusBoard:
         failures = dict(self.failures)
         return any(uid == entry.spec.uid and slot is not None for uid, slot in failures)
 
-    def of(self, entry: StreamEntry) -> tuple[str, str]:
+    def of(self, entry: StreamEntry, catalog: Catalog) -> tuple[str, str]:
         """(status, message) of a stream: Failed, Init until trigger-svc knows, then Running, Stopped or,
         while an address that must lose nothing cannot be reached, Paused."""
+        return state_with(entry, catalog, list(self._problems.values()), self._alone(entry))
+
+    def _alone(self, entry: StreamEntry) -> tuple[str, str]:
+        """The same without what is wrong with the services."""
         failures = dict(self.failures)
         if message := next((why for (uid, _), why in failures.items() if uid == entry.spec.uid), ""):
             return "Failed", message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from millrace_core.catalog import Catalog, StreamEntry, encode, key_of
+from millrace_core.dialect.problems import state_with, touching
 from millrace_core.model.schema import Child, Table
 from millrace_core.wire import diagnosis, status
 from millrace_core.wire.status import AnyStatus
@@ -25,6 +26,7 @@ class CatalogView:
         """Grows with every change of a database or table: plans made before may be out of date."""
         self._streams: dict[int, StreamEntry] = {}
         self._pauses: set[tuple[int, int]] = set()
+        self._problems: dict[bytes, status.Problem] = {}
 
     def apply(self, offset: int, key: bytes, value: bytes | None) -> None:
         with self.lock:
@@ -47,6 +49,10 @@ class CatalogView:
                 self.statuses.pop(key, None)
             else:
                 self.statuses[key] = found
+            if isinstance(found, status.Problem):
+                self._problems[key] = found
+            else:
+                self._problems.pop(key, None)
             if key.startswith(status.PAUSED.encode()):
                 uid, partition = status.part_of(key)
                 (self._pauses.discard if value is None else self._pauses.add)((uid, partition))
@@ -72,6 +78,18 @@ class CatalogView:
                     return found.message
             return ""
 
+    def waits(self, uid: int) -> str:
+        """Why nothing of a stream can be calculated now: it is paused, or a table that it needs cannot be
+        used; empty while something can."""
+        message = self.paused(uid)
+        with self.lock:
+            entry = self._streams.get(uid)
+            problems = [one for one in self._problems.values() if one.service == "calc-svc" and one.topics]
+            if message or entry is None or not problems:
+                return message
+            mine = touching(entry, self.catalog, problems)
+            return next((one.message for one in mine if one.control is None), "")
+
     def held(self) -> dict[tuple[int, int], int]:
         """Stream and partition of ``triggers`` -> from which offset on its triggers were left."""
         with self.lock:
@@ -83,6 +101,7 @@ class CatalogView:
         with self.lock:
             applied = self.statuses.get(b"applied")
             reached = applied.control if isinstance(applied, status.Applied) else -1
+            problems = list(self._problems.values())
             found = {}
             failures = {uid: message for (uid, _), message in self.failures().items()}
             for name, entry in self.catalog.streams.items():
@@ -90,7 +109,8 @@ class CatalogView:
                 state = "Failed" if message else entry.wanted
                 if state == "Running" and (message := self.paused(entry.spec.uid)):
                     state = "Paused"
-                found[name] = ("Init" if entry.control > reached else state, message)
+                alone = "Init" if entry.control > reached else state, message
+                found[name] = state_with(entry, self.catalog, problems, alone)
             return found
 
     def recalculations(self) -> list[status.Recalculation]:

@@ -14,6 +14,7 @@ from calc_svc import metrics
 from calc_svc.catalog import CatalogView
 from calc_svc.store import TableStore
 from calc_svc.table import StoredTable
+from calc_svc.unusable import Unusable
 from millrace_core.catalog import record_key
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError, WireError
@@ -44,6 +45,7 @@ class WalConsumer:
         self._thread = threading.Thread(target=self._run, name="wal-consumer", daemon=True)
         self._reader: Reader | None = None
         self._pending: dict[tuple[str, str], Table] = {}
+        self._unusable = Unusable(catalog, store, self._append)
         self._seen_at: dict[str, float] = {}
         self._orphans: set[str] = set()
         self._held: dict[str, list[Record]] = {}
@@ -121,6 +123,7 @@ class WalConsumer:
         if self._pass_marks() or records:
             self._store.moved()
         now = time.monotonic()
+        self._pending |= self._unusable.due(now)
         if now - self._listed > (POLL if self._pending else LIST_EVERY):
             self._listed = now
             self._open_pending()
@@ -173,6 +176,7 @@ class WalConsumer:
             self._held.pop(topic, None)
             if stored is not None:
                 stored.drop()
+            self._unusable.dropped(before)
         elif before is not None and table is not None and table.version > before.version:
             self._altered(name, table)
         if table is not None and (before is None or table.uid != before.uid):
@@ -192,6 +196,7 @@ class WalConsumer:
     def _altered(self, name: tuple[str, str], table: Table) -> None:
         if name in self._pending:
             self._pending[name] = table
+        self._unusable.altered(table)
         stored = self._store.by_topic(topics.wal_topic(*name))
         if stored is not None:
             stored.evolve(table)
@@ -222,18 +227,24 @@ class WalConsumer:
                 self._open_virtual(table, topic)
                 del self._pending[name]
                 continue
-            try:
-                stored = self._store.open(table)
-            except Exception:
-                # one table that cannot be opened must not keep the others from being read
-                self._logger.exception("table not opened", table=f"{table.db}.{table.name}")
-                del self._pending[name]
-                continue
-            self._orphans.discard(topic)
-            ends = self._log.end_offsets(topic)
-            self._require().add(topic, stored.resume(self._log.begin_offsets(topic), ends))
+            self._open(table, topic)
             del self._pending[name]
         self._store.moved()
+
+    def _open(self, table: Table, topic: str) -> None:
+        """Read a table on from where its files end. One that cannot be opened must not keep the others from
+        being read: it is tried again later, and its streams and queries are told why they wait."""
+        try:
+            stored = self._store.open(table)
+            ends = self._log.end_offsets(topic)
+            self._require().add(topic, stored.resume(self._log.begin_offsets(topic), ends))
+        except Exception as error:
+            if isinstance(error, MillraceError) and error.code.value.retry:
+                raise  # the broker is away
+            self._unusable.add(table, error)
+            return
+        self._orphans.discard(topic)
+        self._unusable.opened(table)
 
     def _open_virtual(self, table: Table, topic: str) -> None:
         """Read its topic from here on: how far its sources must have been read is known without the rest."""
@@ -268,6 +279,7 @@ class WalConsumer:
         """Topics that stay without a table: their messages are dead letters."""
         known = {stored.topic for stored in self._store.tables()}
         known |= {virtual.topic for virtual in self._store.virtuals()}
+        known |= {topics.wal_topic(*name) for name in self._unusable.tables}
         there = self._log.topics(topics.WAL_PREFIX)
         self._seen_at = {topic: self._seen_at.get(topic, now) for topic in there}
         for topic in there:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import msgspec
 import numpy as np
 import polars as pl
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Transaction, write_deltalake
+from deltalake.exceptions import DeltaError
 
 from calc_svc.columns import arrow_type, from_arrow, stored_name
+from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
 from millrace_core.store.place import NOWHERE, Spans, nowhere
 from millrace_core.store.rows import HIGHEST, LOWEST, Flush
@@ -34,8 +40,30 @@ Filter = tuple[str, str, object]
 """(column, comparison, value)."""
 
 
+LOG = "_delta_log"
+
+
+def _sync_path(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _app(partition: int) -> str:
     return f"wal/{partition}"
+
+
+class DamagedTable(MillraceError):
+    """A table's files cannot be read. Waiting does not help; other tables are not concerned."""
+
+    def __init__(self, table: Table, path: Path, cause: str) -> None:
+        super().__init__(
+            ErrorCode.INTERNAL,
+            f"the files of table {table.db}.{table.name} are damaged: {cause}; restore the folder {path} "
+            "from a copy, or empty it (and leave it there) to go on with what its WAL topic still has",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +96,23 @@ class DeltaRows:
         return pa.schema([pa.field(n, t) for n, t in [*added, *((n, t) for _, n, t in self.fields)]])
 
     def open(self) -> DeltaTable | None:
+        """None before the first commit; :raises DamagedTable: for files that are no whole Delta table."""
         uri = str(self.path)
-        return DeltaTable(uri) if DeltaTable.is_deltatable(uri) else None
+        with self._readable():
+            if DeltaTable.is_deltatable(uri):
+                return DeltaTable(uri)
+        if any(self.path.glob("*.parquet")) or any(self.path.glob(f"{LOG}/*.json")):
+            raise DamagedTable(self.table, self.path, f"{LOG} has no log of them")
+        return None
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """For what reads files: :raises DamagedTable: if that fails."""
+        try:
+            yield
+        except (DeltaError, OSError) as error:
+            cause = next(iter(str(error).splitlines()), type(error).__name__)
+            raise DamagedTable(self.table, self.path, cause) from error
 
     def positions(self, partitions: Sequence[int]) -> dict[int, int]:
         """Partition -> the WAL offset up to which (exclusive) the table's rows are here."""
@@ -82,7 +125,9 @@ class DeltaRows:
     def commit(self, flush: Flush, names: Sequence[str], positions: Mapping[int, int]) -> None:
         """Make the flush durable. Deletions go first, in a commit of their own: after a crash between the two
         they are replayed from the old positions, to the same end."""
-        delta = self._with_columns(self.open() or self._create())
+        opened = self.open()
+        before = -1 if opened is None else opened.version()
+        delta = self._with_columns(opened or self._create())
         if flush.deletions:
             delta.delete(" OR ".join(self._range(names[d.child], d.first, d.last) for d in flush.deletions))
         properties = CommitProperties(
@@ -98,7 +143,26 @@ class DeltaRows:
             )
         else:
             delta.create_write_transaction([], "append", delta.schema(), [], commit_properties=properties)
+        self._sync(before)
         self._commits += 1
+
+    def _sync(self, before: int) -> None:
+        """What was committed behind this version is on the disk: the WAL may forget it."""
+        log = self.path / LOG
+        for version in range(before + 1, (self._version() or 0) + 1):
+            entry = log / f"{version:020}.json"
+            for line in entry.read_bytes().splitlines():
+                added = msgspec.json.decode(line).get("add")
+                if added is not None:
+                    _sync_path(self.path / unquote(added["path"]))
+            for path in (entry, *log.glob(f"{version:020}.checkpoint*"), *log.glob("_last_checkpoint")):
+                _sync_path(path)
+        for folder in (log, self.path, *([self.path.parent] if before < 0 else [])):
+            _sync_path(folder)
+
+    def _version(self) -> int | None:
+        delta = self.open()
+        return None if delta is None else delta.version()
 
     def _create(self) -> DeltaTable:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -164,9 +228,10 @@ class DeltaRows:
     def _read(self, *filters: list[Filter]) -> StoredRows:
         """Rows that meet all of one of the lists."""
         delta = self.open()
-        return self._rows_of(
-            self.schema.empty_table() if delta is None else delta.to_pyarrow_table(filters=list(filters))
-        )
+        if delta is None:
+            return self._rows_of(self.schema.empty_table())
+        with self._readable():
+            return self._rows_of(delta.to_pyarrow_table(filters=list(filters)))
 
     def _rows_of(self, found: pa.Table) -> StoredRows:
         cells: list[Any] = [
@@ -206,7 +271,9 @@ class DeltaRows:
         self._commits = 0
         delta = self.open()
         if delta is not None:
+            before = delta.version()
             delta.optimize.compact(target_size=COMPACT_BYTES, max_concurrent_tasks=1)
+            self._sync(before)
             delta.vacuum(KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
 
     def remove(self) -> None:

@@ -1,4 +1,4 @@
-"""Streams that wait for an address of their notifications: their triggers stay where they are, in the log.
+"""Streams that wait, for an address of their notifications or for a table: their triggers stay in the log.
 
 The group commits past them, so that no other stream waits or is calculated twice; a record of the ``status``
 topic, written before that commit, says from which offset on a stream's triggers are still to be calculated.
@@ -104,7 +104,7 @@ class Holding:
             if part in self._marks:
                 continue
             # a stream that the catalog does not know yet cannot be told from one that is gone later
-            if self._catalog.paused(uid) and self._catalog.stream(uid) is not None:
+            if self._catalog.waits(uid) and self._catalog.stream(uid) is not None:
                 self._marks[part] = record.offset
                 marks.append(mark(part, record.offset))
             else:
@@ -115,7 +115,7 @@ class Holding:
     @property
     def due(self) -> Part | None:
         """A stream that goes on (or was dropped) and has not calculated what it left."""
-        return next((part for part in self._marks if not self._catalog.paused(part[0])), None)
+        return next((part for part in self._marks if not self._catalog.waits(part[0])), None)
 
     def chunk(self) -> Chunk | None:
         """The next triggers that were left; None while there are none to calculate.

@@ -115,6 +115,8 @@ class CalcService:
             "recalculation": all(lane.alive for lane in self._recalc),
         }  # fmt: skip
         detail: dict[str, object] = {"started": started, **alive, "tables": len(self.store.tables())}
+        if unusable := self.store.unusable():
+            detail["problems"] = unusable
         return Health(started and all(alive.values()), detail)
 
     def stop(self) -> None:

@@ -25,6 +25,7 @@ class TableStore:
         self._folder = folder
         self._tables: dict[str, StoredTable] = {}
         self._virtual: dict[str, VirtualTable] = {}
+        self._unusable: dict[str, MillraceError] = {}
         self._moved = threading.Condition()
 
     def clean(self) -> None:
@@ -40,7 +41,10 @@ class TableStore:
 
     def table(self, table: Table) -> StoredTable:
         """:raises MillraceError: UNKNOWN_TABLE where it is not stored (yet, or any more)."""
-        found = self.by_topic(wal_topic(table.db, table.name))
+        topic = wal_topic(table.db, table.name)
+        found = self.by_topic(topic)
+        if topic in self._unusable:
+            raise self._unusable[topic]
         if found is None or found.table.uid != table.uid:
             raise MillraceError(ErrorCode.UNKNOWN_TABLE, f"no table {table.db}.{table.name}")
         return found
@@ -81,13 +85,30 @@ class TableStore:
         stored = StoredTable(table, self._folder, self.catalog.children(table), self.memory_rows // 4)
         with self._moved:
             self._tables[stored.topic] = stored
+            self._unusable.pop(stored.topic, None)
             self._moved.notify_all()
         return stored
+
+    def refuse(self, topic: str, cause: MillraceError) -> None:
+        """The table of this topic cannot be opened; who wants it is told why."""
+        with self._moved:
+            self._unusable[topic] = cause
+            self._moved.notify_all()
+
+    def unusable(self) -> dict[str, str]:
+        """Topic -> why its table cannot be used."""
+        with self._moved:
+            return {topic: error.message for topic, error in self._unusable.items()}
+
+    def remove(self, table: Table) -> None:
+        """The files of a table that is not open."""
+        shutil.rmtree(self._folder / str(table.uid), ignore_errors=True)
 
     def close(self, topic: str) -> StoredTable | None:
         with self._moved:
             self._moved.notify_all()
             self._virtual.pop(topic, None)
+            self._unusable.pop(topic, None)
             return self._tables.pop(topic, None)
 
     def moved(self) -> None:
@@ -106,7 +127,7 @@ class TableStore:
 
         A topic whose table the catalog does not know (any more) is not waited for.
 
-        :raises MillraceError: TIMEOUT, which names what has not come.
+        :raises MillraceError: TIMEOUT, which names what has not come; why a table cannot be used at all.
         """
         deadline = time.monotonic() + timeout
         with self._moved:
@@ -123,6 +144,8 @@ class TableStore:
             return opened
         for topic, offsets in wal.items():
             stored = self._tables.get(topic) or self._virtual.get(topic)
+            if topic in self._unusable:
+                raise self._unusable[topic]
             if stored is None:
                 if self._known(topic):
                     return topic

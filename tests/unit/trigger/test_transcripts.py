@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pyarrow as pa
 import pytest
 import yaml
@@ -14,6 +15,7 @@ import yaml
 from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.isolation import judge_batch
 from millrace_core.trigger.slot import Slot
+from millrace_core.trigger.slot_state import VERSION
 from millrace_core.wire import control
 from millrace_core.wire.operations import Register
 from millrace_core.wire.topics import wal_topic
@@ -132,9 +134,12 @@ def test_through_the_workers(kit: Any, name: str, tmp_path: Path) -> None:
         def on_batch(self, number: int, records: list[tuple[Any, ...]]) -> list[tuple[str, bytes, bytes]]:
             columns = [[number] * len(records), *map(list, zip(*records, strict=True))]
             rows = pa.table(columns, schema=ARROW)
-            judge = judge_slots(3, SlotStates(tmp_path), next(self.runs))
+            states, batch = SlotStates(tmp_path, 3), next(self.runs)
+            judge = judge_slots(3, states, batch)
             halves = rows.to_batches(max_chunksize=len(records) // 2 + 1)
-            return [tuple(row.values()) for sent in judge(iter(halves)) for row in sent.to_pylist()]
+            found = [tuple(row.values()) for sent in judge(iter(halves)) for row in sent.to_pylist()]
+            states.seal(batch)
+            return found
 
     replay(kit, CASES[name], ThroughWorkers)
 
@@ -160,6 +165,35 @@ def test_slots_that_stay_in_memory(kit: Any, name: str) -> None:
     replay(kit, CASES[name], InMemory)
 
 
+KEPT = Path(__file__).parent / "kept_states"
+"""``<version>.msgpack``: what slots of that version kept half way through transcripts, with the cases."""
+
+
+def half_way(kit: Any, case: dict[str, Any], cluster_type: Any = None) -> tuple[Any, Any, Iterator[int]]:
+    cluster, spec = begin(kit, case, cluster_type)
+    epochs = iter(range(1, 9))
+    for step in case["steps"][: len(case["steps"]) // 2]:
+        act(kit, cluster, spec, step, False, epochs)
+        cluster.run()
+    return cluster, spec, epochs
+
+
+@pytest.mark.parametrize("version", range(6, VERSION + 1))
+def test_a_kept_state_of_each_version_goes_on(kit: Any, version: int) -> None:
+    """A version that is new has no file yet: ``python -m tests.unit.trigger.test_transcripts`` writes one,
+    once, before it is released; a file that is there is never written again."""
+    kept = msgspec.msgpack.decode((KEPT / f"{version}.msgpack").read_bytes(), strict=False)
+    assert len(kept) >= 25
+    for name, (case, blobs) in kept.items():
+        cluster, spec, epochs = half_way(kit, case)
+        assert {blob[0] for blob in blobs.values()} == {version}, name
+        cluster.blobs = {int(slot): Slot.current(blob) for slot, blob in blobs.items()}
+        for step in case["steps"][len(case["steps"]) // 2 :]:
+            act(kit, cluster, spec, step, False, epochs)
+            cluster.run()
+        check_whole(cluster, case)
+
+
 def test_the_transcripts_are_there() -> None:
     assert len(CASES) >= 25
 
@@ -171,3 +205,12 @@ def test_a_wrong_expectation_is_noticed(kit: Any) -> None:
     cluster.run()
     with pytest.raises(AssertionError):
         check_whole(cluster, case)
+
+
+if __name__ == "__main__":
+    from tests.unit.trigger.conftest import Kit
+
+    here = KEPT / f"{VERSION}.msgpack"
+    with here.open("xb") as file:
+        blobs = {name: [CASES[name], half_way(Kit, CASES[name])[0].blobs] for name in BATCHES}
+        file.write(msgspec.msgpack.encode(blobs))

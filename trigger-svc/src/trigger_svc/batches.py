@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import Output
 from millrace_core.wire.topics import CLOCK, slot_for
 from millrace_wal import Log, Message
-from trigger_svc.checkpoint import ends_behind, messages_in
+from trigger_svc.checkpoint import ends_behind, keep_plan, messages_in
 from trigger_svc.lead import Lead
 from trigger_svc.query import SINK, in_slots
 from trigger_svc.rest import Rest
@@ -40,6 +41,8 @@ FIRST_GUESS = 1000.0
 """Bytes of a message before one was seen."""
 EVERYWHERE = -1
 """For the slot of what goes to all slots."""
+DISK_WRITES = 4
+"""States that are written side by side; each waits for the disk twice."""
 REMEMBERED = 300
 """Batches; as many as Spark's reports that are kept."""
 
@@ -101,7 +104,8 @@ class Batches:
         self._settings, self._log, self._rest, self._ticked = settings, log, rest, ticked
         self.rests = self.leaves = False
         self.rested: deque[int] = deque(maxlen=REMEMBERED)
-        self._states = SlotStates(settings.slot_states)
+        self._states = SlotStates(settings.slot_states, settings.slots)
+        self._disk = ThreadPoolExecutor(DISK_WRITES, thread_name_prefix="slot-states")
         self._held: dict[int, Held] = {}
         self._lengths = Lengths()
         self.delays_due: Sequence[int] = ()
@@ -125,6 +129,10 @@ class Batches:
         self.delays_due = sorted({due for slot in slots for due in slot.delays_due})
         if self.rests and table is not None and _ticks_alone(table):
             self._rest_behind(batch)
+
+    def close(self) -> None:
+        """After the last batch."""
+        self._disk.shutdown()
 
     def _rest_behind(self, batch: int) -> None:
         ends = ends_behind(self._settings.checkpoint, batch)
@@ -153,17 +161,22 @@ class Batches:
 
     def _judge_here(self, messages: Messages, batch: int) -> None:
         sent: list[Output] = []
+        # the broker is told meanwhile: should one of both fail, the batch runs again from what it found
+        writes = [self._disk.submit(keep_plan, self._settings.checkpoint, batch)]
         for number, mine in by_slot(messages, self._settings.slots):
             held = self._hold(number, batch)
-            slots = self._settings.slots
-            judged = judge_slot(self._states, batch, held.state, number, slots, mine, held.slot)
+            judged = judge_slot(held.state, number, self._settings.slots, mine, held.slot)
             if judged is not None:
                 self._held[number] = Held(judged.state, judged.slot)
+                writes.append(self._disk.submit(self._states.write, number, batch, judged.state))
                 sent += judged.sent
         if sent:
             self._log.append([Message(*one) for one in sent])
             if self.delays_due and (ticks := messages.times_of(CLOCK.name)).size:
                 self.lead.learn(time.time_ns() - float(ticks.mean()) * NS_PER_MS)
+        for write in writes:
+            write.result()
+        self._states.seal(batch)
 
     def _hold(self, number: int, batch: int) -> Held:
         """The slot as this batch finds it."""
@@ -177,6 +190,7 @@ class Batches:
     def _judge_in_workers(self, frame: DataFrame, batch: int) -> None:
         slots = self._settings.slots
         self._held.clear()
+        keep_plan(self._settings.checkpoint, batch)
         with compiled(frame.sparkSession):
             (
                 in_slots(frame, slots)
@@ -187,6 +201,7 @@ class Batches:
                 .option("kafka.bootstrap.servers", self._settings.broker)
                 .save()
             )
+        self._states.seal(batch)
 
 
 def by_slot(messages: Messages, slots: int) -> Iterator[tuple[int, Messages]]:

@@ -13,16 +13,22 @@ from pathlib import Path
 
 import msgspec
 
-from millrace_core.errors import ErrorCode, MillraceError
+from trigger_svc.states import BEGIN_ANEW, StateError, sync
 
+LINES = {"commits": 2, "offsets": 3}
+"""Lines of a file that is whole."""
 Ends = Mapping[str, Mapping[int, int]]
 """Topic -> partition -> the first offset that is not read."""
 
 
 @lru_cache(maxsize=2)  # a batch asks for its own and for those of the one before
 def ends_behind(checkpoint: Path, batch: int) -> Ends:
-    """The first offsets behind the batch; :raises MillraceError: INTERNAL for a damaged checkpoint."""
-    return _ends(_lines(_path(checkpoint, batch)))
+    """The first offsets behind the batch; :raises StateError: if the checkpoint is damaged."""
+    path = _path(checkpoint, batch)
+    try:
+        return _ends(_lines(path))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _damaged(path) from None
 
 
 def messages_in(checkpoint: Path, batch: int) -> int:
@@ -34,6 +40,44 @@ def messages_in(checkpoint: Path, batch: int) -> int:
         for topic, partitions in ends_behind(checkpoint, batch).items()
         for partition, end in partitions.items()
     )
+
+
+def next_batch(checkpoint: Path) -> int:
+    """The number of the micro-batch that the query runs first when it starts.
+
+    :raises StateError: if the checkpoint is damaged.
+    """
+    ends_behind.cache_clear()
+    planned = _batches(checkpoint)
+    for batch in planned[-2:]:
+        ends_behind(checkpoint, batch)
+    done = _batches(checkpoint, "commits")
+    last = max(planned[-1:] + done[-1:], default=-1)
+    return last + 1 if last in done else max(last, 0)
+
+
+def mend(checkpoint: Path) -> list[Path]:
+    """Remove what a power failure left half written, if the query does as well without it: that the last
+    batch is done (it runs again then), or what the next one was to read. What was removed; no query may
+    run."""
+    torn = []
+    done = _batches(checkpoint, "commits")[-1:]
+    planned = [batch for batch in _batches(checkpoint)[-1:] if batch not in done]
+    for what, batches in (("commits", done), ("offsets", planned)):
+        for path in (checkpoint / what / str(batch) for batch in batches):
+            if len(path.read_bytes().splitlines()) < LINES[what]:
+                path.unlink()
+                path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+                torn.append(path)
+    return torn
+
+
+def keep_plan(checkpoint: Path, batch: int) -> None:
+    """What the batch reads is on the disk when this returns: should it run again after a power failure, it
+    reads the same."""
+    path = _path(checkpoint, batch)
+    if path.exists():  # else nobody planned it: a test
+        sync([path, path.parent])
 
 
 def not_read(checkpoint: Path, topics: Iterable[str]) -> frozenset[str]:
@@ -66,17 +110,23 @@ def _add(path: Path, fresh: Ends) -> None:
 
 def _lines(path: Path) -> list[str]:
     lines = path.read_text().splitlines()
-    if len(lines) != 3:
-        raise MillraceError(ErrorCode.INTERNAL, f"{path} is no list of offsets: the checkpoint is damaged")
+    if len(lines) != LINES["offsets"]:
+        raise _damaged(path)
     return lines
+
+
+def _damaged(path: Path) -> StateError:
+    return StateError(
+        f"{path} is damaged: it does not tell offsets; {BEGIN_ANEW.format(folder=path.parents[2])}"
+    )
 
 
 def _ends(lines: list[str]) -> Ends:
     return msgspec.json.decode(lines[2], type=dict[str, dict[int, int]])
 
 
-def _batches(checkpoint: Path) -> list[int]:
-    return sorted(int(path.name) for path in (checkpoint / "offsets").glob("*") if path.name.isdecimal())
+def _batches(checkpoint: Path, what: str = "offsets") -> list[int]:
+    return sorted(int(path.name) for path in (checkpoint / what).glob("*") if path.name.isdecimal())
 
 
 def _path(checkpoint: Path, batch: int) -> Path:

@@ -24,6 +24,7 @@ from trigger_svc.rest import Rest
 from trigger_svc.session import start_session
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.topic_choice import TopicChoice
+from trigger_svc.usable import Usable
 
 RESTART_WINDOW = 600.0
 
@@ -47,6 +48,7 @@ class Engine:
         self._choice = TopicChoice(
             log, settings.checkpoint, settings.trigger_needless_topics, logger, self._begin_again
         )
+        self._usable = Usable(settings, log, logger, self._stopping)
         self._warm = False
         self.query: Any = None
         self.failed = False
@@ -80,7 +82,10 @@ class Engine:
     def health(self) -> Health:
         # one that begins again is as good as running
         running = self._warm or (self.query is not None and bool(self.query.isActive))
-        return Health(self._warm, {"query": "running" if running else "down", "warm": self._warm})
+        detail: dict[str, object] = {"query": "running" if running else "down", "warm": self._warm}
+        if self._usable.problem:
+            detail["problem"] = self._usable.problem
+        return Health(self._warm and not self._usable.problem, detail)
 
     def _left_out(self) -> frozenset[str]:
         """See :meth:`TopicChoice.begin`; a broker that is away for a moment is no failure of the query.
@@ -139,7 +144,11 @@ class Engine:
     def _run_once(self, session: SparkSession) -> None:
         began = time.monotonic()
         # what a run that ended had in memory is worth nothing
+        self.batches.close()
         self.batches = self._batches()
+        self._usable.wait()
+        if self._stopping.is_set():
+            return
         # after that: what changes from here on finds these batches
         left_out = self._left_out()
         self.query = start_query(session, self._settings, self.batches, left_out)

@@ -48,23 +48,22 @@ def judge_slots(slots: int, states: SlotStates, batch: int) -> Judge:
         slot, arrived = table.column("slot").to_numpy(), Arrived(table)
         for number in present(slot).tolist():
             mine = arrived.in_order(np.flatnonzero(slot == number))
-            judged = judge_slot(states, batch, states.read(number, batch), number, slots, mine)
+            judged = judge_slot(states.read(number, batch), number, slots, mine)
             if judged is not None:
+                states.write(number, batch, judged.state)
                 yield _batch(judged.sent)
 
     return judge
 
 
 def judge_slot(
-    states: SlotStates, batch: int, state: bytes | None, number: int, slots: int, messages: Messages,
-    slot: Slot | None = None,
-) -> Judged | None:  # fmt: skip
-    """Judge what a slot gets in a micro-batch, as :func:`judge_batch` does, and keep its state; None, and
-    nothing done, if it means nothing to the slot."""
+    state: bytes | None, number: int, slots: int, messages: Messages, slot: Slot | None = None
+) -> Judged | None:
+    """Judge what a slot gets in a micro-batch, as :func:`judge_batch` does; None, and nothing done, if it
+    means nothing to the slot."""
     if not Slot.heeds(state, messages):
         return None
     judged = judge_batch(state, number, slots, messages, slot)
-    states.write(number, batch, judged.state)
     _remark(judged.remarks)
     return judged
 

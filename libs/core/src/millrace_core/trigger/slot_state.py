@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -28,6 +28,9 @@ from millrace_core.wire.control import Offsets
 from millrace_core.wire.topics import CLOCK, STATUS
 
 VERSION = 6
+MIGRATIONS: dict[int, Callable[[bytes], bytes]] = {}
+"""Version of a state -> what makes one of the next version of it. From version 6 on each is kept here, and a
+state of each in the tests."""
 _HEAD = struct.Struct("<BqBH")
 """Version, :meth:`SlotState.due`, whether any tick means something (counters are to be told, rows were put
 off), how many times follow."""
@@ -128,12 +131,30 @@ class SlotState:
         ticks = [tick for _, tick in refused.decoded(messages, control.decode_tick)]
         return refused.changed or any(tick.reach >= due for tick in ticks)
 
+    @staticmethod
+    def current(blob: bytes) -> bytes:
+        """A state of this or an earlier version as one of this version.
+
+        :raises ValueError: for one of another version, or none.
+        """
+        while blob and blob[0] in MIGRATIONS:
+            blob = MIGRATIONS[blob[0]](blob)
+        _head(blob)
+        return blob
+
+    @staticmethod
+    def place(blob: bytes) -> tuple[int, int]:
+        """(number of the slot, of how many) whose state this is; :raises ValueError: if it is none."""
+        try:
+            state: list[Any] = msgspec.msgpack.decode(_body(blob))
+            return state[0], state[1]
+        except (msgspec.DecodeError, TypeError, LookupError, struct.error) as error:
+            raise ValueError(f"not a slot's state: {error}") from error
+
     @classmethod
     def restore(cls, blob: bytes, absent: Mapping[int, str] = NOBODY) -> Self:
         """The inverse of :meth:`snapshot`. ``absent``: streams that are not hosted until the next one."""
-        _, _, count = _head(blob)
-        begin = _HEAD.size + count * _TIME.itemsize
-        state: list[Any] = msgspec.msgpack.decode(memoryview(blob)[begin:])
+        state: list[Any] = msgspec.msgpack.decode(_body(blob))
         slot = cls(state[0], state[1])
         slot.control, slot.failed = state[2], state[3]
         slot.families = {topic: Family.load(family) for topic, family in state[4].items()}
@@ -210,10 +231,18 @@ def _head(blob: bytes) -> tuple[int, bool, int]:
 
     :raises ValueError: if the state is of another version.
     """
+    if len(blob) < _HEAD.size:
+        raise ValueError(f"not a slot's state: {len(blob)} bytes")
     if blob[0] != VERSION:
         raise ValueError(f"slot state of version {blob[0]}, this is version {VERSION}")
     _, due, untold, count = _HEAD.unpack_from(blob)
     return due, bool(untold), count
+
+
+def _body(blob: bytes) -> memoryview:
+    """What follows the head."""
+    _, _, count = _head(blob)
+    return memoryview(blob)[_HEAD.size + count * _TIME.itemsize :]
 
 
 def tell(news: status.AnyStatus, out: list[Output]) -> None:

@@ -99,9 +99,29 @@ class Recalculation(msgspec.Struct, frozen=True, tag="recalculation", tag_field=
     seconds_left: float | None = None
 
 
-AnyStatus = Applied | StreamFailure | StreamPaused | TriggersHeld | Counters | ReadUpTo | Recalculation
+class Problem(msgspec.Struct, frozen=True, tag="problem", tag_field="about"):
+    """What keeps a service from a part of its work, or what it has lost; deleted (a null value) once over.
 
-PAUSED, HELD, COUNTERS, READ = "paused/", "held/", "counters/", "read/"
+    ``what``: the thing, as the key needs it: ``state``, ``table/<topic>``, ``gap/<topic>/<partition>``.
+    It touches the streams that read one of these ``topics`` (WAL topics) or are one of ``streams``; all of
+    them if ``everything``. ``control`` not None: what is lost is lost; a stream that was started by a later
+    control record is not touched. Key: ``problem/<service>/<what>``.
+    """
+
+    service: str
+    what: str
+    message: str
+    topics: tuple[str, ...] = ()
+    streams: tuple[int, ...] = ()
+    everything: bool = False
+    control: int | None = None
+
+
+AnyStatus = (
+    Applied | StreamFailure | StreamPaused | TriggersHeld | Counters | ReadUpTo | Recalculation | Problem
+)
+
+PAUSED, HELD, COUNTERS, READ, PROBLEM = "paused/", "held/", "counters/", "read/", "problem/"
 """How the keys of these records begin."""
 
 _encoder = msgspec.json.Encoder()
@@ -126,6 +146,8 @@ def key(status: AnyStatus) -> bytes:
             return f"{COUNTERS}{service}/{uid}/{slot}".encode()
         case ReadUpTo(topic=topic):
             return f"{READ}{topic}".encode()
+        case Problem(service=service, what=what):
+            return f"{PROBLEM}{service}/{what}".encode()
 
 
 def part_of(key: bytes) -> tuple[int, int]:

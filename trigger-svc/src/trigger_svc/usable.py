@@ -1,0 +1,67 @@
+"""Whether the query can start: its checkpoint and the slots' states must be whole, and of this deployment."""
+
+from __future__ import annotations
+
+import threading
+
+from structlog.typing import FilteringBoundLogger
+
+from millrace_core.errors import MillraceError
+from millrace_core.wire import status
+from millrace_core.wire.status import Problem
+from millrace_core.wire.topics import STATUS
+from millrace_wal import Log, Message
+from trigger_svc.checkpoint import mend, next_batch
+from trigger_svc.settings import TriggerSettings
+from trigger_svc.states import SlotStates, StateError
+
+SERVICE, WHAT = "trigger-svc", "state"
+PAUSE = 5.0
+"""Seconds until states that could not be used are looked at again: somebody may have put them right."""
+
+
+class Usable:
+    """``problem``: why the query cannot start; empty while nothing is known against it."""
+
+    def __init__(
+        self, settings: TriggerSettings, log: Log, logger: FilteringBoundLogger, stopping: threading.Event
+    ) -> None:
+        self._settings, self._log, self._logger = settings, log, logger
+        self._stopping = stopping
+        self._told: str | None = None
+        self.problem = ""
+
+    def wait(self, pause: float = PAUSE) -> None:
+        """Until the query can start, or the service stops. What is in the way is logged, shown in health and
+        told to who asks for the streams; a restart would not help, so the process stays."""
+        while not self._stopping.is_set():
+            self.problem = self._look()
+            self._tell()
+            if not self.problem and self._told == "":
+                return
+            self._stopping.wait(pause)
+
+    def _look(self) -> str:
+        checkpoint = self._settings.checkpoint
+        try:
+            for path in mend(checkpoint):
+                self._logger.warning("a file of the checkpoint was half written", removed=str(path))
+            SlotStates(self._settings.slot_states, self._settings.slots).check(next_batch(checkpoint))
+        except StateError as error:
+            return error.message
+        return ""
+
+    def _tell(self) -> None:
+        if self.problem == self._told:
+            return
+        if self.problem:
+            self._logger.error("the trigger query cannot start", cause=self.problem)
+        news = Problem(SERVICE, WHAT, self.problem, everything=True)
+        try:
+            self._log.append(
+                [Message(STATUS.name, status.key(news), status.encode(news) if self.problem else None)]
+            )
+        except MillraceError as error:
+            self._logger.warning("the trigger query waits for the broker", cause=str(error))
+            return
+        self._told = self.problem
