@@ -62,7 +62,7 @@ def check_output(spec: StreamSpec, table: Table) -> None:
     wanted = [(column, table.column(column.name)) for column in spec.output.columns]
     wanted += [(tag.column, table.tag(tag.column.name)) for tag in spec.output.tags]
     for column, found in wanted:
-        if found is None or found.type.name != column.type.name:
+        if found is None or not found.type.holds(column.type):
             now = "has none" if found is None else f"it is {found.type} now"
             raise MillraceError(
                 ErrorCode.TYPE_MISMATCH,

@@ -1,6 +1,6 @@
 -- trigger: sliding
 -- partition: tbname
--- result: ts TIMESTAMP, local VARCHAR(4096), day BIGINT, s VARCHAR(16), c FLOAT
+-- result: ts TIMESTAMP, local VARCHAR(19), day BIGINT, s VARCHAR(16), c FLOAT
 -- query
 SELECT ts, to_char(ts, 'yyyy-mm-dd hh24:mi:ss') AS local, weekday(ts) AS day, substring_index(s, 't', 1) AS s, truncate(c0, 1) AS c FROM %%trows
 -- set
@@ -24,24 +24,8 @@ SELECT
             ) DIV 86400000
           ) AS INT)
         )
-      ) > 9999
-      THEN CAST(YEAR(
-        DATE_ADD(
-          CAST('1970-01-01' AS DATE),
-          CAST((
-            (
-              `_src0`.`ts` - (
-                (
-                  (
-                    `_src0`.`ts` % 86400000
-                  ) + 86400000
-                ) % 86400000
-              )
-            ) DIV 86400000
-          ) AS INT)
-        )
-      ) AS STRING)
-      ELSE LPAD(
+      ) <= 9999
+      THEN LPAD(
         CAST(YEAR(
           DATE_ADD(
             CAST('1970-01-01' AS DATE),
@@ -210,24 +194,8 @@ SELECT
             ) DIV 86400000
           ) AS INT)
         )
-      ) > 9999
-      THEN CAST(YEAR(
-        DATE_ADD(
-          CAST('1970-01-01' AS DATE),
-          CAST((
-            (
-              `_src0`.`ts` - (
-                (
-                  (
-                    `_src0`.`ts` % 86400000
-                  ) + 86400000
-                ) % 86400000
-              )
-            ) DIV 86400000
-          ) AS INT)
-        )
-      ) AS STRING)
-      ELSE LPAD(
+      ) <= 9999
+      THEN LPAD(
         CAST(YEAR(
           DATE_ADD(
             CAST('1970-01-01' AS DATE),

@@ -18,6 +18,15 @@ def test_results_are_refused_by_an_output_table_that_was_altered() -> None:
     spec = StreamSpec(1, "d", "s", "", Count(1, 1), output=output)
     table = Table("d", "o", "normal", 1, "ms", (ts, n, Column("more", DataType("INT"))))
     check_output(spec, table)
+    text = Column("n", DataType("VARCHAR", 8))
+    texts = msgspec.structs.replace(spec, output=Output("d", "o", (ts, text)))
+    for length, fits in ((8, True), (9, True), (7, False)):
+        other = msgspec.structs.replace(table, columns=(ts, Column("n", DataType("VARCHAR", length))))
+        if fits:
+            check_output(texts, other)
+            continue
+        with pytest.raises(MillraceError, match=r"n VARCHAR\(8\) is needed, it is VARCHAR\(7\) now"):
+            check_output(texts, other)
     for columns in ((ts,), (ts, Column("n", DataType("INT")))):
         with pytest.raises(MillraceError) as caught:
             check_output(spec, msgspec.structs.replace(table, columns=columns))

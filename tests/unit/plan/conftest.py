@@ -240,7 +240,7 @@ SPARK_MACROS = (
     "lambda k: ((('0x' || substr(hex(b), 2 * (k // 8) + 1, 2))::BIGINT >> (k % 8))"
     " & 1)::BIGINT)), lambda c, x: xor(c >> 1, CASE WHEN xor(c, x) & 1 = 1 THEN 3988292384 ELSE 0 END))) END",
     "rand() AS random()", "try_to_binary(s, f) AS TRY(from_base64(s))",
-    "make_valid_utf8(s) AS decode(CAST(s AS BLOB))",
+    "make_valid_utf8(s) AS decode(CAST(s AS BLOB), 'replace')",
     "element_at(l, i) AS list_extract(l, i)", "percentile(x, p) AS quantile_cont(x, p)",
     "mode(x, same) AS list_sort(list_transform(map_entries(histogram(x)), "
     "lambda e: {'n': -CAST(e.value AS BIGINT), 'x': e.key}))[1].x",

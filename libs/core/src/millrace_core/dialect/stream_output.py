@@ -190,7 +190,7 @@ def _check_existing(statement: CreateStream, found: Output, catalog: Catalog) ->
 
 
 def _difference(kind: str, old: tuple[Column, ...], new: tuple[Column, ...]) -> str | None:
-    """What two lists of columns differ in. Lengths of text may differ: what a query needs is not known."""
+    """What the columns of a table that exists lack for those that are to be written; a text may be longer."""
     if len(old) != len(new):
         return f"it has {len(old)} {kind}s, the stream gives {len(new)}"
     for before, after in zip(old, new, strict=True):
@@ -198,6 +198,8 @@ def _difference(kind: str, old: tuple[Column, ...], new: tuple[Column, ...]) -> 
             return f"its {kind} {before.name} stands where the stream gives {after.name}"
         if before.type.name != after.type.name:
             return f"its {kind} {before.name} is {before.type}, the stream gives {after.type}"
+        if not before.type.holds(after.type):
+            return f"its {kind} {before.name} is {before.type}, too short for the stream's {after.type}"
         if before.composite_key != after.composite_key:
             return f"its {kind} {before.name} differs in COMPOSITE KEY"
     return None

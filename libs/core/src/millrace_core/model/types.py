@@ -63,6 +63,8 @@ ALIASES: dict[str, str] = {
 
 TEXT = frozenset({"VARCHAR", "NCHAR", "JSON"})
 MAX_LENGTH = 65_517  # bytes of the longest VARCHAR, as in TDengine
+MOST_BYTES = 4
+"""Of a character in UTF-8."""
 
 
 class DataType(msgspec.Struct, frozen=True):
@@ -81,6 +83,11 @@ class DataType(msgspec.Struct, frozen=True):
         if self.info.size is not None:
             return self.info.size
         return self.length if self.length is not None else 4095
+
+    def holds(self, other: DataType) -> bool:
+        """Whether every value of the other type, which has the same name, can be stored whole under this one:
+        a text or binary type must be at least as long."""
+        return self.name == other.name and (self.length or 0) >= (other.length or 0)
 
     def __str__(self) -> str:
         return f"{self.name}({self.length})" if self.length is not None else self.name

@@ -13,10 +13,20 @@ from sqlglot import exp
 from millrace_core.model.types import DataType
 from millrace_core.plan.aggregates_base import Aggregate, Gathering, Order, Pick, known, of_rows
 from millrace_core.plan.aggregates_running import RUNNING
-from millrace_core.plan.functions_base import MOST_TEXT, constant_choice, constant_number, constant_text
+from millrace_core.plan.functions_base import constant_choice, constant_number, constant_text
 from millrace_core.plan.histogram import histogram
 from millrace_core.plan.pieces import as_text, call, chain, text, when
-from millrace_core.plan.typed import BIGINT, DOUBLE, Typed, cast, number, typed
+from millrace_core.plan.text_lengths import LONGEST
+from millrace_core.plan.typed import (
+    BIGINT,
+    DOUBLE,
+    Typed,
+    cast,
+    number,
+    text_of,
+    typed,
+    written,
+)
 
 UNSIGNED = DataType("BIGINT UNSIGNED")
 MOST_PERCENTILES = 10
@@ -74,7 +84,9 @@ def _mode(it: Gathering) -> exp.Expr:
 
 
 def _percentile_type(types: list[Typed], node: exp.Expr) -> Typed:
-    return Typed(DOUBLE) if len(types) == 2 else Typed(MOST_TEXT)
+    if len(types) == 2:
+        return Typed(DOUBLE)
+    return text_of(len("[]") + (len(types) - 1) * (written(Typed(DOUBLE)) + len(", ")), [])
 
 
 def _quantile(it: Gathering, at: exp.Expr) -> exp.Expr:
@@ -178,7 +190,7 @@ AGGREGATES: dict[str, Aggregate] = {
         _fixed(_BIN), histogram, least=4, most=4, kinds=("number", "text", "text", "integer")
     ),
     "group_concat": Aggregate(
-        _fixed(MOST_TEXT), _group_concat, least=1, most=None, kinds=("text",), timed=True
+        _fixed(LONGEST), _group_concat, least=1, most=None, kinds=("text",), timed=True
     ),
     "min": Aggregate(_same, lambda it: exp.Min(this=it.value), kinds=ANY, pick=_pick_extreme(exp.ArgMin)),
     "max": Aggregate(_same, lambda it: exp.Max(this=it.value), kinds=ANY, pick=_pick_extreme(exp.ArgMax)),

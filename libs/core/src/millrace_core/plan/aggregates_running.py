@@ -21,10 +21,22 @@ from millrace_core.plan.functions_base import constant_number, unit_ticks
 from millrace_core.plan.pieces import call, chain, text, when
 from millrace_core.plan.scope import Context, Scope, column, own
 from millrace_core.plan.series_levels import last_known
-from millrace_core.plan.typed import DOUBLE, TIMESTAMP, Typed, cast, fail, number, typed, with_type, wrap
+from millrace_core.plan.typed import (
+    DOUBLE,
+    TIMESTAMP,
+    Typed,
+    cast,
+    fail,
+    number,
+    text_of,
+    typed,
+    with_type,
+    wrap,
+    written,
+)
 from millrace_core.plan.windows_rows import Rows
 
-LINE = DataType("VARCHAR", 128)
+LINE = text_of(len("{slop:, intercept:}") + 2 * written(Typed(DOUBLE)), []).type
 MOST = 1e308
 
 

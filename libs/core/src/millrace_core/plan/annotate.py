@@ -25,14 +25,14 @@ from millrace_core.plan.typed import (
     fail,
     number,
     rescale,
+    text_of,
     typed,
     with_type,
+    written,
 )  # fmt: skip
 from millrace_core.timeline import parse_timestamp
 
 _ESCAPE = re.compile(r"\\([%_\\]?)")
-WRITTEN = DataType("VARCHAR", 32)
-"""A number as a text."""
 INTEGERS = range(-(1 << 63), 1 << 64)
 
 
@@ -345,9 +345,9 @@ class Typer:
         if first is not None and first.text:  # a text first makes all of them texts
             for i, (holder, key) in enumerate(places):
                 if results[i].number or results[i].type == BOOL:
-                    results[i] = Typed(WRITTEN)
-                    written = exp.Anonymous(this="cast", expressions=[holder.args[key]])
-                    holder.set(key, with_type(written, WRITTEN))
+                    results[i] = text_of(written(results[i]), [])
+                    as_text_ = exp.Anonymous(this="cast", expressions=[holder.args[key]])
+                    holder.set(key, with_type(as_text_, results[i]))
         return with_type(node, common(results, node))
 
     def _search(self, node: exp.Expr) -> None:

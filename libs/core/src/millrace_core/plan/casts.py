@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from millrace_core.errors import MillraceError
-from millrace_core.model.types import DataType
+from millrace_core.model.types import MOST_BYTES, DataType
 from millrace_core.plan.functions_base import MOST_TEXT
 from millrace_core.plan.pieces import as_text, call, text
 from millrace_core.plan.typed import (
@@ -17,13 +17,12 @@ from millrace_core.plan.typed import (
     floor_mod,
     number,
     rescale,
+    room,
     spark_type,
     typed,
     wrap,
 )
 
-MOST_BYTES = 4
-"""Of a character in UTF-8."""
 WHOLE = "[+-]?[0-9]+"
 REAL = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
@@ -66,27 +65,28 @@ def convert(node: exp.Expr, target: Typed, *, cut_bytes: bool = True) -> exp.Exp
 def _fits(source: Typed, target: Typed) -> bool:
     """Whether every text of the source's type fits into the target's: VARCHAR(n) has n bytes, NCHAR(n)
     n characters."""
-    has, room = source.type.length or 0, target.type.length or 0
+    has, most = room(source), target.type.length or 0
     if target.type.name == "VARCHAR" and source.type.name == "NCHAR":
         has *= MOST_BYTES
-    return source.text and has <= room
+    return source.text and has <= most
 
 
 def _shortened(written: exp.Expr, source: Typed, target: Typed, cut_bytes: bool) -> exp.Expr:
-    room = target.type.length or 1
-    short = exp.Substring(this=written, start=number(1), length=number(room))
-    if target.type.name == "NCHAR" or not source.text or not cut_bytes:
+    most = target.type.length or 1
+    short = exp.Substring(this=written, start=number(1), length=number(most))
+    ascii_alone = not source.text and source.type.name != "VARBINARY"
+    if target.type.name == "NCHAR" or ascii_alone or not cut_bytes:
         return short
     # bytes, as two digits each: a cut must not leave a part of a character behind
     hexed = call("HEX", written.copy())
     inside = [exp.Literal.string(digit) for digit in "89AB"]  # how the bytes inside a character begin
-    kept: exp.Expr = number(2 * max(0, room - MOST_BYTES + 1))
-    for bytes_ in range(max(0, room - MOST_BYTES + 2), room + 1):
+    kept: exp.Expr = number(2 * max(0, most - MOST_BYTES + 1))
+    for bytes_ in range(max(0, most - MOST_BYTES + 2), most + 1):
         following = exp.Substring(this=hexed.copy(), start=number(2 * bytes_ + 1), length=number(1))
         within = exp.In(this=following, expressions=[digit.copy() for digit in inside])
         kept = exp.If(this=exp.Not(this=within), true=number(2 * bytes_), false=kept)
     cut = call("UNHEX", exp.Substring(this=hexed, start=number(1), length=kept))
-    fits = exp.LTE(this=call("OCTET_LENGTH", written), expression=number(room))
+    fits = exp.LTE(this=call("OCTET_LENGTH", written), expression=number(most))
     return exp.If(this=fits, true=written.copy(), false=call("MAKE_VALID_UTF8", as_text(cut)))
 
 

@@ -120,8 +120,9 @@ def format_time(time: exp.Expr, precision: Precision, timezone: str, pattern: st
 def _year(clock: Clock, word: Word) -> exp.Expr:
     year = exp.Year(this=clock.date)
     if word.width == 4:
-        long = exp.GT(this=year, expression=number(9999))
-        return when((long, as_text(year.copy())), default=digits(year.copy(), 4))
+        # beyond it a time has no such text: with five digits it would not fit the type of every other one
+        within = exp.LTE(this=year, expression=number(9999))
+        return when((within, digits(year.copy(), 4)))
     return digits(exp.Paren(this=exp.Mod(this=year, expression=number(10**word.width))), word.width)
 
 

@@ -163,11 +163,6 @@ def same(types: list[Typed], node: exp.Expr, precision: Precision) -> Typed:
     return types[0]
 
 
-def joined(types: list[Typed], node: exp.Expr, precision: Precision) -> Typed:
-    name = "NCHAR" if any(t.type.name == "NCHAR" for t in types) else "VARCHAR"
-    return Typed(DataType(name, max(1, sum(t.type.length or 0 for t in types))))
-
-
 def common_type(types: list[Typed], node: exp.Expr, precision: Precision) -> Typed:
     return common(types, node)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
-from millrace_core.model.types import DataType
 from millrace_core.plan.casts import plain_text
 from millrace_core.plan.functions_base import (
     Build,
@@ -23,7 +22,19 @@ from millrace_core.plan.functions_base import (
     spark,
 )
 from millrace_core.plan.pieces import call, text, when
-from millrace_core.plan.typed import BIGINT, DOUBLE, Typed, cast, common, fail, number, typed, wrap
+from millrace_core.plan.typed import (
+    BIGINT,
+    DOUBLE,
+    Typed,
+    cast,
+    common,
+    fail,
+    number,
+    text_of,
+    typed,
+    wrap,
+    written,
+)
 
 MOST_DIGITS = 300
 
@@ -179,8 +190,7 @@ def _extreme_type(types: list[Typed], node: exp.Expr, precision: object) -> Type
     bad = next((t for t in types if t.type.name in ("JSON", "VARBINARY")), None)
     if bad is not None:
         raise fail(ErrorCode.TYPE_MISMATCH, f"{node.name} cannot compare {bad.type.name}", node)
-    name = "NCHAR" if any(t.type.name == "NCHAR" for t in texts) else "VARCHAR"
-    return Typed(DataType(name, max(32, *(t.type.length or 0 for t in texts))))
+    return text_of(max(map(written, types)), texts)
 
 
 def _rand(it: Call) -> exp.Expr:

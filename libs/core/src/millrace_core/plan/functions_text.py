@@ -13,7 +13,6 @@ from millrace_core.model.types import DataType
 from millrace_core.plan.casts import convert, plain_text
 from millrace_core.plan.formats import format_time
 from millrace_core.plan.functions_base import (
-    MOST_TEXT,
     Call,
     Function,
     any_null,
@@ -22,12 +21,20 @@ from millrace_core.plan.functions_base import (
     counted,
     fixed,
     is_null,
-    joined,
     node_of,
     same,
     spark,
 )
 from millrace_core.plan.pieces import as_int, as_text, call, chain, text, when
+from millrace_core.plan.text_lengths import (
+    char_type,
+    concat_type,
+    concat_ws_type,
+    from_base64_type,
+    repeat_type,
+    replace_type,
+    to_base64_type,
+)
 from millrace_core.plan.typed import BIGINT, Typed, cast, fail, number, typed, wrap
 
 MOST_CONCAT = 8
@@ -208,13 +215,9 @@ def _replace(it: Call) -> exp.Expr:
     return _null_tested(when((nothing, it.args[0].copy()), default=found), it.args)
 
 
-def _char_type(types: list[Typed], node: exp.Expr, precision: object) -> Typed:
-    return Typed(DataType("VARCHAR", 8 * len(types)))
-
-
 TEXT: dict[str, Function] = {
-    "concat": Function(2, MOST_CONCAT, joined, _concat, ("text",)),
-    "concat_ws": Function(3, MOST_CONCAT + 1, joined, _concat_ws, ("text",)),
+    "concat": Function(2, MOST_CONCAT, concat_type, _concat, ("text",)),
+    "concat_ws": Function(3, MOST_CONCAT + 1, concat_ws_type, _concat_ws, ("text",)),
     "lower": _cased(ascii_uppercase, ascii_lowercase), "upper": _cased(ascii_lowercase, ascii_uppercase),
     "length": Function(1, 1, fixed(BIGINT), _length, ("bytes",)),
     "char_length": Function(1, 1, fixed(BIGINT), node_of(exp.Length, "this"), ("text",)),
@@ -226,16 +229,16 @@ TEXT: dict[str, Function] = {
     "substring_index": Function(3, 3, same, _substring_index, ("text", "text", "integer")),
     "left": Function(2, 2, same, _left, ("text", "integer")),
     "right": Function(2, 2, same, spark("RIGHT"), ("text", "integer")),
-    "replace": Function(3, 3, same, _replace, ("text",)),
-    "repeat": Function(2, 2, fixed(MOST_TEXT), spark("REPEAT"), ("text", "integer")),
+    "replace": Function(3, 3, replace_type, _replace, ("text",)),
+    "repeat": Function(2, 2, repeat_type, spark("REPEAT"), ("text", "integer")),
     "position": Function(2, 2, fixed(BIGINT), spark("LOCATE"), ("text",)),
     "find_in_set": Function(2, 3, fixed(BIGINT), _find_in_set, ("text",)),
     "ascii": Function(1, 1, fixed(BIGINT), _ascii, ("text",)),
-    "char": Function(1, None, _char_type, _char, ("code",)),
+    "char": Function(1, None, char_type, _char, ("code",)),
     "crc32": Function(1, 1, fixed(DataType("INT UNSIGNED")), _crc32),
-    "to_base64": Function(1, 1, fixed(MOST_TEXT), lambda it: exp.ToBase64(this=_bytes(it.args[0])),
+    "to_base64": Function(1, 1, to_base64_type, lambda it: exp.ToBase64(this=_bytes(it.args[0])),
                           ("text",)),
-    "from_base64": Function(1, 1, fixed(MOST_TEXT), _from_base64, ("text",)),
+    "from_base64": Function(1, 1, from_base64_type, _from_base64, ("text",)),
     "md5": _digest("MD5"), "sha1": _digest("SHA1"), "sha": _digest("SHA1"),
     "sha2": Function(2, 2, fixed(DataType("VARCHAR", 128)), _sha2, ("text", "integer")),
     "to_json": Function(1, 1, fixed(DataType("JSON")), _to_json, ("text",)),

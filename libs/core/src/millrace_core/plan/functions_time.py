@@ -19,6 +19,7 @@ from millrace_core.plan.functions_base import (
     unit_ticks,
 )
 from millrace_core.plan.pieces import date_of, day_number
+from millrace_core.plan.text_lengths import to_char_type
 from millrace_core.plan.typed import (
     BIGINT,
     TIMESTAMP,
@@ -34,7 +35,6 @@ from millrace_core.plan.zones import SECONDS_PER_DAY, first_of, floor_div, insta
 from millrace_core.timeline.precision import CALENDAR_MONTHS
 
 ISO_TEXT = DataType("VARCHAR", 64)
-FORMATTED = DataType("VARCHAR", 4096)
 
 
 def _time(types: list[Typed], node: exp.Expr, precision: Precision) -> Typed:
@@ -174,7 +174,7 @@ TIME: dict[str, Function] = {
     "timetruncate": Function(2, 3, _time, _timetruncate, ("time", "duration", "integer")),
     "timediff": Function(2, 3, fixed(BIGINT), _timediff, ("time", "time", "duration")),
     "to_iso8601": Function(1, 2, fixed(ISO_TEXT), _to_iso8601, ("time", "text")),
-    "to_char": Function(2, 2, fixed(FORMATTED), _to_char, ("time", "text")),
+    "to_char": Function(2, 2, to_char_type, _to_char, ("time", "text")),
     "to_timestamp": Function(2, 2, _own_time, _to_timestamp, ("text",)),
     "to_unixtimestamp": Function(1, 2, _unix_type, _to_unixtimestamp, ("text", "integer")),
     "dayofweek": Function(1, 1, fixed(BIGINT), _dayofweek, ("time",)),

@@ -10,13 +10,18 @@ from sqlglot import exp
 from millrace_core.dialect.query_nodes import position_of
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
-from millrace_core.model.types import BIGINT, BOOL, DOUBLE, TIMESTAMP, DataType
+from millrace_core.model.types import BIGINT, BOOL, DOUBLE, MAX_LENGTH, MOST_BYTES, TIMESTAMP, DataType
 
 __all__ = ["BIGINT", "BOOL", "DOUBLE", "NULL", "TIMESTAMP", "Typed", "typed"]
 
 NULL = DataType("VARCHAR", 0)
 """The type of NULL by itself; gives way to any other."""
 TBNAME = DataType("VARCHAR", 270)
+
+MOST_CHARACTERS = MAX_LENGTH // MOST_BYTES
+_REAL = {"FLOAT": 39, "DOUBLE": 309}
+"""Digits before the point."""
+_FRACTION = 7
 
 N = TypeVar("N", bound=exp.Expr)
 
@@ -115,6 +120,40 @@ def fail(code: ErrorCode, message: str, node: exp.Expr) -> SqlError:
     return SqlError(code, message, position_of(node))
 
 
+# -- lengths of texts -------------------------------------------------------------------------------
+
+
+def room(type_: Typed) -> int:
+    """The length of a text's type: bytes, of NCHAR characters. A JSON tag has no length of its own."""
+    if type_.type.length is not None:
+        return type_.type.length
+    return MAX_LENGTH
+
+
+def bytes_of(type_: Typed) -> int:
+    """The most bytes that a text of the type has."""
+    return room(type_) * (MOST_BYTES if type_.type.name == "NCHAR" else 1)
+
+
+def text_of(length: int, types: list[Typed]) -> Typed:
+    """The type of a text of this length that is made of texts of these types."""
+    if any(type_.type.name == "NCHAR" for type_ in types):
+        return Typed(DataType("NCHAR", max(1, min(length, MOST_CHARACTERS))))
+    return Typed(DataType("VARCHAR", max(1, min(length, MAX_LENGTH))))
+
+
+def written(type_: Typed) -> int:
+    """The most bytes of a value that is written into a text: digits, a sign, six digits behind the point."""
+    if type_.text or type_.type.name == "VARBINARY":
+        return bytes_of(type_)
+    if type_.real:
+        return 1 + _REAL[type_.type.name] + _FRACTION
+    info = type_.type.info
+    if info.low is None or info.high is None:
+        return len("false")
+    return max(len(str(info.low)), len(str(info.high)))
+
+
 def common(types: list[Typed], at: exp.Expr) -> Typed:
     """The type that values of all these types fit into (CASE, COALESCE, UNION).
 
@@ -127,8 +166,7 @@ def common(types: list[Typed], at: exp.Expr) -> Typed:
     if all(type_ == first for type_ in known):
         return first
     if all(type_.text for type_ in known):
-        name = "NCHAR" if any(type_.type.name == "NCHAR" for type_ in known) else "VARCHAR"
-        return Typed(DataType(name, max(type_.type.length or 0 for type_ in known)))
+        return text_of(max(map(room, known)), known)
     if all(type_.number or type_.type.name == "BOOL" for type_ in known):
         return Typed(DOUBLE) if any(type_.real for type_ in known) else Typed(BIGINT)
     if any(type_.timestamp for type_ in known) and all(type_.timestamp or type_.integer for type_ in known):
