@@ -42,7 +42,7 @@ def test_texts_of_an_existing_table_are_long_enough(kept: str, given: str, fits:
     old_tags = (Column("k", there if kind == "tag" else INT),)
     found = Catalog()
     for record in (
-        Database("d"), Table("d", "st", "super", 1, "ms", (TS, Column("v", INT)), (Column("k", tags[0].type),)),
+        Database("d"), Table("d", "st", "super", 1, "ms", (TS, Column("v", INT)), tags),
         Table("d", "o", "super", 2, "ms", old_columns, old_tags),
     ):  # fmt: skip
         found.apply(key_of(record), encode(record))
