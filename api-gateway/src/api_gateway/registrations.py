@@ -23,7 +23,7 @@ class Registrar:
 
     def __init__(self, log: Log, context: Context) -> None:
         self._context = context
-        self._reader: GroupReader = log.subscribe("api-gateway", [REGISTRATIONS.name], client="api-gateway")
+        self._reader: GroupReader = log.subscribe("api-gateway", [REGISTRATIONS.name])
 
     def step(self) -> None:
         records = self._reader.poll(POLL_SECONDS)

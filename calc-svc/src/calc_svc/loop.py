@@ -120,7 +120,7 @@ class TriggerLoop:
 
     def _run(self) -> None:
         group = self._share.group
-        reader = self._log.subscribe(group, [topics.TRIGGERS.name], client=group)
+        reader = self._log.subscribe(group, [topics.TRIGGERS.name])
         try:
             while not self._stop.is_set():
                 records = reader.poll(0 if self._holding.due else POLL, TAKE)

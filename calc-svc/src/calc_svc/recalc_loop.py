@@ -95,7 +95,7 @@ class RecalcLoop:
             self._thread.join(30)
 
     def _run(self) -> None:
-        reader = self._log.subscribe(self._group, [topics.RECALC.name], client=self._group)
+        reader = self._log.subscribe(self._group, [topics.RECALC.name])
         try:
             while not self._stop.is_set():
                 records = reader.poll(POLL, TAKE)

@@ -87,7 +87,7 @@ class Intake:
         settings = self._settings
         # a pause that is known from before must not be taken for over because nothing was read yet
         directory = Directory(self._log)
-        reader = self._log.subscribe(settings.notify_group, [NOTIFICATIONS.name], client=settings.instance)
+        reader = self._log.subscribe(settings.notify_group, [NOTIFICATIONS.name])
         try:
             self.problem = ""
             while not self._stopping.is_set():

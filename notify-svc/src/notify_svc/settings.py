@@ -14,11 +14,6 @@ class NotifySettings(ServiceSettings):
     """The shared settings, and how addresses and subscribers are treated."""
 
     notify_group: str = Field(default="notify-svc", description="Consumer group of the notify-svc instances.")
-    notify_instance: str = Field(
-        default="",
-        description="Name of this instance, unlike all others' in the group: killed and started again "
-        "it has its partitions at once. Host and port when empty.",
-    )
     notify_retries: int = Field(
         default=5,
         ge=0,
@@ -90,7 +85,8 @@ class NotifySettings(ServiceSettings):
 
     @property
     def instance(self) -> str:
-        return self.notify_instance or f"{socket.gethostname()}-{self.notify_port}"
+        """This instance, whichever process it is."""
+        return f"{socket.gethostname()}-{self.notify_port}"
 
     @property
     def policy(self) -> Policy:

@@ -143,7 +143,7 @@ def stream(log: MemoryLog, uid: int, *, dropped: bool = False) -> None:
 
 def unread(log: MemoryLog) -> list[int]:
     """Numbers of the events that a restart would read again."""
-    with log.subscribe("notify-svc", [NOTIFICATIONS.name], client="probe") as reader:
+    with log.subscribe("notify-svc", [NOTIFICATIONS.name]) as reader:
         records = reader.poll(0)
     return [notices.decode(r.value or b"").notices[0].event["n"] for r in records]  # type: ignore[misc]
 

@@ -4,14 +4,41 @@ from __future__ import annotations
 
 import pytest
 
-from millrace_wal import BEGIN, MemoryLog, Message
+from millrace_wal import BEGIN, GroupReader, Log, MemoryLog, Message, Reader
 from millrace_wal.contract import LogContract
+from millrace_wal.contract_groups import EndClient, GroupContract
+from millrace_wal.memory import MemoryGroupReader
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    return MemoryLog()
+
+
+@pytest.fixture
+def end_client() -> EndClient:
+    def end(what: Log | Reader | GroupReader) -> None:
+        if isinstance(what, MemoryLog | MemoryGroupReader):
+            what.end_client()  # to a reader of partitions nobody can tell that it happened
+
+    return end
 
 
 class TestMemoryLog(LogContract):
-    @pytest.fixture
-    def log(self) -> MemoryLog:
-        return MemoryLog()
+    pass
+
+
+class TestMemoryGroups(GroupContract):
+    pass
+
+
+def test_what_a_member_had_that_was_killed_goes_to_others_once_it_is_forgotten(log: MemoryLog) -> None:
+    log.ensure_topics([("t", 2)])
+    killed, other = log.subscribe("g", ["t"]), log.subscribe("g", ["t"])
+    assert killed.assigned() and other.assigned() and not killed.assigned() & other.assigned()
+    log.forget(killed)
+    assert killed.assigned() == set()
+    assert other.assigned() == {("t", 0), ("t", 1)}
 
 
 def test_the_clock_gives_the_timestamps() -> None:

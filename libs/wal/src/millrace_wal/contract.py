@@ -1,5 +1,5 @@
 """What every log must do, as tests. A test module subclasses :class:`LogContract` with a fixture ``log``;
-nothing else imports this (it needs pytest)."""
+nothing else imports this (it needs pytest). What members of groups must do says ``contract_groups``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def until(condition: Callable[[], bool], within: float = 15) -> bool:
     return True
 
 
-def _numbers(name: str, start: int, end: int, key: bytes | None = b"k") -> list[Message]:
+def numbers(name: str, start: int, end: int, key: bytes | None = b"k") -> list[Message]:
     return [Message(name, key, b"%d" % i) for i in range(start, end)]
 
 
@@ -98,7 +98,7 @@ class LogContract:
         places: dict[int, list[tuple[int, int]]] = {}
 
         def work(number: int) -> None:
-            places[number] = log.append(_numbers(name, 0, 500, b"t%d" % number))
+            places[number] = log.append(numbers(name, 0, 500, b"t%d" % number))
 
         threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
         for thread in threads:
@@ -143,17 +143,17 @@ class LogContract:
 
     def test_a_deleted_topic_is_gone_and_begins_anew(self, log: Log) -> None:
         name = topic(log)
-        log.append(_numbers(name, 0, 3))
+        log.append(numbers(name, 0, 3))
         log.delete_topics([name, fresh("missing")])
         assert log.topics(name) == []
         log.ensure_topics([(name, 1)])
         assert log.end_offsets(name) == {0: 0}
-        assert log.append(_numbers(name, 7, 8)) == [(0, 0)]
+        assert log.append(numbers(name, 7, 8)) == [(0, 0)]
         assert values(list(replay(log, name))) == [b"7"]
 
     def test_an_emptied_topic_keeps_its_offsets(self, log: Log) -> None:
         name, other = topic(log), topic(log, 2)
-        log.append(_numbers(name, 0, 3))
+        log.append(numbers(name, 0, 3))
         reader = log.reader({name: {0: 0}})
         assert values(read(reader, 3)) == [b"0", b"1", b"2"]
         log.empty_topics([name, other])
@@ -161,7 +161,7 @@ class LogContract:
         assert log.begin_offsets(other) == {0: 0, 1: 0}
         assert list(replay(log, name)) == []
         behind = log.reader({name: {0: 1}})
-        assert log.append(_numbers(name, 3, 5)) == [(0, 3), (0, 4)]
+        assert log.append(numbers(name, 3, 5)) == [(0, 3), (0, 4)]
         assert values(read(reader, 2)) == values(read(behind, 2)) == [b"3", b"4"]
         assert values(list(replay(log, name))) == [b"3", b"4"]
         reader.close()
@@ -170,25 +170,25 @@ class LogContract:
     def test_offsets_tell_begin_and_end(self, log: Log) -> None:
         name = topic(log, 2)
         assert log.begin_offsets(name) == log.end_offsets(name) == {0: 0, 1: 0}
-        ((partition, _),) = log.append(_numbers(name, 0, 1))
-        log.append(_numbers(name, 1, 5))
+        ((partition, _),) = log.append(numbers(name, 0, 1))
+        log.append(numbers(name, 1, 5))
         assert log.begin_offsets(name) == {0: 0, 1: 0}
         assert log.end_offsets(name) == {partition: 5, 1 - partition: 0}
 
     def test_a_reader_starts_where_it_is_told(self, log: Log) -> None:
         name = topic(log)
-        log.append(_numbers(name, 0, 5))
+        log.append(numbers(name, 0, 5))
         middle, last = log.reader({name: {0: 3}}), log.reader({name: {0: END}})
         assert values(read(middle, 2)) == [b"3", b"4"]
         assert last.poll(0.3) == []
-        log.append(_numbers(name, 5, 6))
+        log.append(numbers(name, 5, 6))
         assert values(read(last, 1)) == values(read(middle, 1)) == [b"5"]
         middle.close()
         last.close()
 
     def test_a_reader_gives_no_more_than_the_limit(self, log: Log) -> None:
         name = topic(log)
-        log.append(_numbers(name, 0, 10))
+        log.append(numbers(name, 0, 10))
         reader = log.reader({name: {0: 0}})
         assert until(lambda: values(reader.poll(0.2, 1)) == [b"0"])
         rest: list[Record] = []
@@ -203,7 +203,7 @@ class LogContract:
         name = topic(log)
         reader = log.reader({name: {0: 0}})
         reader.poll(1)
-        threading.Timer(0.2, log.append, [_numbers(name, 0, 1)]).start()
+        threading.Timer(0.2, log.append, [numbers(name, 0, 1)]).start()
         start = time.monotonic()
         assert values(reader.poll(10)) == [b"0"]
         assert time.monotonic() - start < 3
@@ -211,14 +211,14 @@ class LogContract:
 
     def test_topics_join_and_leave_a_reader(self, log: Log) -> None:
         first, second = topic(log), topic(log)
-        log.append(_numbers(first, 0, 2) + _numbers(second, 0, 2))
+        log.append(numbers(first, 0, 2) + numbers(second, 0, 2))
         reader = log.reader({first: {0: 0}}, grows=True)
         assert values(read(reader, 2)) == [b"0", b"1"]
         reader.add(second, {0: 1})
         assert [(r.topic, r.value) for r in read(reader, 1)] == [(second, b"1")]
         reader.remove(first)
         reader.remove(first)
-        log.append(_numbers(first, 2, 3) + _numbers(second, 2, 3))
+        log.append(numbers(first, 2, 3) + numbers(second, 2, 3))
         assert [(r.topic, r.value) for r in read(reader, 2, within=1)] == [(second, b"2")]
         assert reader.positions() == {second: {0: 3}}
         reader.add(second, {0: 0})
@@ -230,12 +230,12 @@ class LogContract:
         reader = log.reader({first: {0: 0}, second: {0: 0}}, grows=True)
         reader.poll(0.3)
         reader.moved()
-        log.append(_numbers(first, 0, 2))
+        log.append(numbers(first, 0, 2))
         read(reader, 2)
         reader.poll(0.3)  # the end of a topic is news too
         assert reader.moved()[first] == {0: 2}
         assert reader.moved() == {}
-        log.append(_numbers(first, 2, 3) + _numbers(second, 0, 1))
+        log.append(numbers(first, 2, 3) + numbers(second, 0, 1))
         read(reader, 2)
         reader.remove(first)
         assert reader.moved() == {second: {0: 1}}
@@ -249,18 +249,18 @@ class LogContract:
 
     def test_a_reader_outlives_the_deletion_of_a_topic(self, log: Log) -> None:
         gone, kept = topic(log), topic(log)
-        log.append(_numbers(gone, 0, 1) + _numbers(kept, 0, 1))
+        log.append(numbers(gone, 0, 1) + numbers(kept, 0, 1))
         reader = log.reader({gone: {0: 0}, kept: {0: 0}})
         assert len(read(reader, 2)) == 2
         log.delete_topics([gone])
         reader.poll(0.3)
-        log.append(_numbers(kept, 1, 2))
+        log.append(numbers(kept, 1, 2))
         assert values(read(reader, 1)) == [b"1"]
         reader.close()
 
     def test_positions_reach_the_end(self, log: Log) -> None:
         name = topic(log, 2)
-        log.append(_numbers(name, 0, 20))
+        log.append(numbers(name, 0, 20))
         reader = log.reader({name: {0: BEGIN, 1: BEGIN}})
         read(reader, 20)
         reader.poll(0.2)
@@ -276,84 +276,8 @@ class LogContract:
 
     def test_replay_leaves_out_what_came_later(self, log: Log) -> None:
         name = topic(log)
-        log.append(_numbers(name, 0, 3))
+        log.append(numbers(name, 0, 3))
         records = replay(log, name)
         first = next(records)
-        log.append(_numbers(name, 3, 6))
+        log.append(numbers(name, 3, 6))
         assert values([first, *records]) == [b"0", b"1", b"2"]
-
-    def test_a_group_goes_on_behind_its_last_commit(self, log: Log) -> None:
-        name, group = topic(log), fresh("group")
-        log.append(_numbers(name, 0, 5))
-        reader = log.subscribe(group, [name])
-        assert values(read(reader, 5)) == [b"0", b"1", b"2", b"3", b"4"]
-        assert reader.positions() == {name: {0: 5}}
-        reader.commit({(name, 0): 3})
-        reader.close()
-        again = log.subscribe(group, [name])
-        assert values(read(again, 2)) == [b"3", b"4"]
-        again.commit({(name, 0): 5})
-        again.close()
-        last = log.subscribe(group, [name])
-        start = time.monotonic()
-        while last.positions() != {name: {0: 5}} and time.monotonic() < start + 20:
-            assert last.poll(0.2) == []
-        assert last.positions() == {name: {0: 5}}  # it stands at the end though nothing came
-        last.close()
-        other = log.subscribe(fresh("group"), [name])
-        assert len(read(other, 5)) == 5
-        other.close()
-
-    def test_a_member_that_died_comes_back_under_its_name_at_once(self, log: Log) -> None:
-        name, group = topic(log, 2), fresh("group")
-        log.append([Message(name, b"%d" % i, b"%d" % i) for i in range(8)])
-        dead = log.subscribe(group, [name], client="one")
-        assert len(read(dead, 8)) == 8
-        # it is not closed: to the log it looks alive
-        start = time.monotonic()
-        reader = log.subscribe(group, [name], client="one")
-        assert len(read(reader, 8)) == 8
-        assert time.monotonic() - start < 8
-        reader.close()
-
-    def test_members_share_the_partitions(self, log: Log) -> None:
-        name, group = topic(log, 4), fresh("group")
-        members = [log.subscribe(group, [name]) for _ in range(2)]
-        parts: list[set[int]] = [set(), set()]
-
-        def shared() -> bool:
-            # who reads what changes until the group has settled: look at new records each time
-            log.append([Message(name, b"%d" % i, b"x") for i in range(40)])
-            for number, member in enumerate(members):
-                parts[number] = {r.partition for r in member.poll(0.3)}
-                assert {(name, part) for part in parts[number]} <= member.assigned()
-            return bool(parts[0]) and bool(parts[1]) and not (parts[0] & parts[1])
-
-        assert until(shared, 40)
-        for member in members:
-            member.close()
-
-    def test_a_commit_of_a_partition_of_another_is_passed_over(self, log: Log) -> None:
-        name, other, group = topic(log), topic(log), fresh("group")
-        log.append(_numbers(name, 0, 2) + _numbers(other, 0, 2))
-        reader = log.subscribe(group, [name])
-        assert len(read(reader, 2)) == 2
-        reader.commit({(other, 0): 2, (name, 0): 1})
-        reader.close()
-        both = log.subscribe(group, [name, other])
-        assert sorted((r.topic, r.offset) for r in read(both, 3)) == sorted(
-            [(name, 1), (other, 0), (other, 1)]
-        )
-        both.close()
-
-    def test_keeping_alive_gives_and_loses_nothing(self, log: Log) -> None:
-        name, group = topic(log), fresh("group")
-        reader = log.subscribe(group, [name])
-        log.append(_numbers(name, 0, 3))
-        for _ in range(5):
-            assert reader.poll(0.1, limit=0) == []
-        assert values(read(reader, 3)) == [b"0", b"1", b"2"]
-        log.append(_numbers(name, 3, 6))
-        assert reader.poll(0.1, limit=0) == []
-        assert values(read(reader, 3)) == [b"3", b"4", b"5"]
-        reader.close()

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from millrace_core.errors import MillraceError
 from millrace_wal.record import Closing, Positions, Reader, Record
 
 MANY = 64
@@ -57,7 +58,11 @@ class GrowingReader(Closing):
             records = seldom.poll(0, limit)
             left = until - time.monotonic()
             # what is there of both is given at once
-            records += self._often.poll(0 if records else max(0, min(left, TURN)), limit)
+            try:
+                records += self._often.poll(0 if records else max(0, min(left, TURN)), limit)
+            except MillraceError:
+                if not records:
+                    raise  # else it fails again at the next poll
             if records or left <= 0:
                 return records
 

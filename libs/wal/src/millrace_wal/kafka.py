@@ -5,68 +5,52 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
 from millrace_wal.growing_reader import GrowingReader
-from millrace_wal.kafka_errors import MISSING, MOVING, kafka_error
+from millrace_wal.kafka_errors import MISSING, MOVING, Strikes, is_fatal, kafka_error
+from millrace_wal.kafka_producer import Appender
 from millrace_wal.kafka_reader import KafkaGroupReader, KafkaReader
 from millrace_wal.record import BEGIN, END, MAX_MESSAGE_BYTES, Closing, Message, Reader
 
 _ASK = 5.0
 """Seconds that a question to the broker (metadata, offsets) may take."""
 _CREATE = 30.0
-
-_PRODUCER = {
-    "enable.idempotence": True,
-    "acks": "all",
-    "linger.ms": 0.5,
-    "compression.type": "lz4",
-    # the hash of Java's clients: Spark and every other producer then choose the same partition of a key
-    "partitioner": "murmur2_random",
-    "message.max.bytes": MAX_MESSAGE_BYTES + 65536,
-    "delivery.timeout.ms": 30_000,
-    "topic.metadata.propagation.max.ms": 3000,
-    "queue.buffering.max.messages": 1_000_000,
-    "queue.buffering.max.kbytes": 262_144,
-}
+Client = TypeVar("Client", Consumer, AdminClient)
 
 
-class _Pending:
-    """One append that is under way: counts down as deliveries are reported."""
+class _Followed(Generic[Client]):
+    """A client for questions that is followed by a new one after a fatal error, and when it has done nothing
+    but fail for long; threads that still wait for the one before keep it."""
 
-    def __init__(self, count: int) -> None:
-        self.places: list[tuple[int, int]] = [(-1, -1)] * count
-        self.failed: KafkaError | None = None
-        self.failed_topic = ""
-        self._left = count
-        self._lock = threading.Lock()
-        self.done = threading.Event()
-        if not count:
-            self.done.set()
+    def __init__(self, make: Callable[[], Client], logger: logging.Logger) -> None:
+        self._make, self._logger = make, logger
+        self._lock, self._strikes = threading.Lock(), Strikes()
+        self.client = make()
 
-    def report(self, index: int, error: KafkaError | None, message: Any) -> None:
-        if error is None:
-            self.places[index] = (message.partition(), message.offset())
-        elif self.failed is None:
-            self.failed, self.failed_topic = error, message.topic()
-        self.finish(1)
-
-    def finish(self, count: int) -> None:
+    def worked(self) -> None:
         with self._lock:
-            self._left -= count
-            if self._left <= 0:
-                self.done.set()
+            self._strikes.forget()
+
+    def failed(self, error: KafkaError | None) -> None:
+        """``error``: None when there was no answer in time."""
+        with self._lock:
+            if self._strikes.out() or (error is not None and is_fatal(error)):
+                self._logger.warning("ask: this client is done, a new one follows: %s", error)
+                self._strikes.forget()
+                self.client = self._make()
 
 
 class KafkaLog(Closing):
-    """See :class:`millrace_wal.record.Log`. One producer and its thread, one consumer for questions.
+    """See :class:`millrace_wal.record.Log`. One producer and its thread, and two clients for questions; each
+    is followed by a new one when it is done.
 
     ``bootstrap``: ``host:port[,host:port…]``; ``client``: the name in the broker's logs. Connects when first
     used, so making one never fails.
@@ -82,26 +66,12 @@ class KafkaLog(Closing):
             "reconnect.backoff.max.ms": 1000,
             "broker.address.family": "any",
         }
-        self._producer = Producer(self._common | _PRODUCER, logger=self._logger)
-        self._asking = Consumer(
-            self._common | {"group.id": "none", "allow.auto.create.topics": False}, logger=self._logger
-        )
-        self._admin = AdminClient(self._common, logger=self._logger)
+        self._lock = threading.Lock()
+        self._appender = Appender(self._common, self._logger)
+        ask = self._common | {"group.id": "none", "allow.auto.create.topics": False}
+        self._asking = _Followed(lambda: Consumer(ask, logger=self._logger), self._logger)
+        self._admin = _Followed(lambda: AdminClient(self._common, logger=self._logger), self._logger)
         self._closed = False
-        self._sending = threading.Event()
-        """Something has been given to the producer, or this log is closed."""
-        self._deliveries = threading.Thread(target=self._serve, name="wal-deliveries", daemon=True)
-        self._deliveries.start()
-
-    def _serve(self) -> None:
-        """Hand out what the producer has to say: deliveries as they come, the rest once a second."""
-        while not self._closed:
-            if len(self._producer):
-                self._producer.poll(0.2)
-                continue
-            self._producer.poll(0)
-            self._sending.wait(1)
-            self._sending.clear()
 
     def append(self, messages: Sequence[Message], timeout: float = 30) -> list[tuple[int, int]]:
         for message in messages:
@@ -110,45 +80,21 @@ class KafkaLog(Closing):
                     ErrorCode.TOO_LARGE,
                     f"append to topic {message.topic}: a message of more than {MAX_MESSAGE_BYTES} bytes",
                 )
-        pending = _Pending(len(messages))
-        until = time.monotonic() + timeout
-        for index, message in enumerate(messages):
-            self._produce(message, pending, index, until)
-        if not pending.done.wait(max(until - time.monotonic(), 0)):
-            raise MillraceError(
-                ErrorCode.TIMEOUT,
-                f"append: the broker at {self._bootstrap} did not confirm within {timeout:g} s",
-            )
-        if pending.failed is not None:
-            raise kafka_error(pending.failed, f"append to topic {pending.failed_topic}")
-        return pending.places
+        return self._working_appender().append(messages, timeout)
 
-    def _produce(self, message: Message, pending: _Pending, index: int, until: float) -> None:
-        def on_delivery(error: KafkaError | None, delivered: Any) -> None:
-            pending.report(index, error, delivered)
-
-        while True:
-            try:
-                self._producer.produce(message.topic, message.value, message.key, on_delivery=on_delivery)
-                if not self._sending.is_set():
-                    self._sending.set()
-                return
-            except BufferError as error:
-                # the queue is full; the thread of deliveries empties it
-                if time.monotonic() > until:
-                    raise MillraceError(
-                        ErrorCode.TIMEOUT, f"append: the broker at {self._bootstrap} takes no more messages"
-                    ) from error
-                time.sleep(0.005)
-            except KafkaException as error:
-                raise kafka_error(error, f"append to topic {message.topic}") from error
+    def _working_appender(self) -> Appender:
+        with self._lock:
+            if self._appender.ended and not self._closed:
+                threading.Thread(target=self._appender.close, name="wal-client-closing", daemon=True).start()
+                self._appender = Appender(self._common, self._logger)
+            return self._appender
 
     def ensure_topics(self, topics: Sequence[Topic | tuple[str, int]]) -> None:
         wanted = [t if isinstance(t, Topic) else Topic(t[0], "", "", t[1]) for t in topics]
         there = set(self.topics())
         missing = [_new_topic(topic) for topic in wanted if topic.name not in there]
         if missing:
-            futures = self._admin.create_topics(missing)
+            futures = self._admin.client.create_topics(missing)
             self._settle(futures.items(), "create", {KafkaError.TOPIC_ALREADY_EXISTS})
         self._await({topic.name: True for topic in wanted}, "create")
         for topic in missing:
@@ -158,7 +104,7 @@ class KafkaLog(Closing):
         there = set(self.topics())
         known = [name for name in names if name in there]
         if known:
-            self._settle(self._admin.delete_topics(known).items(), "delete", MISSING)
+            self._settle(self._admin.client.delete_topics(known).items(), "delete", MISSING)
         self._await(dict.fromkeys(names, False), "delete")
 
     def empty_topics(self, names: Sequence[str]) -> None:
@@ -169,7 +115,7 @@ class KafkaLog(Closing):
             if end
         ]
         if ends:
-            futures = self._admin.delete_records(ends)
+            futures = self._admin.client.delete_records(ends)
             self._settle([(where.topic, future) for where, future in futures.items()], "empty", frozenset())
 
     def _settle(self, futures: Iterable[tuple[str, Any]], verb: str, fine: set[int] | frozenset[int]) -> None:
@@ -178,8 +124,10 @@ class KafkaLog(Closing):
                 future.result(_CREATE)
             except KafkaException as error:
                 if error.args[0].code() not in fine:
+                    self._admin.failed(error.args[0])
                     raise kafka_error(error, f"{verb} topic {name}") from error
             except TimeoutError as error:
+                self._admin.failed(None)
                 raise MillraceError(
                     ErrorCode.TIMEOUT, f"{verb} topic {name}: the broker did not answer"
                 ) from error
@@ -201,11 +149,13 @@ class KafkaLog(Closing):
         return sorted(name for name in found if name.startswith(prefix) and not name.startswith("__"))
 
     def _metadata(self, topic: str | None) -> Any:
+        ask = self._asking.client.list_topics
         try:
-            if topic is None:
-                return self._asking.list_topics(timeout=_ASK)
-            return self._asking.list_topics(topic, timeout=_ASK)
+            found = ask(timeout=_ASK) if topic is None else ask(topic, timeout=_ASK)
+            self._asking.worked()
+            return found
         except KafkaException as error:
+            self._asking.failed(error.args[0])
             # whatever the cause, what it means is that no broker answers
             raise MillraceError(
                 ErrorCode.UNAVAILABLE,
@@ -227,20 +177,24 @@ class KafkaLog(Closing):
                 raise kafka_error(found.error, doing)
             asked = {TopicPartition(topic, partition): which for partition in found.partitions}
             # readers see committed records only, so their end is the last stable offset
-            futures = self._admin.list_offsets(
+            futures = self._admin.client.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ASK
             )
             try:
-                return {where.partition: future.result(_ASK).offset for where, future in futures.items()}
+                ends = {where.partition: future.result(_ASK).offset for where, future in futures.items()}
+                self._admin.worked()
+                return ends
             except KafkaException as error:
                 # a broker that has just become the leader of a partition may not know it yet
                 if time.monotonic() > until or error.args[0].code() not in MOVING:
+                    self._admin.failed(error.args[0])
                     raise kafka_error(error, doing) from error
                 time.sleep(0.02)
                 # the leader's epoch that it remembers is over if the broker stood still for a while
                 with suppress(KafkaException):
-                    self._admin.list_topics(topic, timeout=_ASK)
+                    self._admin.client.list_topics(topic, timeout=_ASK)
             except TimeoutError as error:
+                self._admin.failed(None)
                 raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker did not answer") from error
 
     def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> Reader:
@@ -257,17 +211,16 @@ class KafkaLog(Closing):
         marks = {BEGIN: begins, END: ends}
         return {p: marks[o].get(p, 0) if o in marks else o for p, o in positions.items()}
 
-    def subscribe(self, group: str, topics: Sequence[str], client: str = "") -> KafkaGroupReader:
-        return KafkaGroupReader(self._common, group, topics, client, self._logger)
+    def subscribe(self, group: str, topics: Sequence[str]) -> KafkaGroupReader:
+        return KafkaGroupReader(self._common, group, topics, self._logger)
 
     def close(self) -> None:
-        if self._closed:
-            return
-        self._producer.flush(5)
-        self._closed = True
-        self._sending.set()
-        self._deliveries.join()
-        self._asking.close()
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._appender.close()
+        self._asking.client.close()
 
 
 def _usable(topic: Any) -> bool:

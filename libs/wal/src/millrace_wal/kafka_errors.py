@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from confluent_kafka import KafkaError, KafkaException
 
 from millrace_core.errors import ErrorCode, MillraceError
@@ -25,6 +28,33 @@ REBALANCED = frozenset({
     KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError._NO_OFFSET, KafkaError._ASSIGNMENT_LOST,
 })  # fmt: skip
+
+
+OUT = 10.0
+"""Seconds after which a client that has done nothing but fail is followed by a new one."""
+
+
+def is_fatal(error: KafkaError) -> bool:
+    """Whether the client that says so will never work again."""
+    return bool(error.fatal()) or error.code() in (KafkaError._FATAL, KafkaError._FENCED)
+
+
+class Strikes:
+    """For how long a client has done nothing but fail. ``now``: seconds."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._since: float | None = None
+
+    def out(self) -> bool:
+        """It has failed once more; whether that is enough."""
+        if self._since is None:
+            self._since = self._now()
+        return self._now() - self._since > OUT
+
+    def forget(self) -> None:
+        """It has worked, or another one begins."""
+        self._since = None
 
 
 def kafka_error(error: KafkaError | KafkaException, doing: str) -> MillraceError:

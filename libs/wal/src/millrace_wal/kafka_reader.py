@@ -1,18 +1,31 @@
-"""Readers on Kafka: one of explicit partitions, one of a consumer group."""
+"""Readers on Kafka: one of explicit partitions, one of a consumer group.
+
+A client of Kafka may end: a fatal error ends it, and some lose their group's coordinator and never find it
+again (librdkafka issues 2725, 3437). Both readers then go on with a new client: that of explicit partitions
+where it stands, that of a group where commits stand, as a member that comes back after a rebalance.
+"""
 
 from __future__ import annotations
 
+import json
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from millrace_wal.kafka_errors import MISSING, MOVING, REBALANCED, kafka_error
+from millrace_wal.kafka_errors import MISSING, MOVING, REBALANCED, Strikes, is_fatal, kafka_error
 from millrace_wal.record import Closing, Positions, Record
 
 _SERVED_IN_TIME = 0.05
 """Seconds a membership-only poll may take; it is served by then or with the next one."""
+_CLOSED_IN_TIME = 2.0
+"""Seconds for which the next client waits until the one before has left; that may never end."""
+SESSION_MS = 6_000
+"""How long a member of a group that was killed keeps its partitions; the least that brokers allow unless they
+are told otherwise."""
+STATISTICS_MS = 2_000
 
 
 _PASSING = MISSING | MOVING | REBALANCED | {
@@ -42,16 +55,19 @@ _GROWING: dict[str, Any] = {"fetch.wait.max.ms": 200}
 """A partition that is added waits for the running fetch to end; half as long takes a hundredth of a core."""
 
 
-class _Batches:
-    """Records in batches from a consumer, and where it stands."""
+class _Client:
+    """A consumer that is followed by a new one when it is done. ``make``: makes one and gives it its work."""
 
-    def __init__(self, consumer: Consumer, doing: str) -> None:
-        self._consumer = consumer
-        self._doing = doing
+    def __init__(self, make: Callable[[], Consumer], logger: Any, doing: str) -> None:
+        self._make, self._logger, self._doing = make, logger, doing
+        self.consumer = make()
+        self._failure: KafkaError | None = None
         self.positions: Positions = {}
         self.moved: set[str] = set()
 
     def poll(self, timeout: float, limit: int) -> list[Record]:
+        """Records in a batch. What fails is raised when all that came before has been given."""
+        self._raise_failure()
         # consume() waits until it has all it was asked for, so: one message in time, then those there are
         until = time.monotonic() + timeout
         while True:
@@ -59,28 +75,48 @@ class _Batches:
             if messages and limit > 1:
                 messages += self._consume(limit - 1, 0)
             records = [record for message in messages if (record := self._record(message)) is not None]
+            if self._failure is not None and not records:
+                self._raise_failure()
             # the end of a partition wakes us up too
             if records or time.monotonic() >= until:
                 return records
 
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise KafkaException(failure)
+
     def _consume(self, count: int, timeout: float) -> list[Any]:
         try:
-            return self._consumer.consume(count, timeout)  # type: ignore[no-any-return]
+            return self.consumer.consume(count, timeout)  # type: ignore[no-any-return]
         except KafkaException as error:
-            raise kafka_error(error, self._doing) from error
+            self._failure = error.args[0]
+            return []
 
     def _record(self, message: Any) -> Record | None:
         error = message.error()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            if is_fatal(error) or error.code() not in _PASSING:
+                self._failure = error
+            elif message.topic() is not None:
+                self.moved.add(message.topic())
+            return None
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         self.moved.add(topic)
         if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:
-                self.positions.setdefault(topic, {})[partition] = offset
-            elif error.fatal() or error.code() not in _PASSING:
-                raise kafka_error(error, self._doing)
+            self.positions.setdefault(topic, {})[partition] = offset
             return None
         self.positions.setdefault(topic, {})[partition] = offset + 1
         return Record(topic, partition, offset, message.timestamp()[1], message.key(), message.value())
+
+    def follow(self, why: str) -> None:
+        """Leave this client to its end and go on with a new one."""
+        self._logger.warning("%s: this client is done, a new one follows: %s", self._doing, why)
+        closing = threading.Thread(target=self.consumer.close, name="wal-client-closing", daemon=True)
+        closing.start()
+        closing.join(_CLOSED_IN_TIME)
+        self._failure = None
+        self.consumer = self._make()
 
 
 class KafkaReader(Closing):
@@ -94,110 +130,167 @@ class KafkaReader(Closing):
         resolve: Callable[[str, Mapping[int, int]], dict[int, int]],
         grows: bool = False,
     ) -> None:
-        self._resolve = resolve
-        config = _consumer_config(common) | {"group.id": "none"} | (_GROWING if grows else {})
-        self._consumer = Consumer(config, logger=logger)
-        self._batches = _Batches(self._consumer, "read")
+        self._resolve, self._logger = resolve, logger
+        self._config = _consumer_config(common) | {"group.id": "none"} | (_GROWING if grows else {})
         self._read: dict[str, set[int]] = {}
         """Topic -> partitions, as assigned; to ask the consumer takes a time that grows with all of them."""
+        self._client = _Client(self._make, logger, "read")
         for topic, offsets in positions.items():
             self.add(topic, offsets)
 
+    def _make(self) -> Consumer:
+        """A client that reads on where this reader stands."""
+        consumer = Consumer(self._config, logger=self._logger)
+        if self._read:
+            at = self._client.positions
+            consumer.incremental_assign([
+                TopicPartition(topic, partition, at[topic][partition])
+                for topic, partitions in self._read.items()
+                for partition in partitions
+            ])  # fmt: skip
+        return consumer
+
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
-        return self._batches.poll(timeout, limit)
+        try:
+            return self._client.poll(timeout, limit)
+        except KafkaException as error:
+            if not is_fatal(error.args[0]):
+                raise kafka_error(error, "read") from error
+            self._client.follow(str(error.args[0]))
+            return []
 
     def add(self, topic: str, positions: Mapping[int, int]) -> None:
         found = self._resolve(topic, positions)
         read = self._read.setdefault(topic, set())
+        consumer = self._client.consumer
         again = [TopicPartition(topic, partition) for partition in found if partition in read]
         if again:
-            self._consumer.incremental_unassign(again)
-        self._consumer.incremental_assign([TopicPartition(topic, *place) for place in found.items()])
+            consumer.incremental_unassign(again)
+        consumer.incremental_assign([TopicPartition(topic, *place) for place in found.items()])
         read.update(found)
-        self._batches.positions.setdefault(topic, {}).update(found)
+        self._client.positions.setdefault(topic, {}).update(found)
 
     def remove(self, topic: str) -> None:
-        self._batches.positions.pop(topic, None)
-        self._batches.moved.discard(topic)
+        self._client.positions.pop(topic, None)
+        self._client.moved.discard(topic)
         parts = [TopicPartition(topic, partition) for partition in self._read.pop(topic, ())]
         if parts:
-            self._consumer.incremental_unassign(parts)
+            self._client.consumer.incremental_unassign(parts)
 
     def positions(self) -> Positions:
-        return {topic: dict(offsets) for topic, offsets in self._batches.positions.items()}
+        return {topic: dict(offsets) for topic, offsets in self._client.positions.items()}
 
     def moved(self) -> Positions:
-        moved, self._batches.moved = self._batches.moved, set()
-        positions = self._batches.positions
+        moved, self._client.moved = self._client.moved, set()
+        positions = self._client.positions
         return {topic: dict(positions[topic]) for topic in moved if topic in positions}
 
     def close(self) -> None:
-        self._consumer.close()
+        self._client.consumer.close()
 
 
 class KafkaGroupReader(Closing):
     """See :class:`millrace_wal.record.GroupReader`. Kafka's classic group protocol: under the newer one a
-    member that was killed and comes back waits for its session's end, under any name."""
+    member that was killed and comes back waits for its session's end."""
 
-    def __init__(
-        self, common: dict[str, Any], group: str, topics: Sequence[str], client: str, logger: Any
-    ) -> None:
-        config = _consumer_config(common) | {
+    def __init__(self, common: dict[str, Any], group: str, topics: Sequence[str], logger: Any) -> None:
+        self._config = _consumer_config(common) | {
             "group.id": group,
             "partition.assignment.strategy": "cooperative-sticky",
-            "session.timeout.ms": 10_000,
-            "heartbeat.interval.ms": 2_000,
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": SESSION_MS // 4,
             "max.poll.interval.ms": 600_000,
+            "statistics.interval.ms": STATISTICS_MS,
+            "stats_cb": self._see,
         }
-        if client:
-            config["group.instance.id"] = client
-        self._group = group
-        self._consumer = Consumer(config, logger=logger)
-        self._batches = _Batches(self._consumer, f"read as group {group}")
-        self._consumer.subscribe(list(topics))
+        self._group, self._topics, self._logger = group, list(topics), logger
+        self._commits, self._coordinator = Strikes(), Strikes()
+        self._lost = ""
         self._paused = False
         self._held: list[Record] = []
+        self._client = _Client(self._make, logger, f"read as group {group}")
+
+    def _make(self) -> Consumer:
+        consumer = Consumer(self._config, logger=self._logger)
+        consumer.subscribe(self._topics)
+        return consumer
+
+    def _see(self, statistics: str) -> None:
+        """Whether this client has lost its group's coordinator though brokers answer; librdkafka calls this
+        in a poll."""
+        found = json.loads(statistics)
+        state = found.get("cgrp", {}).get("state", "up")
+        reached = any(one["state"] == "UP" for one in found.get("brokers", {}).values())
+        if state == "up" or not reached:
+            self._coordinator.forget()
+        elif self._coordinator.out():
+            self._lost = f"its coordinator was not found ({state}) though a broker answers"
+
+    def _follow(self, why: str) -> None:
+        """A new client joins the group. What was given and not committed comes again."""
+        self._client.follow(why)
+        self._client.positions = {}
+        self._held, self._paused, self._lost = [], False, ""
+        self._commits.forget()
+        self._coordinator.forget()
 
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
+        if self._lost:
+            self._follow(self._lost)
+        try:
+            return self._poll(timeout, limit)
+        except KafkaException as error:
+            if not is_fatal(error.args[0]):
+                raise kafka_error(error, f"read as group {self._group}") from error
+            self._follow(str(error.args[0]))
+            return []
+
+    def _poll(self, timeout: float, limit: int) -> list[Record]:
+        consumer = self._client.consumer
         if limit == 0:
-            self._keep_alive(timeout)
+            consumer.pause(consumer.assignment())
+            self._paused = True
+            # a partition that is assigned just now is not paused and may give records
+            self._held += self._client.poll(min(timeout, _SERVED_IN_TIME), 1000)
+            time.sleep(max(timeout - _SERVED_IN_TIME, 0))
             return []
         if self._paused:
-            self._consumer.resume(self._consumer.assignment())
+            consumer.resume(consumer.assignment())
             self._paused = False
         if self._held:
             held, self._held = self._held[:limit], self._held[limit:]
             return held
-        return self._batches.poll(timeout, limit)
-
-    def _keep_alive(self, timeout: float) -> None:
-        self._consumer.pause(self._consumer.assignment())
-        self._paused = True
-        # a partition that is assigned just now is not paused and may give records
-        self._held += self._batches.poll(min(timeout, _SERVED_IN_TIME), 1000)
-        time.sleep(max(timeout - _SERVED_IN_TIME, 0))
+        return self._client.poll(timeout, limit)
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         mine = self.assigned()
         parts = [TopicPartition(*where, offset) for where, offset in offsets.items() if where in mine]
         if not parts:
             return
-        doing = f"commit for group {self._group}"
         try:
-            done = self._consumer.commit(offsets=parts, asynchronous=False)
+            failed = self._commit(parts)
         except KafkaException as error:
-            if error.args[0].code() in REBALANCED:
-                return
-            raise kafka_error(error, doing) from error
-        for part in done:
-            if part.error is not None and part.error.code() not in REBALANCED | MISSING:
-                raise kafka_error(part.error, doing)
+            failed = error.args[0]
+        if failed is None or failed.code() in REBALANCED:
+            self._commits.forget()
+        elif is_fatal(failed) or self._commits.out():
+            self._follow(str(failed))
+        else:
+            raise kafka_error(failed, f"commit for group {self._group}")
+
+    def _commit(self, parts: list[TopicPartition]) -> KafkaError | None:
+        done = self._client.consumer.commit(offsets=parts, asynchronous=False)
+        errors = (part.error for part in done if part.error is not None)
+        return next((error for error in errors if error.code() not in REBALANCED | MISSING), None)
 
     def assigned(self) -> set[tuple[str, int]]:
-        return {(part.topic, part.partition) for part in self._consumer.assignment()}
+        try:
+            return {(part.topic, part.partition) for part in self._client.consumer.assignment()}
+        except KafkaException as error:
+            raise kafka_error(error, f"read as group {self._group}") from error
 
     def positions(self) -> Positions:
-        return {topic: dict(offsets) for topic, offsets in self._batches.positions.items()}
+        return {topic: dict(offsets) for topic, offsets in self._client.positions.items()}
 
     def close(self) -> None:
-        self._consumer.close()
+        self._client.consumer.close()

@@ -47,10 +47,14 @@ class MemoryLog(Closing):
         self._begins: dict[str, dict[int, int]] = {}
         self._groups: dict[str, _Group] = {}
         self._keyless = itertools.count()
+        self._refused = False
         self.changed = threading.Condition(threading.RLock())
 
     def append(self, messages: Sequence[Message], timeout: float = 30) -> list[tuple[int, int]]:
         with self.changed:
+            if self._refused:
+                self._refused = False
+                raise MillraceError(ErrorCode.UNAVAILABLE, "append: a fatal error has ended the client")
             for message in messages:
                 if len(message.key or b"") + len(message.value or b"") > MAX_MESSAGE_BYTES:
                     raise MillraceError(
@@ -114,9 +118,21 @@ class MemoryLog(Closing):
     def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> MemoryReader:
         return MemoryReader(self, positions)
 
-    def subscribe(self, group: str, topics: Sequence[str], client: str = "") -> MemoryGroupReader:
+    def subscribe(self, group: str, topics: Sequence[str]) -> MemoryGroupReader:
         with self.changed:
-            return MemoryGroupReader(self, self._groups.setdefault(group, _Group()), topics, client)
+            return MemoryGroupReader(self, self._groups.setdefault(group, _Group()), topics)
+
+    def end_client(self) -> None:
+        """What a fatal error does to the client that appends: the next append is refused, once."""
+        with self.changed:
+            self._refused = True
+
+    def forget(self, reader: MemoryGroupReader) -> None:
+        """What the end of its session does to a member that was killed: others get its partitions."""
+        with self.changed:
+            for group in self._groups.values():
+                group.members = [member for member in group.members if member is not reader]
+            self.changed.notify_all()
 
     def close(self) -> None:
         """Nothing to close: the records stay for who else holds the log."""
@@ -190,19 +206,28 @@ class MemoryReader(Closing):
 
 
 class MemoryGroupReader(Closing):
-    """See :class:`millrace_wal.record.GroupReader`. A member that comes under the name of another one takes
-    its place, as in Kafka."""
+    """See :class:`millrace_wal.record.GroupReader`."""
 
-    def __init__(self, log: MemoryLog, group: _Group, topics: Sequence[str], client: str) -> None:
+    def __init__(self, log: MemoryLog, group: _Group, topics: Sequence[str]) -> None:
         self._log = log
         self._group = group
         self._topics = tuple(topics)
-        self.client = client
         self._positions: dict[tuple[str, int], int] = {}
-        others = [m for m in group.members if not client or m.client != client]
-        group.members = [*others, self]
+        self._ended = False
+        group.members = [*group.members, self]
+
+    def end_client(self) -> None:
+        """What a fatal error does to this member's client: nothing is assigned until the next poll has made a
+        new one, which begins where commits stand."""
+        with self._log.changed:
+            self._ended, self._positions = True, {}
+            self._log.changed.notify_all()
 
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
+        with self._log.changed:
+            if self._ended:
+                self._ended = False
+                return []
         if limit == 0:
             time.sleep(timeout)
             return []
@@ -211,7 +236,7 @@ class MemoryGroupReader(Closing):
     def _assigned(self) -> dict[tuple[str, int], int]:
         """My share of the partitions. Those that stay keep their position. Hold ``changed``."""
         members = self._group.members
-        if self not in members:
+        if self not in members or self._ended:
             self._positions = {}
             return self._positions
         everything = [(t, p) for t in self._topics for p in range(len(self._log.partitions(t)))]

@@ -56,7 +56,8 @@ class Closing:
 
 
 class Reader(Protocol):
-    """Reads partitions from given offsets on; no consumer group, nothing is committed. Used by one thread."""
+    """Reads partitions from given offsets on; no consumer group, nothing is committed. Used by one thread.
+    A client that a fatal error has ended is followed by a new one, which goes on where reading stands."""
 
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
         """The next records, up to ``limit``: at once when some are there, else those that come first within
@@ -80,7 +81,11 @@ class Reader(Protocol):
 
 class GroupReader(Protocol):
     """A member of a consumer group: the group's members share the topics' partitions, each starts where the
-    group committed last, or at the first record. Used by one thread."""
+    group committed last, or at the first record. Used by one thread.
+
+    What was given and not committed comes again when partitions change hands and come back, and when a fatal
+    error has ended the member's client: a new one then follows by itself, within the next calls.
+    """
 
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
         """As :meth:`Reader.poll`. Keeps the membership alive: a member that does not poll for ten minutes
@@ -135,9 +140,8 @@ class Log(Protocol):
         position behind the end of a transaction, is to come within a tenth of a second, not two seconds;
         asking so often costs the broker more."""
 
-    def subscribe(self, group: str, topics: Sequence[str], client: str = "") -> GroupReader:
-        """A new member of the group, over these topics. ``client``: a name that no other member of the group
-        has at the same time; a member that died and comes back under it gets its partitions back at once,
-        while without a name they come free only after the session's ten seconds."""
+    def subscribe(self, group: str, topics: Sequence[str]) -> GroupReader:
+        """A new member of the group, over these topics. A member that was killed keeps its partitions until
+        its session ends, six seconds after it was last heard of; one that is closed leaves them at once."""
 
     def close(self) -> None: ...
