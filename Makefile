@@ -18,7 +18,7 @@ FAST = $(PY) -m pytest -n $$(($$($(PY) -c "import os; print(os.cpu_count())") * 
 # CASES may be given several times (make itself keeps the last alone), or name several paths at once.
 GIVEN := $(shell tr '\0' '\n' 2>/dev/null < /proc/$$PPID/cmdline | sed -n 's/^CASES=//p' | tr '\n' ' ')
 
-.PHONY: help venv jars up down status logs demo check lint style types imports test conformance bench clean lock java
+.PHONY: help venv jars up down status logs demo check lint style types imports test conformance chaos bench clean lock java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -69,6 +69,11 @@ test: java lint jars ## all tests: check, integration, the whole stack, conforma
 conformance: java venv jars ## run conformance cases: make conformance CASES="file-or-folder …"
 	@if [ -z "$(strip $(GIVEN) $(CASES))" ]; then echo 'make conformance needs CASES="file-or-folder …"' >&2; exit 1; fi
 	@$(PY) -m millrace_conformance $(or $(strip $(GIVEN)),$(CASES))
+
+# Seeds start many JVMs, which live for minutes: as in test, the optimising compiler would cost more than it saves.
+chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1 $(JAVA_TOOL_OPTIONS)
+chaos: java venv jars ## kill and pause every part under load, check every window: make chaos SEEDS=1..20 MINUTES=2
+	@$(PY) -m tests.chaos --seeds $(or $(SEEDS),1..20) --minutes $(or $(MINUTES),2)
 
 bench: java venv jars ## measure the whole stack, write bench/results/latest.json
 	@$(PY) -m bench

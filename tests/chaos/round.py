@@ -1,0 +1,347 @@
+"""One seed on a running stack: streams and rows of a database of its own, disturbances, the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing as closed_after
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.chaos import evidence, schedule
+from tests.chaos.changes import ROWS_A_MESSAGE, Change
+from tests.chaos.disturb import Disturber, Say
+from tests.chaos.found import verdict
+from tests.chaos.judge import Verdict, judge_rows
+from tests.chaos.load import KafkaWriter, SqlWriter, insist
+from tests.chaos.notices import judge_notices
+from tests.chaos.oracle import Oracle, Result, Stored
+from tests.chaos.schedule import Disturbance
+from tests.chaos.streams import STREAMS, Stream, source_table, statement
+from tests.chaos.workload import METERS, TICKS, Step, closing, site_of, steps
+
+from millrace.rest import Rest
+from millrace.stack import Stack
+from millrace_conformance.inbox import Inbox, Inboxes
+from millrace_core.errors import MillraceError
+from millrace_core.wire.topics import wal_topic
+from millrace_wal import KafkaLog
+
+TABLES = ("meters", "ticks")
+SHOWN = 40
+SETTLED = 2.0
+"""Seconds for which what is right must stay right."""
+
+
+@dataclass
+class Outcome:
+    """A line of the table. ``recovery``: seconds from when the last row was acknowledged and all parts ran
+    again until everything was right; None if it did not become right."""
+
+    seed: int
+    minutes: float
+    kills: int = 0
+    pauses: int = 0
+    rows: int = 0
+    expected: int = 0
+    right: int = 0
+    wrong: int = 0
+    missing: int = 0
+    allowed: int = 0
+    faults: int = 0
+    recovery: float | None = None
+    seconds: float = 0.0
+
+    @property
+    def is_right(self) -> bool:
+        return self.recovery is not None and not self.wrong and not self.missing and not self.faults
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@contextmanager
+def receiving(name: str) -> Iterator[tuple[str, Inbox]]:
+    """An address for notifications, served by a thread of its own, and what comes to it."""
+    loop, ready, over = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
+    opened: list[tuple[str, Inbox]] = []
+
+    async def serve() -> None:
+        async with Inboxes() as inboxes:
+            opened.append(inboxes.open(name))
+            ready.set()
+            await over.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
+    thread.start()
+    ready.wait(10)
+    try:
+        yield opened[0]
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join(10)
+
+
+@dataclass
+class Round:
+    """One seed. ``keep``: the folder that takes what a failed seed leaves."""
+
+    stack: Stack
+    rest: Rest
+    seed: int
+    minutes: float
+    patience: float
+    keep: Path
+    say: Say
+    spare: Sequence[str] = ()
+    report: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    before: dict[str, dict[int, int]] = field(default_factory=dict)
+    logs: dict[str, list[Change]] = field(default_factory=dict)
+    outputs: dict[str, list[Result]] = field(default_factory=dict)
+
+    @property
+    def db(self) -> str:
+        return f"chaos{self.seed}"
+
+    @property
+    def seconds(self) -> float:
+        return self.minutes * 60
+
+    def run(self) -> Outcome:
+        """Whatever is wrong is in the outcome and in the kept report; nothing of it is raised."""
+        began = time.monotonic()
+        outcome = Outcome(self.seed, self.minutes)
+        planned = schedule.plan(self.seed, self.seconds, self.spare)
+        self.report += [
+            f"seed {self.seed}, {self.minutes:g} minutes, planned:",
+            *schedule.lines(planned),
+            "happened:",
+        ]
+        with receiving(self.db) as (address, inbox):
+            try:
+                self._prepare(address)
+                written = self._load(planned, address, outcome)
+                self._conclude(written, inbox, outcome)
+            except MillraceError as error:
+                self.faults.append(f"{error.code.name}: {error}")
+            self.faults += inbox.faults
+            outcome.faults = len(self.faults)
+            outcome.seconds = round(time.monotonic() - began, 1)
+            if outcome.is_right:
+                self._drop()
+            else:
+                self._keep(inbox)
+        return outcome
+
+    # ------------------------------------------------------------------ before and under load
+
+    def _sql(self, text: str, what: str = "") -> None:
+        if problem := insist(lambda: self.rest.execute(text)):
+            self.faults.append(f"{what or text[:120]}: {problem}")
+
+    def _prepare(self, address: str) -> None:
+        self._sql(f"DROP DATABASE IF EXISTS {self.db}")
+        self._sql(f"CREATE DATABASE {self.db}")
+        for table, children in (("meters", METERS), ("ticks", TICKS)):
+            self._sql(
+                f"CREATE STABLE {self.db}.{table} (ts TIMESTAMP, op BIGINT, v INT, s INT) TAGS (site INT)"
+            )
+            made = (
+                f"{self.db}.{name} USING {self.db}.{table} TAGS ({site})" for name, site in children.items()
+            )
+            self._sql(f"CREATE TABLE {' '.join(made)}")
+        for stream in STREAMS:
+            if not stream.begins:
+                self._sql(statement(stream, self.db, address))
+
+    def _load(self, planned: Sequence[Disturbance], address: str, outcome: Outcome) -> list[Step]:
+        """Writes all rows while the schedule runs; returns the steps that were acknowledged, once all parts
+        run again."""
+        given = steps(self.seed, self.seconds)
+        began = time.monotonic()
+        broker, url = self.stack.settings.broker, self.stack.settings.url("api-gateway")
+        writers = [
+            KafkaWriter([one for one in given if one.what == "produce"], began, broker, self.db),
+            SqlWriter([one for one in given if one.what != "produce"], began, url, self.db),
+        ]
+        definer = threading.Thread(target=self._define, args=(began, address), daemon=True)
+        disturber = Disturber(self.stack.place, planned, self._happened)
+        for thread in (*writers, definer, disturber):
+            thread.start()
+        try:
+            for thread in (*writers, definer):
+                thread.join()
+            last = KafkaWriter(closing(self.seed, given), time.monotonic(), broker, self.db)
+            last.run()
+            disturber.join()
+        finally:
+            disturber.stop()
+        outcome.kills, outcome.pauses = disturber.kills, disturber.pauses
+        for writer in (*writers, last):
+            self.faults += writer.faults
+        self._happened("all rows are acknowledged")
+        self._wait(self.stack.is_up, "all parts run")
+        return [step for writer in (*writers, last) for step in writer.acknowledged]
+
+    def _define(self, began: float, address: str) -> None:
+        """The streams that begin with the history of a table."""
+        with Rest(self.stack.settings.url("api-gateway"), timeout=60) as rest:
+            for stream in sorted(STREAMS, key=lambda one: one.begins):
+                if stream.begins:
+                    time.sleep(max(0.0, began + stream.begins * self.seconds - time.monotonic()))
+                    if problem := insist(lambda stream=stream: self._note_ends(stream)):  # type: ignore[misc]
+                        self.faults.append(f"the ends of {stream.source}: {problem}")
+                    text = statement(stream, self.db, address)
+                    if problem := insist(lambda text=text: rest.execute(text)):  # type: ignore[misc]
+                        self.faults.append(f"CREATE STREAM {stream.name}: {problem}")
+
+    def _note_ends(self, stream: Stream) -> None:
+        with KafkaLog(self.stack.settings.broker, "chaos") as log:
+            self.before[stream.name] = log.end_offsets(wal_topic(self.db, source_table(stream)))
+
+    def _happened(self, line: str) -> None:
+        self.report.append(line)
+        self.say(line)
+
+    def _wait(self, done: Callable[[], bool], what: str) -> bool:
+        deadline = time.monotonic() + self.patience
+        while not done():
+            if time.monotonic() > deadline:
+                self.faults.append(f"not within {self.patience:g} s: {what}")
+                return False
+            time.sleep(0.5)
+        return True
+
+    # ------------------------------------------------------------------ the verdict
+
+    def _conclude(self, written: Sequence[Step], inbox: Inbox, outcome: Outcome) -> None:
+        began = time.monotonic()
+        for table in TABLES:
+            self.logs[table] = evidence.changes_of(self.stack, self.db, table)
+        outcome.rows = sum(one.row is not None for table in TABLES for one in self.logs[table])
+        self.faults += not_in_the_log(written, [one for table in TABLES for one in self.logs[table]])
+        due = Due(self.logs, self.before)
+        total = self._until_right(due, inbox)
+        if total.is_right:
+            outcome.recovery = round(time.monotonic() - began, 1)
+            time.sleep(SETTLED)
+            total = together(self._verdicts(due, inbox))
+        outcome.expected, outcome.right, outcome.allowed = total.expected, total.right, total.allowed
+        outcome.wrong, outcome.missing = len(total.wrong), len(total.missing)
+        self.faults += evidence.dead_letters(self.stack, self.db)
+        self.report += ["", *_most(total.wrong), *_most(total.missing)]
+
+    def _until_right(self, due: Due, inbox: Inbox) -> Verdict:
+        """The whole verdict once all is right, or when nothing has moved for the given patience."""
+        moved, stood = time.monotonic(), evidence.moving(self.stack, self.db)
+        while True:
+            right = all(one.is_right for one in self._verdicts(due, inbox))
+            stands = evidence.moving(self.stack, self.db)
+            if stands != stood:
+                moved, stood = time.monotonic(), stands
+            if right or time.monotonic() - moved > self.patience:
+                return together(self._verdicts(due, inbox))
+            time.sleep(0.5)
+
+    def _verdicts(self, due: Due, inbox: Inbox) -> Iterator[Verdict]:
+        """Of the tables, then of each stream: its results, its notifications."""
+        for table in TABLES:
+            yield self._asked(table, lambda table=table: judge_rows(  # type: ignore[misc]
+                table, due.stored[table], evidence.rows_of_table(self.rest, self.db, table)
+            ))  # fmt: skip
+        for stream in STREAMS:
+            table = source_table(stream)
+            if stream.nested:
+                self.logs[table] = evidence.changes_of(self.stack, self.db, table)
+            expected = due.of(stream, self.logs[table])
+            yield self._asked(stream.name, lambda one=stream, due=expected: self._results(one, due))  # type: ignore[misc]
+            if stream.notify:
+                name = f"{self.db}.{stream.name}"
+                events = [event for event in inbox.events if event["streamName"] == name]
+                yield judge_notices(stream, expected, events)
+
+    def _results(self, stream: Stream, expected: Sequence[Result]) -> Verdict:
+        found = self.outputs[stream.output] = evidence.results_of(self.rest, stream, self.db)
+        return verdict(stream, expected, self.logs[source_table(stream)], found)
+
+    def _asked(self, what: str, ask: Callable[[], Verdict]) -> Verdict:
+        try:
+            return ask()
+        except MillraceError as error:
+            return Verdict(missing=[f"{what}: {error.code.name}: {error}"])
+
+    # ------------------------------------------------------------------ in the end
+
+    def _drop(self) -> None:
+        if problem := insist(lambda: self.rest.execute(f"DROP DATABASE {self.db}"), self.patience):
+            self.say(f"DROP DATABASE {self.db}: {problem}")
+
+    def _keep(self, inbox: Inbox) -> None:
+        self.report += ["", *self.faults, "", *evidence.state_of(self.stack, self.rest, self.db)]
+        evidence.keep(self.keep, self.stack, self.report, self.logs, self.outputs, inbox.events)
+
+
+class Due:
+    """What must be there: of the tables that are written, which nobody writes any more, once; of nested
+    streams whenever it is asked for. ``made``: where the topics ended when a stream with history was made."""
+
+    def __init__(self, logs: Mapping[str, Sequence[Change]], made: Mapping[str, Mapping[int, int]]) -> None:
+        self.stored: dict[str, Stored] = {}
+        self._known: dict[str, list[Result]] = {}
+        for table in TABLES:
+            with closed_after(Oracle(logs[table], site_of)) as oracle:
+                self.stored[table] = oracle.stored()
+                for stream in STREAMS:
+                    if stream.source == table:
+                        ends = made.get(stream.name, {})
+                        before = places(ends, logs[table]) if stream.begins else None
+                        self._known[stream.name] = oracle.expected(stream, before)
+
+    def of(self, stream: Stream, log: Sequence[Change]) -> list[Result]:
+        if not stream.nested:
+            return self._known[stream.name]
+        with closed_after(Oracle(log, lambda _: 0, "n")) as oracle:
+            return oracle.expected(stream)
+
+
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    """One verdict of several."""
+    total = Verdict()
+    for one in verdicts:
+        total.add(one)
+    return total
+
+
+def places(ends: Mapping[int, int], own: Iterable[Change]) -> dict[str, int]:
+    """Child -> the place that its changes had reached when its partition ended there."""
+    return {one.child: ends.get(one.partition, 0) * ROWS_A_MESSAGE for one in own}
+
+
+def not_in_the_log(written: Iterable[Step], log: Iterable[Change]) -> list[str]:
+    """What was acknowledged and is not there."""
+    versions, deletes = set(), set()
+    for one in log:
+        if one.row is None:
+            deletes.add((one.child, one.first, one.last))
+        else:
+            versions.add((one.child, one.first, one.row.get("op")))
+    lost = []
+    for step in written:
+        if step.what == "delete" and (step.child, step.first, step.last) not in deletes:
+            lost.append(f"a delete of {step.child} was acknowledged, and is not in the log: {step}")
+        lost += [
+            f"row {row['op']} of {step.child} was acknowledged, and is not in the log"
+            for row in step.rows
+            if (step.child, row["ts"], row["op"]) not in versions
+        ]
+    return lost
+
+
+def _most(lines: Sequence[str]) -> list[str]:
+    more = [f"… {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    return [*lines[:SHOWN], *more]
