@@ -18,7 +18,7 @@ FAST = $(PY) -m pytest -n $$(($$($(PY) -c "import os; print(os.cpu_count())") * 
 # CASES may be given several times (make itself keeps the last alone), or name several paths at once.
 GIVEN := $(shell tr '\0' '\n' 2>/dev/null < /proc/$$PPID/cmdline | sed -n 's/^CASES=//p' | tr '\n' ' ')
 
-.PHONY: help venv jars up down status logs demo check lint style types imports test conformance chaos bench clean lock java
+.PHONY: help venv jars up down status logs demo check fuzz lint style types imports test conformance chaos bench clean lock java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -57,6 +57,9 @@ lint: venv # the three side by side; all of them report
 
 check: lint ## the fast part of the tests: style, types, imports, unit and contract tests (no Java)
 	@echo "== tests";        $(FAST) -q --hypothesis-profile=check
+
+fuzz: venv ## property tests at random, 1,000 examples each: make fuzz SECONDS=600 (SEED=… TESTS=… repeat a finding)
+	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(TESTS)
 
 # The JVMs of tests live for a minute or two: the optimising compiler would take more time than it saves.
 test: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1 $(JAVA_TOOL_OPTIONS)

@@ -1,5 +1,8 @@
-"""How thorough property tests are: ``pytest --hypothesis-profile=check`` (``make check``), or ``full``
-(``make test``, and where none is named)."""
+"""How thorough property tests are: ``pytest --hypothesis-profile=check`` (``make check``), ``full``
+(``make test``, and where none is named), or ``fuzz`` (``make fuzz``, decision 0042).
+
+The first two try the same examples each time, so that what fails failed by what was changed; what is new is
+looked for by the third."""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ from hypothesis import HealthCheck, settings
 FULL = 100
 # nothing is timed: the machine may be busy with something else
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("full", UNTIMED, max_examples=FULL)
-settings.register_profile("check", UNTIMED, max_examples=12)
+SAME = settings(UNTIMED, derandomize=True, database=None)
+settings.register_profile("full", SAME, max_examples=FULL)
+settings.register_profile("check", SAME, max_examples=12)
+settings.register_profile("fuzz", UNTIMED, max_examples=10 * FULL, print_blob=True)
 settings.load_profile("full")
 
 
