@@ -17,7 +17,7 @@ from millrace_core.wire import control
 from millrace_core.wire.operations import Delete, Drop
 
 from ...conftest import examples
-from .conftest import ALL, CUT_AGAIN, TRIGGERS, make, same, same_but_empty, truth
+from .conftest import ALL, CUT_AGAIN, TRIGGERS, both, make, same, same_but_empty, truth
 
 steps = st.lists(
     st.tuples(
@@ -360,3 +360,27 @@ def test_expired_rows_ask_for_nothing(kit: Any, deployment: Any, tmp_path: Path)
     together.cluster.operate("c1", Delete(0, 20), together.table)
     together.run()
     assert not together.requests
+
+
+def test_by_hand_slides_of_days_keep_the_instants_of_their_group(
+    kit: Any, deployment: Any, tmp_path: Path
+) -> None:
+    """Counted from the first row that was judged; a group of which none was, from its first stored row."""
+    spec = kit.stream(trigger={"Sliding": {"sliding": {"value": 25, "unit": "h"}}}, kinds=both)
+    together = deployment(tmp_path, spec, ("c1", "c2"))
+    hour = 3_600_000
+    together.write("c1", [3 * 24 * hour])
+    together.write("c2", [30 * hour, 80 * hour])
+    together.run()
+    together.define()
+    together.write("c1", [100 * hour, 120 * hour, 150 * hour])
+    together.run()
+    live = [(event.start // hour, event.end // hour) for event in together.events]
+    assert live == [(96, 121), (121, 146)], "counted from hour 96, the midnight before the row of hour 100"
+    together.cluster.control(control.RecalculateStream(spec.uid, 0, None))
+    together.run()
+    together.answer()
+    again = {(e.group.table, e.start // hour, e.end // hour) for e in together.events if e.cause == "RECALC"}
+    assert again == {
+        ("c1", 71, 96), ("c1", 96, 121), ("c1", 121, 146), ("c2", 24, 49), ("c2", 49, 74),
+    }  # fmt: skip

@@ -114,10 +114,39 @@ def test_the_id_is_that_of_the_instant(kit: Any) -> None:
     assert fired[0].localtime == 2_000_000, "the second message caused it"
 
 
-def test_periods_of_days_begin_in_1970_at_the_server_s_midnight() -> None:
+def test_slides_of_days_are_counted_from_the_servers_midnight_of_each_groups_first_row(kit: Any) -> None:
+    """Seed 000's example of a day and an hour (PERIOD's, in event time), from 12:00 on."""
+    cluster = kit.Cluster()
+    trigger = {"Sliding": {"sliding": {"value": 25, "unit": "h"}, "timezone": "Asia/Shanghai"}}
+    cluster.define(kit.stream(trigger=trigger))
+
+    def at(text: str) -> int:
+        return parse_timestamp(f"2026-05-{text}", "ms", "Asia/Shanghai")
+
+    cluster.write("c1", [at("01 12:00")])
+    cluster.write("c2", [at("02 03:00")])
+    cluster.run()
+    cluster.write("c1", [at("03 02:00")])
+    cluster.run()  # the state goes through its bytes
+    cluster.write("c1", [at("04 03:00")])
+    cluster.write("c2", [at("05 00:00")])
+    cluster.run()
+    fired = [(e.group.table, e.start, e.end, e.next) for batch in cluster.triggers for e in batch.events]
+    assert sorted(fired) == [
+        ("c1", at("01 00:00"), at("02 01:00"), at("03 02:00")),
+        ("c1", at("02 01:00"), at("03 02:00"), at("04 03:00")),
+        ("c1", at("03 02:00"), at("04 03:00"), at("05 04:00")),
+        ("c2", at("02 00:00"), at("03 01:00"), at("04 02:00")),
+        ("c2", at("03 01:00"), at("04 02:00"), at("05 03:00")),
+    ]
+
+
+def test_an_offset_begins_the_count_of_days_later() -> None:
     windower = SlidingWindower.of(Sliding(Duration(2, "d"), Duration(1, "h"), "Asia/Shanghai"), "us", True)
-    at = windower.schedule.after(parse_timestamp("1970-01-01 05:00", "us", "Asia/Shanghai"))
-    assert at == parse_timestamp("1970-01-03 01:00", "us", "Asia/Shanghai")
+    first = parse_timestamp("1970-01-01 00:30", "us", "Asia/Shanghai")
+    origin = parse_timestamp("1970-01-01 01:00", "us", "Asia/Shanghai")
+    assert windower.origin_at(first) == origin
+    assert windower.after(first, origin) == origin, "a row before the offset belongs to the first instant"
 
 
 def test_a_length_that_is_no_whole_number_of_ticks_is_refused() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from millrace_core.recalc.cut import Cutter, in_order, with_openings
-from millrace_core.recalc.reach import CountReach, Reach, Read, reach_of, settle
+from millrace_core.recalc.reach import CountReach, Reach, Read, of_group, reach_of, settle
 from millrace_core.trigger.columns import Ints
 from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, RECALC, Occurrences, Windower
 from millrace_core.wire.events import ROWNUM_FROM_STORE
@@ -34,10 +34,11 @@ def cut_again(
     ``changed``: rows there came, changed or went (else the user wants them again as they are). ``told``: the
     windows that were told of before: what touches the range and is no window any more is invalid.
     """
-    reach = reach_of(windower)
     first, last = part.first, min(part.last, part.until)
     if first > last:
         return Answer(_none(), 0)
+    windower = of_group(windower, part.origin, part.until, read)
+    reach = reach_of(windower)
     stretch = settle(reach, first, last, part.until, read)
     if changed:
         first, last = reach.affected(stretch, first, last)

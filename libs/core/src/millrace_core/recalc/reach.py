@@ -101,14 +101,13 @@ class SlidingReach(Reach):
     fixed = True
 
     def __init__(self, windower: SlidingWindower) -> None:
-        self.schedule, self.empty = windower.schedule, windower.empty
+        self.windower, self.empty = windower, windower.empty
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        after = self.schedule.after
-        return self.schedule.at_or_before(after(first - 1) - 1) + 1, after(last - 1)
+        return self.windower.at_or_before(first - 1) + 1, self.windower.after(last - 1)
 
     def begins(self, stretch: Stretch, first: int) -> bool:
-        return not self.empty or bool((stretch.rows.ts <= self.schedule.after(first - 1)).any())
+        return not self.empty or bool((stretch.rows.ts <= self.windower.after(first - 1)).any())
 
     def ends(self, stretch: Stretch, last: int) -> bool:
         return True
@@ -237,6 +236,17 @@ def reach_of(windower: Windower) -> Reach:
         case CountWindower():
             return CountReach()
     raise TypeError(f"{type(windower).__name__} is never cut again")
+
+
+def of_group(windower: Windower, origin: int | None, until: int, read: Read) -> Windower:
+    """The windower of one group: where groups count from times of their own, from ``origin`` (None: from the
+    day of the first stored row up to ``until``)."""
+    if not isinstance(windower, SlidingWindower) or not windower.counts_by_group:
+        return windower
+    if origin is None:
+        ts = read(-RANGE, until).rows.ts
+        origin = windower.origin_at(int(ts[0]) if len(ts) else until)
+    return windower.counted_from(origin)
 
 
 def settle(reach: Reach, first: int, last: int, until: int, read: Read) -> Stretch:

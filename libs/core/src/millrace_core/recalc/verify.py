@@ -17,7 +17,7 @@ import numpy as np
 
 from millrace_core.model.schema import Column, Precision
 from millrace_core.recalc.cut import Cutter, in_order
-from millrace_core.recalc.reach import CountReach, Read, reach_of, settle
+from millrace_core.recalc.reach import CountReach, Read, of_group, reach_of, settle
 from millrace_core.timeline.text import format_local
 from millrace_core.trigger.watermark import RANGE
 from millrace_core.trigger.windower import CLOSE, DELAY, OPEN, Occurrences, Windower
@@ -46,6 +46,7 @@ def cut_range(
     Windows of COUNT_WINDOW are counted from the group's first row on, all others from where the cut is
     certain.
     """
+    windower = of_group(windower, None, until, read)
     reach = reach_of(windower)
     first, last = span
     low, high = min(first, until), min(last, until)

@@ -65,6 +65,10 @@ class Schedule:
         following: Ints = begin + ((ts - begin) // self.every + 1) * self.every
         return following if end is None else np.minimum(following, end)
 
+    def day_of(self, ts: Ints) -> Ints:
+        """From where a time's day is counted: the local midnight before it (or at it) plus the offset."""
+        return self._midnights(ts)[0] + self.offset
+
     def between(self, after: int, upto: int) -> Ints:
         """All instants in ``(after, upto]``, in order."""
         if upto <= after:

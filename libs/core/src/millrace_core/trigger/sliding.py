@@ -2,7 +2,8 @@
 
 An instant fires when T reaches it, and owns the rows after the instant before it up to its own time.
 A group begins with its first judged row: if that lies on an instant, the instant fires at once. From there on
-instants without rows fire too. Late rows count for nothing (the clock drops and counts them; one at T itself,
+instants without rows fire too. Slides of a day or more are counted from the midnight of that row's day, so each
+group has instants of its own: any of them (its *origin*) tells all others. Late rows count for nothing (the clock drops and counts them; one at T itself,
 in a group of several tables, may be another row and counts while its instant has not fired).
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import overload
 
 import msgspec
 import numpy as np
@@ -53,61 +55,113 @@ class _Fired:
 
 
 class SlidingWindower(Windower):
-    """Instants of a :class:`Schedule` in ticks of event time."""
+    """Instants of a :class:`Schedule` in ticks of event time; ``origin``: from which all groups count slides
+    of a day or more, None: each from its first row's day."""
 
     memory = SlidingMemory
 
-    def __init__(self, schedule: Schedule, empty: bool = True, most_empty: int = MOST_EMPTY) -> None:
+    def __init__(
+        self, schedule: Schedule, empty: bool = True, most_empty: int = MOST_EMPTY, origin: int | None = None
+    ) -> None:
         """``empty``: instants without rows fire too (IGNORE_NODATA_TRIGGER switches that off)."""
         self.schedule = schedule
         self.empty = empty
         self.most_empty = most_empty
+        self.origin = origin
 
     @staticmethod
     def of(trigger: Sliding, precision: Precision, empty: bool) -> SlidingWindower:
-        """Slides of a day or more are counted from the local 1970-01-01, so that the same rows fire the same
-        instants whenever the stream was made.
-
-        :raises MillraceError: for a length that is no whole number of ticks, or an unknown time zone.
-        """
+        """:raises MillraceError: for a length that is no whole number of ticks, or an unknown time zone."""
         offset = ticks(trigger.offset, precision) if trigger.offset else 0
         every = ticks(trigger.sliding, precision)
         return SlidingWindower(Schedule(every, offset, precision, zone(trigger.timezone)), empty)
 
+    # ------------------------------------------------------------------ whose instants
+
+    @property
+    def counts_by_group(self) -> bool:
+        """Whether each group counts from its first row's day."""
+        return not self.schedule.restarts and self.origin is None
+
+    def origin_of(self, memory: SlidingMemory) -> int | None:
+        return memory.past if self.counts_by_group and memory.past != NEVER else None
+
+    def origin_at(self, first: int) -> int:
+        """From where a group whose first row is that counts."""
+        return int(self.schedule.day_of(np.array([first]))[0])
+
+    def counted_from(self, origin: int) -> SlidingWindower:
+        """The windower of the groups that count from there."""
+        return SlidingWindower(self.schedule, self.empty, self.most_empty, origin)
+
+    @overload
+    def at_or_before(self, ts: int, origin: int | None = None) -> int: ...
+    @overload
+    def at_or_before(self, ts: Ints, origin: Ints | None = None) -> Ints: ...
+    def at_or_before(self, ts: int | Ints, origin: int | Ints | None = None) -> int | Ints:
+        """The last instant that is not after ``ts``, where one is at ``origin``."""
+        if self.schedule.restarts:
+            return self.schedule.at_or_before(ts)
+        begin = self.origin if origin is None else origin
+        assert begin is not None, "groups count from days of their own"
+        return begin + (ts - begin) // self.schedule.every * self.schedule.every
+
+    @overload
+    def after(self, ts: int, origin: int | None = None) -> int: ...
+    @overload
+    def after(self, ts: Ints, origin: Ints | None = None) -> Ints: ...
+    def after(self, ts: int | Ints, origin: int | Ints | None = None) -> int | Ints:
+        """The first instant after ``ts``, where one is at ``origin``."""
+        if self.schedule.restarts:
+            return self.schedule.after(ts)
+        return self.at_or_before(ts, origin) + self.schedule.every
+
+    def _between(self, after: int, upto: int) -> Ints:
+        """All instants in ``(after, upto]``, both of them instants themselves."""
+        if self.schedule.restarts:
+            return self.schedule.between(after, upto)
+        return np.arange(after + self.schedule.every, upto + 1, self.schedule.every, dtype=np.int64)
+
+    def _number(self, after: int, upto: int) -> int:
+        """How many these are."""
+        if self.schedule.restarts:
+            return self.schedule.count(after, upto)
+        return (upto - after) // self.schedule.every
+
     # ------------------------------------------------------------------ the definition, group by group
 
     def on_row(self, memory: SlidingMemory, row: Row) -> Iterator[Occurrence]:
-        instant = self.schedule.after(row.ts - 1)
         if memory.past == NEVER:
-            memory.past = self.schedule.at_or_before(instant - 1)
-        self._count(memory, instant, row.unsure)
+            origin = self.origin_at(row.ts) if self.origin is None else self.origin
+            memory.past = self.at_or_before(row.ts - 1, origin)
+        self._count(memory, self.after(row.ts - 1, memory.past), row.unsure)
         yield from ()
 
     def on_late(self, memory: SlidingMemory, row: Row, before: int) -> Iterator[Occurrence]:
-        instant = self.schedule.after(row.ts - 1)
+        instant = self.after(row.ts - 1, memory.past)
         if instant > memory.past:
             self._count(memory, instant, row.unsure)
         yield from ()
 
     def on_time(self, memory: SlidingMemory, before: int, now: int) -> Iterator[Occurrence]:
-        reached = self.schedule.at_or_before(now)
+        reached = self.at_or_before(now, memory.past)
         due = [share for share in memory.shares if share.instant <= reached]
         memory.shares = memory.shares[len(due) :]
         rows = {share.instant: -1 if share.unsure else share.rows for share in due}
         if self.empty:
-            for instant in self.schedule.between(self._floor(memory.past, reached), reached).tolist():
+            for instant in self._between(self._floor(memory.past, reached), reached).tolist():
                 rows.setdefault(instant, 0)
         memory.past = max(memory.past, reached)
         for instant in sorted(rows):
-            previous, following = self.schedule.at_or_before(instant - 1), self.schedule.after(instant)
+            previous, following = self.at_or_before(instant - 1, instant), self.after(instant, instant)
             yield Occurrence(ON_TIME, previous, instant, rows[instant], next=following)
 
     def skipped(self, memory: SlidingMemory, before: int, now: int) -> int:
-        reached = self.schedule.at_or_before(now)
+        reached = self.at_or_before(now, memory.past)
         floor = self._floor(memory.past, reached)
         if not self.empty or floor <= memory.past:
             return 0
-        return self.schedule.count(memory.past, floor) - sum(s.instant <= floor for s in memory.shares)
+        return self._number(memory.past, floor) - sum(s.instant <= floor for s in memory.shares)
 
     def _floor(self, past: int, reached: int) -> int:
         """Instants without rows up to this one do not fire when T goes from ``past`` to ``reached``."""
@@ -127,31 +181,34 @@ class SlidingWindower(Windower):
         touched = np.zeros(memory.count, dtype=bool)
         touched[judged.group] = True
         touched[judged.moves.group] = True
-        instant = self.schedule.after(judged.ts - 1)
-        self._begin(memory, judged, instant)
+        self._begin(memory, judged)
+        origin = memory.singles["past"][judged.group]
+        instant = self.after(judged.ts - 1, origin)
         counts = ~judged.late
         if judged.late.any():
             # T had reached all instants up to its own time
-            counts |= instant > self.schedule.at_or_before(judged.before)
+            counts |= instant > self.at_or_before(judged.before, origin)
         shares = take(memory.lists["shares"], touched[memory.lists["shares"][OWNER]])
         shares = _merged(shares, judged, instant, counts)
         fired, skipped = self._fired(memory, judged, shares)
         memory.replace("shares", np.flatnonzero(touched), self._left(memory, shares))
         return self._occurrences(fired, shares, skipped)
 
-    def _begin(self, memory: Columns, judged: Judged, instant: Ints) -> None:
+    def _begin(self, memory: Columns, judged: Judged) -> None:
         """Groups that had judged nothing begin before their first row's instant."""
         past = memory.singles["past"]
         group, first = np.unique(judged.group, return_index=True)
         fresh = past[group] == NEVER
-        past[group[fresh]] = self.schedule.at_or_before(instant[first[fresh]] - 1)
+        ts = judged.ts[first[fresh]]
+        origin = self.schedule.day_of(ts) if self.origin is None else np.full_like(ts, self.origin)
+        past[group[fresh]] = self.at_or_before(ts - 1, origin)
 
     def _fired(self, memory: Columns, judged: Judged, shares: Table) -> tuple[_Fired, int]:
         """What the moves of T fire, and how many instants are left out; the memory's ``past`` moves on."""
         moves = judged.moves
         past = memory.singles["past"]
-        reached = self.schedule.at_or_before(moves.now)
         since = past[moves.group]
+        reached = self.at_or_before(moves.now, since)
         follows = np.flatnonzero(moves.group[1:] == moves.group[:-1]) + 1
         since[follows] = reached[follows - 1]
         some = reached > since
@@ -159,14 +216,14 @@ class SlidingWindower(Windower):
         np.maximum.at(past, group, reached)
         if not self.empty:
             return self._full(group, step, since, reached, shares), 0
-        one = self.schedule.after(since) == reached
+        one = self.after(since, since) == reached
         parts = [_Fired(group[one], step[one], reached[one])]
         skipped = 0
         spans, place = np.unique(np.stack((since[~one], reached[~one])), axis=1, return_inverse=True)
         for number, (low, high) in enumerate(spans.T.tolist()):
             mine = np.flatnonzero(~one)[place.ravel() == number]
             floor = self._floor(low, high)
-            found = self.schedule.between(floor, high)
+            found = self._between(floor, high)
             parts.append(_Fired(
                 np.repeat(group[mine], len(found)), np.repeat(step[mine], len(found)),
                 np.tile(found, len(mine)),
@@ -174,7 +231,7 @@ class SlidingWindower(Windower):
             if floor > low:
                 old = self._full(group[mine], step[mine], since[mine], np.full(len(mine), floor), shares)
                 parts.append(old)
-                skipped += self.schedule.count(low, floor) * len(mine) - len(old.group)
+                skipped += self._number(low, floor) * len(mine) - len(old.group)
         return _joined(parts), skipped
 
     def _full(self, group: Ints, step: Ints, since: Ints, reached: Ints, shares: Table) -> _Fired:
@@ -192,7 +249,7 @@ class SlidingWindower(Windower):
 
     def _occurrences(self, fired: _Fired, shares: Table, skipped: int) -> Occurrences:
         instant = fired.instant
-        previous, following = self.schedule.at_or_before(instant - 1), self.schedule.after(instant)
+        previous, following = self.at_or_before(instant - 1, instant), self.after(instant, instant)
         rownum = _rows_of(fired, shares)
         found = Occurrences.of(fired.group, fired.step, ON_TIME, previous, instant, rownum)
         found.next = following

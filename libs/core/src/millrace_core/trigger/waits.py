@@ -57,7 +57,7 @@ def _sliding(windower: SlidingWindower, memory: Any, watermark: int) -> list[Ope
     if memory.past == NEVER:
         return []
     share = memory.shares[0] if memory.shares else None
-    instant = windower.schedule.after(memory.past)
+    instant = windower.after(memory.past, memory.past)
     if not windower.empty:
         if share is None:
             return []
@@ -65,7 +65,7 @@ def _sliding(windower: SlidingWindower, memory: Any, watermark: int) -> list[Ope
     rows = 0
     if share is not None and share.instant == instant:
         rows = -1 if share.unsure else share.rows
-    previous = windower.schedule.at_or_before(instant - 1)
+    previous = windower.at_or_before(instant - 1, instant)
     return [OpenWindow(previous, instant, rows, [Wait("row_at", instant + watermark)])]
 
 

@@ -157,6 +157,10 @@ class Windower(ABC):
         """The windows of a group that are open now (MAX_DELAY triggers on them); instants are no windows."""
         return ()
 
+    def origin_of(self, memory: Any) -> int | None:
+        """A time from which the group counts its windows; None: all groups count alike."""
+        return None
+
     def skipped(self, memory: Any, before: int, now: int) -> int:
         """How many windows :meth:`on_time` is about to leave out because they are too many."""
         return 0

@@ -23,12 +23,13 @@ Taken = dict[str, dict[str, int]]
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
     """Event times ``[first, last]`` of a group, in ticks. ``until``: T of the group when it was asked: what
-    closes later belongs to the live path."""
+    closes later belongs to the live path. ``origin``: as :meth:`Windower.origin_of` has it."""
 
     group: Group
     first: int
     last: int
     until: int
+    origin: int | None = None
 
 
 class Request(msgspec.Struct, frozen=True):
