@@ -102,8 +102,7 @@ class SlidingWindower(Windower):
         """The last instant that is not after ``ts``, where one is at ``origin``."""
         if self.schedule.restarts:
             return self.schedule.at_or_before(ts)
-        begin = self.origin if origin is None else origin
-        assert begin is not None, "groups count from days of their own"
+        begin = self._from(origin)
         return begin + (ts - begin) // self.schedule.every * self.schedule.every
 
     @overload
@@ -114,7 +113,13 @@ class SlidingWindower(Windower):
         """The first instant after ``ts``, where one is at ``origin``."""
         if self.schedule.restarts:
             return self.schedule.after(ts)
-        return self.at_or_before(ts, origin) + self.schedule.every
+        begin = self._from(origin)
+        return begin + ((ts - begin) // self.schedule.every + 1) * self.schedule.every
+
+    def _from(self, origin: int | Ints | None) -> int | Ints:
+        begin = self.origin if origin is None else origin
+        assert begin is not None, "groups count from days of their own"
+        return begin
 
     def _between(self, after: int, upto: int) -> Ints:
         """All instants in ``(after, upto]``, both of them instants themselves."""
