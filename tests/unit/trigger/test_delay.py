@@ -112,6 +112,18 @@ def test_a_tick_is_for_what_is_due_soon_once(kit: Any) -> None:
     assert len(cluster.delayed()) == 2
 
 
+def test_a_stream_that_calculates_at_openings_alone_does_so_at_every_delay(kit: Any) -> None:
+    cluster = cluster_of(kit, kinds=("WINDOW_OPEN",))
+    cluster.write("c1", [1, 4])
+    cluster.run()
+    tick(cluster, 3 * SECOND + 10)
+    tick(cluster, 6 * SECOND + 10)
+    assert cluster.delayed() == ["c1 CLOSE 0-10 x2", "c1 CLOSE 0-10 x2"]
+    cluster.write("c1", [10])
+    cluster.run()
+    assert cluster.live() == {"c1": ["OPEN 0-10 x1", "OPEN 10-20 x1"]}
+
+
 def test_rows_that_the_watermark_holds_back_open_nothing(kit: Any) -> None:
     cluster = cluster_of(kit, watermark=60)
     cluster.write("c1", [1, 4])
@@ -174,7 +186,6 @@ def test_a_stopped_stream_is_silent_and_an_ended_group_forgotten(kit: Any) -> No
 def test_where_it_has_no_effect(kit: Any) -> None:
     assert delay_of(kit.stream(max_delay=3_000)) == 3_000_000_000
     assert delay_of(kit.stream()) is None
-    assert delay_of(kit.stream(max_delay=3_000, kinds=("WINDOW_OPEN",))) is None
     assert delay_of(kit.stream(max_delay=3_000, trigger={"Sliding": {"sliding": 10}})) is None
 
 

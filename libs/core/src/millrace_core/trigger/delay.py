@@ -53,13 +53,11 @@ class DelayMemory(msgspec.Struct, array_like=True):
 def delay_of(spec: StreamSpec) -> int | None:
     """MAX_DELAY in ns; None where it has no effect.
 
-    Instants have no windows (seed 000), and what triggers is a calculation of the kind WINDOW_CLOSE: a stream
-    that does not calculate at closing does not do so before it either.
+    Instants have no windows (seed 000). EVENT_TYPE does not matter: a stream that calculates at openings alone
+    does so at every delay as well (SEMANTICS, "Options").
     """
     options = spec.options
     if options.max_delay is None or type(spec.trigger) not in _WINDOWS:
-        return None
-    if "WINDOW_CLOSE" not in options.event_types:
         return None
     return min(duration_ns(options.max_delay), LONGEST)
 

@@ -49,7 +49,8 @@ class Emission:
         """
         if not len(found):
             return found
-        found = found.take(np.isin(found.kind, list(self.kinds)))
+        # MAX_DELAY calculates whatever EVENT_TYPE says
+        found = found.take(np.isin(found.kind, list(self.kinds)) | (found.cause == DELAY))
         if OPEN not in self.kinds:
             # of an open window nobody has been told
             found = found.take((found.kind != INVALID) | (found.cause == RECALC))

@@ -2,9 +2,11 @@
 
 An instant fires when T reaches it, and owns the rows after the instant before it up to its own time.
 A group begins with its first judged row: if that lies on an instant, the instant fires at once. From there on
-instants without rows fire too. Slides of a day or more are counted from the midnight of that row's day, so each
-group has instants of its own: any of them (its *origin*) tells all others. Late rows count for nothing (the clock drops and counts them; one at T itself,
-in a group of several tables, may be another row and counts while its instant has not fired).
+instants without rows fire too. Slides of a day or more are counted from the midnight of that row's
+day, so each group has instants of its own: any of them (its *origin*) tells all others.
+
+Late rows count for nothing (the clock drops and counts them; one at T itself, in a group of several tables,
+may be another row and counts while its instant has not fired).
 """
 
 from __future__ import annotations
