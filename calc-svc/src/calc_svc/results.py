@@ -50,7 +50,7 @@ def event_type(event: TriggerEvent) -> EventType:
 
 
 def calculates(spec: StreamSpec, event: TriggerEvent) -> bool:
-    """Whether the event asks for a calculation: OPEN and CLOSE only if EVENT_TYPE has them, or by MAX_DELAY."""
+    """Whether the event asks for a calculation: OPEN and CLOSE only if EVENT_TYPE has them, or MAX_DELAY."""
     if spec.query is None or event.kind == "INVALID":
         return False
     return event.kind == "ON_TIME" or event.cause == "DELAY" or event_type(event) in spec.options.event_types

@@ -151,8 +151,8 @@ OPTIONS: dict[str, OptionRule] = {
         OptionRule(
             "MAX_DELAY",
             "max_delay",
-            "A window that is open calculates whenever so much processing time has passed, whatever EVENT_TYPE "
-            "says.",
+            "A window that is open calculates whenever so much processing time has passed, whatever "
+            "EVENT_TYPE says.",
             Takes.DURATION,
             DurationRule("smhd", low=Duration(3, "s")),
             ignored=INSTANTS,

@@ -53,8 +53,8 @@ class DelayMemory(msgspec.Struct, array_like=True):
 def delay_of(spec: StreamSpec) -> int | None:
     """MAX_DELAY in ns; None where it has no effect.
 
-    Instants have no windows (seed 000). EVENT_TYPE does not matter: a stream that calculates at openings alone
-    does so at every delay as well (SEMANTICS, "Options").
+    Instants have no windows (seed 000). EVENT_TYPE does not matter: a stream that calculates at openings
+    alone does so at every delay as well (SEMANTICS, "Options").
     """
     options = spec.options
     if options.max_delay is None or type(spec.trigger) not in _WINDOWS:
