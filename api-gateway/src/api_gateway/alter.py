@@ -7,6 +7,8 @@ A new definition is in force from an offset of each partition of the table's WAL
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from api_gateway.answer import Answer, affected
@@ -14,8 +16,8 @@ from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.tables import find_table
 from millrace_core.dialect.alter import alter, check_kind, new_tags
-from millrace_core.dialect.statements import AlterTable, SetComment, SetTags
-from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.dialect.statements import AlterTable, Remove, SetComment, SetTags
+from millrace_core.errors import CatalogError, ErrorCode, Position, SqlError
 from millrace_core.model.revisions import altered
 from millrace_core.model.schema import Child, Column, Table
 from millrace_core.wire import control
@@ -47,6 +49,11 @@ def alter_table(context: Context, session: Session, statement: AlterTable) -> An
         if isinstance(change, SetComment):
             return affected(0)
         columns, tags = alter(table, statement)
+        if isinstance(change, Remove) and change.target == "tag":
+            dropped = {tag.identity for tag in table.tags} - {tag.identity for tag in tags}
+            _check_grouping(
+                context, table, None, dropped, "dropped", {change.name.text: change.name.position}
+            )
         number = _install(context, table, columns, tags)
     context.board.wait_applied(number, context.settings.accept_seconds)
     return affected(0)
@@ -103,7 +110,13 @@ def _set_tags(
             ErrorCode.NOT_ALLOWED, f"{name} is no child table: only those have values of tags", name.position
         )
     tags = new_tags(table, child, change.tags, session.values(table.precision))
-    _check_grouping(context, table, child, statement, tags)
+    changed = {
+        tag.identity
+        for tag, old, new in zip(table.tags, child.tags, tags, strict=True)
+        if (type(old), old) != (type(new), new)
+    }
+    positions = {assigned.text: assigned.position for assigned, _ in change.tags}
+    _check_grouping(context, table, child, changed, "changed", positions)
     named = dict(zip((tag.name for tag in table.tags), tags, strict=True))
     value = wire.encode_operation(wire.Retag(named))
     with context.gate.alone():
@@ -112,25 +125,22 @@ def _set_tags(
 
 
 def _check_grouping(
-    context: Context, table: Table, child: Child, statement: AlterTable, tags: tuple[object, ...]
-) -> None:
-    """:raises CatalogError: if a stream groups the child's rows by a tag whose value would change."""
-    assert isinstance(statement.change, SetTags)
-    changed = {
-        tag.identity
-        for tag, old, new in zip(table.tags, child.tags, tags, strict=True)
-        if (type(old), old) != (type(new), new)
-    }
-    positions = {name.text: name.position for name, _ in statement.change.tags}
+    context: Context, table: Table, child: Child | None, touched: set[str], how: str,
+    positions: Mapping[str, Position],
+) -> None:  # fmt: skip
+    """:raises CatalogError: if a stream groups the child's rows, or those of any child, by one of the tags of
+    these identities."""
     for entry in list(context.catalog.streams.values()):
         source = entry.spec.source
-        if source is None or source.table.uid != table.uid or source.child not in (None, child.name):
+        if source is None or source.table.uid != table.uid:
+            continue
+        if child is not None and source.child not in (None, child.name):
             continue
         grouping = {tag.identity for tag in source.table.tags if tag.name in entry.spec.partition}
         for tag in table.tags:
-            if tag.identity in grouping & changed:
+            if tag.identity in grouping & touched:
                 raise CatalogError(
                     ErrorCode.NOT_ALLOWED,
-                    f"the tag {tag.name} cannot be changed: the stream {entry.spec.full_name} groups by it",
+                    f"the tag {tag.name} cannot be {how}: the stream {entry.spec.full_name} groups by it",
                     positions[tag.name],
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from api_gateway import metrics
@@ -16,7 +17,7 @@ from api_gateway.databases import create_database, drop_database, use_database
 from api_gateway.diagnose import diagnose_stream
 from api_gateway.privileges import check
 from api_gateway.recovery import settle
-from api_gateway.session import Session, in_database
+from api_gateway.session import Session
 from api_gateway.shows import describe, show, show_create, show_tags
 from api_gateway.stream_life import drop_stream, recalculate_stream, start_stream, stop_stream
 from api_gateway.streams import create_stream
@@ -103,11 +104,9 @@ class Executor:
         """
         begin, kind = time.monotonic(), "unknown"
         try:
-            if session.database is not None and not self._exists(session.database):
-                raise in_database(session.database)
             if (match := _FACT.fullmatch(sql)) and (fact := FACTS.get(match[1].lower())):
                 kind = "Fact"
-                return Answer((fact[0],), [[fact[1](session)]])
+                return Answer((fact[0],), [[fact[1](self._chosen(session))]])
             statement = parse(sql)
             kind = type(statement).__name__
             return self._run(session, sql, statement)
@@ -124,8 +123,11 @@ class Executor:
             metrics.REQUESTS.labels(kind).inc()
             metrics.SECONDS.labels(kind).observe(time.monotonic() - begin)
 
-    def _exists(self, db: str) -> bool:
-        return db in self._context.catalog.databases or db in SYSTEM_DATABASES
+    def _chosen(self, session: Session) -> Session:
+        """Without a database that does not exist. Statements that need it say so themselves: one that makes
+        it, or names another, does not."""
+        known = session.database in self._context.catalog.databases or session.database in SYSTEM_DATABASES
+        return session if known else replace(session, database=None)
 
     def _run(self, session: Session, sql: str, statement: statements.Statement) -> Answer:
         check(self._context.catalog, session, statement)

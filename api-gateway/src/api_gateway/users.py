@@ -122,7 +122,8 @@ def _changed(databases: tuple[str, ...], statement: statements.Grant) -> tuple[s
 
 
 def create_snode(context: Context, session: Session, statement: statements.CreateSnode) -> Answer:
-    """Nothing needs one: trigger-svc and calc-svc register themselves. It is kept, so that it is listed."""
+    """The services calculate streams without one too. Streams that are made from now on need it: it cannot be
+    dropped before them."""
     _check_dnode(statement.dnode)
     with context.writer.ddl:
         if str(statement.dnode) in context.catalog.snodes:
@@ -132,11 +133,19 @@ def create_snode(context: Context, session: Session, statement: statements.Creat
 
 
 def drop_snode(context: Context, _session: Session, statement: statements.DropSnode) -> Answer:
+    """:raises CatalogError: NOT_ALLOWED if a stream was made since it is there."""
     _check_dnode(statement.dnode)
     with context.writer.ddl:
         snode = context.catalog.snodes.get(str(statement.dnode))
         if snode is None:
             raise CatalogError(ErrorCode.NOT_ALLOWED, f"dnode {statement.dnode} has no snode")
+        for entry in list(context.catalog.streams.values()):
+            if entry.spec.created >= snode.created:
+                raise CatalogError(
+                    ErrorCode.NOT_ALLOWED,
+                    f"the snode on dnode {statement.dnode} is the last one and cannot be dropped: the stream "
+                    f"{entry.spec.full_name} needs it",
+                )
         context.writer.write(remove=[key_of(snode)])
     return affected(0)
 

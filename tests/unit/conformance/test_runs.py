@@ -35,9 +35,11 @@ def test_cases_that_kill_or_list_everything_run_alone(stage: Any) -> None:
         stage.case("- error: {sql: SHOW TRIGGERS}", "lists-too", dialect="iotdb"),
         stage.case(shows, "another-dialect"),
         stage.case("- sql: SHOW DATABASES", "shows-else", dialect="iotdb"),
+        stage.case("- sql: drop snode on dnode 1", "drops-snode"),
+        stage.case("- sql: SHOW SNODES", "shows-snodes"),
     ]
     together, alone = split(cases)
-    assert [one.id for one in alone] == ["kills", "lists", "lists-too"]
+    assert [one.id for one in alone] == ["kills", "lists", "lists-too", "drops-snode"]
     assert not any(runs_alone(one) for one in together)
 
 

@@ -131,6 +131,30 @@ def test_a_tag_that_a_stream_groups_by_is_locked(meters: Any) -> None:
     assert meters.gateway.context.catalog.children["d", "m1"].tags == (2, "b")
 
 
+def test_a_tag_that_a_stream_groups_by_is_not_dropped(meters: Any) -> None:
+    meters.calc.describes(("ts", "TIMESTAMP"), ("n", "BIGINT"))
+    meters("ALTER STABLE meters ADD TAG floor INT")
+    for name, trigger in (("s", "FROM meters PARTITION BY site"), ("t", "FROM m1 PARTITION BY tbname, room")):
+        meters(
+            f"CREATE STREAM {name} SESSION(ts, 2s) {trigger} INTO o{name}"
+            " AS SELECT _twstart AS ts, count(*) AS n FROM %%trows"
+        )
+    for tag, stream in (("site", "d.s"), ("room", "d.t")):
+        error = meters.refused(f"ALTER STABLE meters DROP TAG {tag}")
+        assert (error.code, error.position) == (ErrorCode.NOT_ALLOWED, Position(1, 30))
+        assert f"the tag {tag}" in error.message and f"the stream {stream} groups by it" in error.message
+    meters("STOP STREAM s")
+    assert "d.s" in meters.refused("ALTER STABLE meters DROP TAG site").message
+    meters("ALTER STABLE meters RENAME TAG site place")
+    assert "d.s" in meters.refused("ALTER STABLE meters DROP TAG place").message
+    meters("ALTER STABLE meters ADD TAG site INT")  # another one than the stream's
+    meters("ALTER STABLE meters DROP TAG site")
+    meters("ALTER STABLE meters DROP TAG floor")
+    meters("DROP STREAM s")
+    meters("ALTER STABLE meters DROP TAG place")
+    assert [tag.name for tag in table(meters).tags] == ["room"]
+
+
 def test_a_crash_behind_the_control_record_is_mended(meters: Any) -> None:
     before = table(meters)
     meters("ALTER STABLE meters ADD TAG floor INT")

@@ -52,7 +52,40 @@ def test_an_sql_error_is_http_200_with_its_number_and_place(client: TestClient) 
     body = sql(client, "SELEC 1")
     assert body["code"] == 0x2600
     assert "line 1, column 1" in body["desc"]
-    assert sql(client, "SHOW TABLES", "/rest/sql/nowhere")["code"] == 0x0388
+
+
+def test_a_database_in_the_path_need_not_exist_yet(rig: Any, client: TestClient) -> None:
+    for text in ("CREATE DATABASE IF NOT EXISTS other", "SHOW DATABASES", "SELECT server_version()",
+                 "CREATE TABLE other.t (ts TIMESTAMP, v INT)", "INSERT INTO other.t VALUES (1, 1)",
+                 "SELECT * FROM other.t", "DROP DATABASE IF EXISTS test", "CREATE USER ann PASS 'Secret-1!'",
+                 "DROP STREAM IF EXISTS s"):  # fmt: skip
+        assert sql(client, text, "/rest/sql/test")["code"] == 0, text
+    assert sql(client, "SELECT database()", "/rest/sql/test")["data"] == [[None]]
+    assert sql(client, "CREATE DATABASE test", "/rest/sql/test")["code"] == 0
+    assert sql(client, "SELECT database()", "/rest/sql/test")["data"] == [["test"]]
+    assert sql(client, "CREATE TABLE t (ts TIMESTAMP, v INT)", "/rest/sql/test")["code"] == 0
+    assert ("test", "t") in rig.gateway.context.catalog.tables
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SHOW TABLES", "SHOW STREAMS", "CREATE TABLE t (ts TIMESTAMP, v INT)", "INSERT INTO t VALUES (1, 1)",
+        "DELETE FROM t", "DROP TABLE t", "DESCRIBE t", "SHOW CREATE TABLE t",
+        "ALTER TABLE t ADD COLUMN w INT", "CREATE TABLE c USING t TAGS (1)",
+        "INSERT INTO c USING t TAGS (1) VALUES (1, 1)",
+        "DROP STREAM s", "STOP STREAM s", "START STREAM s", "USE test", "SHOW TAGS FROM t",
+        STREAM.replace("d.", ""), STREAM.replace("d.one", "one"), STREAM.replace("d.out1", "out1"),
+        "CREATE VTABLE v (ts TIMESTAMP, a INT FROM t.v)", "SHOW CREATE STREAM s", "DIAGNOSE STREAM s",
+    ],
+)  # fmt: skip
+def test_a_statement_that_needs_the_database_says_that_it_does_not_exist(
+    rig: Any, client: TestClient, text: str
+) -> None:
+    sql(client, "CREATE TABLE d.one (ts TIMESTAMP, v INT)")
+    body = sql(client, text, "/rest/sql/test")
+    assert body["code"] == 0x0388, body
+    assert "test does not exist" in body["desc"]
 
 
 @pytest.mark.parametrize(("body", "params"), [

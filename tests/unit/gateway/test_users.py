@@ -254,6 +254,28 @@ def test_what_cannot_be_is_refused(house: Any, sql: str, code: ErrorCode) -> Non
     assert house.refused(sql).code is code
 
 
+def test_the_last_snode_that_a_stream_needs_stays(house: Any) -> None:
+    """A stream is made without one as well: then the services that are there anyway are enough."""
+
+    def at(second: int, sql: str) -> None:
+        house.gateway.executor.execute(Session("root", "a", "UTC", NOW + second * 1_000_000_000), sql)
+
+    create, drop = "CREATE SNODE ON DNODE 1", "DROP SNODE ON DNODE 1"
+    at(1, STREAM)
+    at(2, create)
+    at(3, drop)
+    at(4, "DROP STREAM b.s")
+    at(5, create)
+    at(6, STREAM)
+    error = house.refused(drop)
+    assert error.code is ErrorCode.NOT_ALLOWED
+    assert "the stream b.s needs it" in error.message
+    at(7, "STOP STREAM b.s")
+    assert house.refused(drop).code is ErrorCode.NOT_ALLOWED
+    at(8, "DROP STREAM b.s")
+    at(9, drop)
+
+
 def test_snodes_are_listed(house: Any) -> None:
     house("CREATE SNODE ON DNODE 1")
     assert [row[0] for row in house("SHOW SNODES").rows] == [1]

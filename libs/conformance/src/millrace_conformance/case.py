@@ -162,14 +162,18 @@ def statements(step: Step) -> tuple[str, ...]:
             return ()
 
 
+_SNODE = re.compile(r"\b(CREATE|DROP)\s+SNODE\b", re.IGNORECASE)
 _LISTS_EVERYTHING = re.compile(r"\bSHOW\s+(TRIGGERS|CQS|CONTINUOUS\s+QUERIES)\b", re.IGNORECASE)
 
 
 def runs_alone(case: Case) -> bool:
-    """Whether nothing may run beside the case: it kills a service, or lists what all cases registered."""
+    """Whether nothing may run beside the case: it kills a service, lists what all cases registered, or drops
+    an snode, which streams that other cases make meanwhile would hold."""
     if any(isinstance(step, Restart) for step in case.steps):
         return True
     texts = [sql for step in case.steps for sql in statements(step)]
+    if any(_SNODE.search(sql) for sql in texts):
+        return True
     return case.dialect == "iotdb" and any(_LISTS_EVERYTHING.search(sql) for sql in texts)
 
 
