@@ -16,6 +16,7 @@ from millrace_core.trigger.delay import APART
 from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL, TOPICS, wal_topic
+from millrace_service import Life
 from millrace_wal import MemoryLog, Message, Record, replay
 from millrace_wal.memory import MemoryReader
 from trigger_svc.clock import CLOSEST, LATE, Clock, idle_tick
@@ -29,6 +30,9 @@ def ticks(log: MemoryLog) -> list[control.Tick]:
     return [control.decode_tick(record.value) for record in replay(log, CLOCK.name) if record.value]
 
 
+LOGGER = structlog.get_logger("test")
+
+
 def until(condition: Callable[[], bool], within: float = 30) -> bool:
     end = time.monotonic() + within
     while not condition():
@@ -38,10 +42,14 @@ def until(condition: Callable[[], bool], within: float = 30) -> bool:
     return True
 
 
-def start() -> tuple[MemoryLog, Clock]:
+def start() -> tuple[MemoryLog, Life]:
     log = MemoryLog()
     log.ensure_topics([*TOPICS, (TOPIC, 2)])
-    return log, Clock(log, structlog.get_logger("test"), lambda: ())
+    return log, life_of(Clock(log, LOGGER, lambda: ()))
+
+
+def life_of(clock: Clock) -> Life:
+    return Life(clock, LOGGER)
 
 
 def tell(log: MemoryLog, *records: control.AnyControl) -> None:
@@ -79,7 +87,7 @@ def test_a_tick_comes_when_an_open_window_is_due() -> None:
     log = MemoryLog()
     log.ensure_topics(TOPICS)
     due = [time.time_ns() + 400_000_000]
-    clock = Clock(log, structlog.get_logger("test"), lambda: due)
+    clock = life_of(Clock(log, LOGGER, lambda: due))
     clock.start()
     assert until(lambda: bool(ticks(log)))
     assert ticks(log)[0].now >= due[0]
@@ -112,8 +120,7 @@ class Deployment(MemoryLog):
         self.ticked: list[int] = []
         self.told: dict[str, list[float]] = {}
         self.lead = Lead()
-        logger = structlog.get_logger("test")
-        self.clock = Clock(self, logger, lambda: self.delays_due, self.now, lambda: self.lead.time)
+        self.clock = life_of(Clock(self, LOGGER, lambda: self.delays_due, self.now, lambda: self.lead.time))
 
     def now(self) -> int:
         return round(self.time * MS)
@@ -259,8 +266,6 @@ class _Napping(MemoryReader):
         if log.waits == 3 and not log.woken:
             log.time += log.nap
             log.woken = log.time
-        if log.waits >= 10:
-            time.sleep(0.01)
         return found
 
 
@@ -268,11 +273,12 @@ def after_a_nap(kit: Any, nap: int) -> tuple[int, list[control.Tick], int]:
     """When the clock began and woke; its ticks."""
     log = Naps(nap)
     begin = log.time
-    clock = Clock(log, structlog.get_logger("test"), lambda: (), lambda: log.time)
+    clock = Clock(log, LOGGER, lambda: (), lambda: log.time)
     tell(log, control.DefineStream(kit.stream(1, trigger={"Period": {"every": 100}}), {0: 0, 1: 0}))
-    clock.start()
-    assert until(lambda: log.waits >= 10)
-    clock.stop()
+    clock.begin()
+    while log.waits < 10:
+        clock.step()
+    clock.end()
     return begin, ticks(log), log.woken
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import structlog
-
 from millrace_core.wire import control, status
 from millrace_core.wire.topics import CLOCK, STATUS, TOPICS
 from millrace_wal import BEGIN, MemoryLog
@@ -27,12 +25,12 @@ class Bench:
         self.log = MemoryLog()
         self.log.ensure_topics(TOPICS)
         self.report: Any = None
-        self.reporter = Reporter(self.log, lambda: self.report, "host:1", structlog.get_logger())
+        self.reporter = Reporter(self.log, lambda: self.report, "host:1")
 
     def step(self, report: Any) -> tuple[list[status.ReadUpTo], int]:
         """The reports and the number of ticks that there are now."""
         self.report = report
-        self.reporter.step()
+        self.reporter.report()
         found, ticks = [], 0
         reader = self.log.reader({STATUS.name: {0: BEGIN}, CLOCK.name: {0: BEGIN}})
         while records := reader.poll(0.01):

@@ -21,6 +21,7 @@ from millrace_core.model.stream import Output, StreamSpec
 from millrace_core.trigger.topic_use import TopicUse, one_of
 from millrace_core.wire import control
 from millrace_core.wire.topics import CONTROL, WAL_PREFIX, wal_topic
+from millrace_service import Life
 from millrace_wal import MemoryLog, Message
 from trigger_svc.batches import Batches, BeginAgain
 from trigger_svc.checkpoint import begin_at, ends_behind, not_read
@@ -152,6 +153,7 @@ class Rig:
         self.changed = threading.Event()
         logger = structlog.get_logger("test")
         self.choice = TopicChoice(self.log, self.checkpoint, most, logger, self.changed.set)
+        self.life = Life(self.choice, logger)
 
     def tell(self, *records: control.AnyControl) -> None:
         self.log.append([Message(CONTROL.name, None, control.encode(record)) for record in records])
@@ -166,30 +168,30 @@ def test_the_query_begins_again_when_a_stream_wants_what_was_left_out(tmp_path: 
     rig = Rig(tmp_path, 100)
     rig.log.append([Message(CONTROL.name, None, b"nonsense"), Message(CONTROL.name, b"k", None)])
     rig.tell(control.DefineStream(writes(kit.stream(1), "out1"), {0: 0}))
-    assert rig.choice.begin() == {output(1)}
-    rig.choice.start()
-    rig.choice.start()
+    assert rig.choice.choose() == {output(1)}
+    rig.life.start()
+    rig.life.start()
     middle = Table("d", "out1", "normal", 9, "ms", kit.METERS.columns)
     rig.tell(control.DefineStream(writes(kit.stream(2, table=middle, partition=()), "out2"), {0: 3}))
     assert rig.changes()
-    assert rig.choice.begin() == {output(2)}
+    assert rig.choice.choose() == {output(2)}
     assert ends_behind(rig.checkpoint, 0) == {SOURCE: {0: 0}, output(1): {0: 3}}
-    rig.choice.stop()
+    rig.life.stop()
 
 
 def test_the_query_begins_again_when_it_reads_too_much_that_nobody_wants(tmp_path: Path, kit: Any) -> None:
     rig = Rig(tmp_path, 1)
-    assert rig.choice.begin() == set()
-    rig.choice.start()
+    assert rig.choice.choose() == set()
+    rig.life.start()
     rig.tell(control.DefineStream(writes(kit.stream(1), "out1"), {0: 0}))
     assert not rig.changed.wait(1)
     rig.tell(control.DefineStream(writes(kit.stream(2), "out2"), {0: 0}))
     assert rig.changes()
-    assert rig.choice.begin() == {output(1), output(2)}
+    assert rig.choice.choose() == {output(1), output(2)}
     rig.tell(control.DropStream(1), control.DropTable(9, output(2)))
     assert not rig.changed.wait(1), "who is left out and gone does no harm"
-    assert rig.choice.begin() == {output(1)}
-    rig.choice.stop()
+    assert rig.choice.choose() == {output(1)}
+    rig.life.stop()
 
 
 def test_a_topic_that_is_not_as_its_streams_knew_it_is_read_from_its_beginning(
@@ -199,7 +201,7 @@ def test_a_topic_that_is_not_as_its_streams_knew_it_is_read_from_its_beginning(
     for uid, (name, live_from) in enumerate([("out1", {0: 9}), ("out2", {0: 0, 1: 0}), ("gone", {0: 1})]):
         table = Table("d", name, "normal", 20 + uid, "ms", kit.METERS.columns)
         rig.tell(control.DefineStream(kit.stream(uid + 1, table=table, partition=()), live_from))
-    rig.choice.begin()
+    rig.choice.choose()
     assert ends_behind(rig.checkpoint, 0) == {SOURCE: {0: 0}, output(1): {0: 4}}
 
 

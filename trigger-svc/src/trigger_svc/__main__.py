@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +9,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from millrace_service import configure_logs, load_settings, serve, service_app
+from millrace_service import Lives, configure_logs, load_settings, serve, service_app
 from millrace_wal import KafkaLog
 from trigger_svc.engine import Engine
 from trigger_svc.metrics import QueryMetrics
@@ -22,7 +20,8 @@ def main() -> int:
     settings = load_settings(TriggerSettings)
     logger = configure_logs("trigger-svc", settings.log_level)
     log = KafkaLog(settings.broker, "trigger-svc")
-    engine = Engine(settings, log, logger, on_end=lambda: os.kill(os.getpid(), signal.SIGTERM))
+    lives = Lives(logger, settings.stall_seconds)
+    engine = Engine(settings, log, logger, lives)
     registry = CollectorRegistry()
     QueryMetrics(registry, lambda: engine.query, lambda: engine.batches.rested, log)
 
@@ -35,7 +34,7 @@ def main() -> int:
     app = service_app("trigger-svc", engine.health, lifespan, registry)
     serve(app, settings.host, settings.trigger_port, settings.stop_seconds)
     log.close()
-    return 1 if engine.failed else 0
+    return 1 if lives.failed else 0
 
 
 if __name__ == "__main__":

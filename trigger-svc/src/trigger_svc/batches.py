@@ -20,13 +20,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from millrace_core.errors import MillraceError
 from millrace_core.trigger.delay import NS_PER_MS
 from millrace_core.trigger.intake import Messages
 from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import Output
 from millrace_core.wire.topics import CLOCK, slot_for
 from millrace_wal import Log, Message
-from trigger_svc.checkpoint import ends_behind, keep_plan, messages_in
+from trigger_svc.checkpoint import Ends, ends_behind, keep_plan, messages_in
 from trigger_svc.lead import Lead
 from trigger_svc.query import SINK, in_slots
 from trigger_svc.rest import Rest
@@ -94,6 +95,9 @@ class Batches:
     ``lead``: how long before that ticks should be written.
     ``rests``: whether the query rests behind a batch of ticks alone; ``rested``: the last batches behind
     which it did.
+    ``judged``: the last batch that was judged, ``done``: up to where that is; ``large_since``: when the last
+    batch went to workers, by ``time.monotonic``; ``failure``: what the log has
+    refused last, for Spark tells of it in a text only.
     ``leaves``: from now on no batch is judged; the next one ends the query with :class:`BeginAgain`.
     """
 
@@ -103,6 +107,10 @@ class Batches:
         """``ticked``: says which offset in the topic ``clock`` the clock has written last."""
         self._settings, self._log, self._rest, self._ticked = settings, log, rest, ticked
         self.rests = self.leaves = False
+        self.done: Ends = {}
+        self.judged = -1
+        self.large_since = float("-inf")
+        self.failure: MillraceError | None = None
         self.rested: deque[int] = deque(maxlen=REMEMBERED)
         self._states = SlotStates(settings.slot_states, settings.slots)
         self._disk = ThreadPoolExecutor(DISK_WRITES, thread_name_prefix="slot-states")
@@ -120,6 +128,13 @@ class Batches:
         """
         if self.leaves:
             raise BeginAgain("no failure: the query begins again, to read other topics")
+        try:
+            self._judge(frame, batch)
+        except MillraceError as error:
+            self.failure = error
+            raise
+
+    def _judge(self, frame: DataFrame, batch: int) -> None:
         table = self._collected(frame, batch)
         if table is None:
             self._judge_in_workers(frame, batch)
@@ -127,6 +142,7 @@ class Batches:
             self._judge_here(Arrived(table).take(), batch)
         slots = [self._hold(number, batch + 1) for number in range(self._settings.slots)]
         self.delays_due = sorted({due for slot in slots for due in slot.delays_due})
+        self.done, self.judged = ends_behind(self._settings.checkpoint, batch), batch
         if self.rests and table is not None and _ticks_alone(table):
             self._rest_behind(batch)
 
@@ -135,7 +151,7 @@ class Batches:
         self._disk.shutdown()
 
     def _rest_behind(self, batch: int) -> None:
-        ends = ends_behind(self._settings.checkpoint, batch)
+        ends = self.done
         # to be told of a tick by the broker takes longer than to know of it
         if self._ticked() < ends.get(CLOCK.name, {}).get(0, 0):
             self.rested.append(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,6 @@ from millrace_core.trigger.agenda import Agenda
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL
 from millrace_wal import BEGIN, Log, Message, Reader, Record, replay
-from trigger_svc.background import Background
 
 NS_PER_MS, NS_PER_SECOND = 1_000_000, 1_000_000_000
 CLOSEST = 25 * NS_PER_MS
@@ -29,8 +29,8 @@ LATE = 5 * NS_PER_SECOND
 what was planned until then, as if the service had been down; below that it fires late."""
 
 
-class Clock(Background):
-    """Writes ticks.
+class Clock:
+    """Writes ticks; a work of :class:`millrace_service.Life`.
 
     Instants planned before the start are missed (SEMANTICS, "Outages"). ``delays_due``: says when the next
     open windows trigger by MAX_DELAY, ascending; ``now``: says what time it is; both in ns since the epoch.
@@ -46,46 +46,49 @@ class Clock(Background):
         now: Callable[[], int] = time.time_ns,
         lead: Callable[[], int] = lambda: 0,
     ) -> None:
-        super().__init__("clock", logger, "the clock stands still", LATE / NS_PER_SECOND)
-        self._log = log
+        self.name, self.stopping = "clock", threading.Event()
+        self._log, self._logger = log, logger
         self._delays_due = delays_due
         self._now = now
         self._lead = lead
         self.written = -1
         self._since = 0
-        self._awake = 0
+        self._awake = self._earliest = 0
+        self._agenda = Agenda(0)
+        self._reader: Reader | None = None
 
-    def _work(self) -> None:
+    def begin(self) -> None:
         now = self._now()
         if now > self._awake + LATE:
             self._since = now
-        agenda = Agenda(self._since)
+        self._agenda = Agenda(self._since)
         following = BEGIN
         for record in replay(self._log, CONTROL.name):
-            take_in(record, agenda.apply, self._logger)
+            take_in(record, self._agenda.apply, self._logger)
             following = record.offset + 1
-        reader = self._log.reader({CONTROL.name: {0: following}})
-        try:
-            self._keep_time(agenda, reader)
-        finally:
-            reader.close()
+        self._reader = self._log.reader({CONTROL.name: {0: following}})
 
-    def _keep_time(self, agenda: Agenda, reader: Reader) -> None:
-        earliest = 0
-        while not self._stopping.is_set():
-            now = self._now()
-            agenda.expect(self._delays_due(), self._lead())
-            wake = min(max(agenda.due, earliest, now), now + LONGEST_WAIT)
-            for record in reader.poll((wake - now) / NS_PER_SECOND):
-                take_in(record, agenda.apply, self._logger)
-            now = self._awake = self._now()
-            agenda.expect(self._delays_due(), self._lead())
-            if now > wake + LATE:
-                self._logger.warning("the clock was late", seconds=(now - wake) / NS_PER_SECOND)
-                self._since = now
-                agenda.watch_from(now)
-            if now >= earliest and self._tick(agenda, now):
-                earliest = now + CLOSEST
+    def step(self) -> None:
+        """Wait for the next instant that is due, half a second at most, and write its tick."""
+        assert self._reader is not None, "begin comes first"
+        agenda, now = self._agenda, self._now()
+        agenda.expect(self._delays_due(), self._lead())
+        wake = min(max(agenda.due, self._earliest, now), now + LONGEST_WAIT)
+        for record in self._reader.poll((wake - now) / NS_PER_SECOND):
+            take_in(record, agenda.apply, self._logger)
+        now = self._awake = self._now()
+        agenda.expect(self._delays_due(), self._lead())
+        if now > wake + LATE:
+            self._logger.warning("the clock was late", seconds=(now - wake) / NS_PER_SECOND)
+            self._since = now
+            agenda.watch_from(now)
+        if now >= self._earliest and self._tick(agenda, now):
+            self._earliest = now + CLOSEST
+
+    def end(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def _tick(self, agenda: Agenda, now: int) -> bool:
         topics = agenda.take(now)

@@ -8,16 +8,14 @@ complete a second or two after it. An idle query gets none.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
-
-from structlog.typing import FilteringBoundLogger
 
 from millrace_core.wire import status
 from millrace_core.wire.status import ReadUpTo
 from millrace_core.wire.topics import CLOCK, STATUS, WAL_PREFIX
 from millrace_wal import Log, Message
-from trigger_svc.background import Background
 from trigger_svc.clock import Ends, ends_of, idle_tick
 
 EVERY = 1.0
@@ -28,25 +26,29 @@ def moved(before: Mapping[str, Mapping[int, int]], now: Ends) -> Ends:
     return {topic: ends for topic, ends in now.items() if topic != CLOCK.name and before.get(topic) != ends}
 
 
-class Reporter(Background):
-    """Reports once a second. ``progress``: gives the query's last report, or None; ``instance``:
-    the process, for people."""
+class Reporter:
+    """Reports once a second; a work of :class:`millrace_service.Life`. ``progress``: gives the query's last
+    report, or None; ``instance``: the process, for people."""
 
-    def __init__(
-        self, log: Log, progress: Callable[[], Any], instance: str, logger: FilteringBoundLogger
-    ) -> None:
-        super().__init__("reporter", logger, "the query's progress is not reported", 2 * EVERY, pause=0)
+    def __init__(self, log: Log, progress: Callable[[], Any], instance: str) -> None:
+        self.name, self.stopping = "reporter", threading.Event()
         self._log, self._progress, self._instance = log, progress, instance
         self._told: Ends = {}
 
-    def _work(self) -> None:
-        if not self._stopping.wait(EVERY):
-            self.step()
+    def begin(self) -> None:
+        """Nothing is open."""
 
     def step(self) -> None:
-        """Write what has changed since the last step.
+        if not self.stopping.wait(EVERY):
+            self.report()
 
-        :raises MillraceError: if the log cannot be written; the next step says the same again.
+    def end(self) -> None:
+        """Nothing is open."""
+
+    def report(self) -> None:
+        """Write what has changed since the last time.
+
+        :raises MillraceError: if the log cannot be written; the next time says the same again.
         """
         now = ends_of(self._progress())
         news = moved(self._told, now)

@@ -15,18 +15,17 @@ from structlog.typing import FilteringBoundLogger
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire.topics import CONTROL, WAL_PREFIX
 from millrace_wal import BEGIN, Log, Reader, Record, replay
-from trigger_svc.background import Background
 from trigger_svc.checkpoint import Ends, begin_at, not_read
 from trigger_svc.clock import take_in
 
 WAIT = 0.5
 
 
-class TopicChoice(Background):
-    """Follows the control records.
+class TopicChoice:
+    """Follows the control records; a work of :class:`millrace_service.Life`.
 
     ``most``: so many topics that no stream wants are read before ``on_change`` is called: the query should
-    begin again with what :meth:`begin` says then.
+    begin again with what :meth:`choose` says then.
     """
 
     def __init__(
@@ -37,7 +36,9 @@ class TopicChoice(Background):
         logger: FilteringBoundLogger,
         on_change: Callable[[], None],
     ) -> None:
-        super().__init__("topic-choice", logger, "control records are not followed", 4 * WAIT)
+        self.name, self.stopping = "topic-choice", threading.Event()
+        self._logger = logger
+        self._reader: Reader | None = None
         self._log, self._checkpoint, self._most = log, checkpoint, most
         self._on_change = on_change
         self._lock = threading.Lock()
@@ -45,7 +46,7 @@ class TopicChoice(Background):
         self._following = BEGIN
         self._left_out: frozenset[str] = frozenset()
 
-    def begin(self) -> frozenset[str]:
+    def choose(self) -> frozenset[str]:
         """The topics that a query that starts now leaves out. Those that it has left out so far and streams
         want begin, in its checkpoint, where these begin. No query may run meanwhile.
 
@@ -74,14 +75,18 @@ class TopicChoice(Background):
                 found[topic] = {p: min(offset, ends[p]) for p, offset in wanted[topic].items()}
         return found
 
-    def _work(self) -> None:
-        reader: Reader = self._log.reader({CONTROL.name: {0: self._following}})
-        try:
-            while not self._stopping.is_set():
-                if self._changed(reader.poll(WAIT)):
-                    self._on_change()
-        finally:
-            reader.close()
+    def begin(self) -> None:
+        self._reader = self._log.reader({CONTROL.name: {0: self._following}})
+
+    def step(self) -> None:
+        assert self._reader is not None, "begin comes first"
+        if self._changed(self._reader.poll(WAIT)):
+            self._on_change()
+
+    def end(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def _changed(self, records: list[Record]) -> bool:
         """Whether the query should begin again, now that these have come."""

@@ -43,6 +43,9 @@ class ServiceSettings(BaseSettings):
     notify_url: str = Field(
         default="", description="Where others reach notify-svc; from host and port when empty."
     )
+    trigger_url: str = Field(
+        default="", description="Where others reach trigger-svc; from host and port when empty."
+    )
     slots: int = Field(
         default=8,
         ge=1,
@@ -51,6 +54,13 @@ class ServiceSettings(BaseSettings):
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="The least severity that is logged."
+    )
+    stall_seconds: float = Field(
+        default=30,
+        gt=0,
+        le=3600,
+        description="What has not moved for so long though something waits for it is stalled: the service "
+        "is not ready, and SHOW STREAMS says so.",
     )
     stop_seconds: float = Field(
         default=10,
@@ -68,7 +78,7 @@ class ServiceSettings(BaseSettings):
     @model_validator(mode="after")
     def _urls(self) -> Self:
         reached = _ANYWHERE.get(self.host, self.host)
-        for name in ("gateway", "calc", "notify"):
+        for name in ("gateway", "calc", "notify", "trigger"):
             if not getattr(self, f"{name}_url"):
                 # the model is frozen for everyone else
                 object.__setattr__(self, f"{name}_url", f"http://{reached}:{getattr(self, f'{name}_port')}")

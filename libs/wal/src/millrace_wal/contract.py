@@ -175,6 +175,12 @@ class LogContract:
         assert log.begin_offsets(name) == {0: 0, 1: 0}
         assert log.end_offsets(name) == {partition: 5, 1 - partition: 0}
 
+    def test_the_ends_of_many_topics_are_told_at_once(self, log: Log) -> None:
+        first, second = topic(log, 2), topic(log)
+        log.append(numbers(second, 0, 3))
+        assert log.ends_of([first, second, fresh("missing")]) == {first: {0: 0, 1: 0}, second: {0: 3}}
+        assert log.ends_of([]) == log.ends_of([fresh("missing")]) == {}
+
     def test_a_reader_starts_where_it_is_told(self, log: Log) -> None:
         name = topic(log)
         log.append(numbers(name, 0, 5))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
@@ -18,7 +18,7 @@ from millrace_wal.growing_reader import GrowingReader
 from millrace_wal.kafka_errors import MISSING, MOVING, Strikes, is_fatal, kafka_error
 from millrace_wal.kafka_producer import Appender
 from millrace_wal.kafka_reader import KafkaGroupReader, KafkaReader
-from millrace_wal.record import BEGIN, END, MAX_MESSAGE_BYTES, Closing, Message, Reader
+from millrace_wal.record import BEGIN, END, MAX_MESSAGE_BYTES, Closing, Message, Positions, Reader
 
 _ASK = 5.0
 """Seconds that a question to the broker (metadata, offsets) may take."""
@@ -175,15 +175,8 @@ class KafkaLog(Closing):
             found = self._metadata(topic).topics[topic]
             if found.error is not None and found.error.code() not in MOVING:
                 raise kafka_error(found.error, doing)
-            asked = {TopicPartition(topic, partition): which for partition in found.partitions}
-            # readers see committed records only, so their end is the last stable offset
-            futures = self._admin.client.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ASK
-            )
             try:
-                ends = {where.partition: future.result(_ASK).offset for where, future in futures.items()}
-                self._admin.worked()
-                return ends
+                return self._ask_offsets({topic: found.partitions}, which).get(topic, {})
             except KafkaException as error:
                 # a broker that has just become the leader of a partition may not know it yet
                 if time.monotonic() > until or error.args[0].code() not in MOVING:
@@ -196,6 +189,37 @@ class KafkaLog(Closing):
             except TimeoutError as error:
                 self._admin.failed(None)
                 raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker did not answer") from error
+
+    def _ask_offsets(
+        self, parts: Mapping[str, Iterable[int]], which: Any, fine: frozenset[int] = frozenset()
+    ) -> Positions:
+        """The offsets of these topics' partitions, without those of which an error is said that is fine."""
+        asked = {TopicPartition(topic, part): which for topic, found in parts.items() for part in found}
+        # readers see committed records only, so their end is the last stable offset
+        futures = self._admin.client.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ASK
+        )
+        ends: Positions = {}
+        for where, future in futures.items():
+            try:
+                ends.setdefault(where.topic, {})[where.partition] = future.result(_ASK).offset
+            except KafkaException as error:
+                if error.args[0].code() not in fine:
+                    raise
+        self._admin.worked()
+        return ends
+
+    def ends_of(self, topics: Collection[str]) -> Positions:
+        there = self._metadata(None).topics
+        known = {name: there[name].partitions for name in topics if _usable(there.get(name))}
+        try:
+            return self._ask_offsets(known, OffsetSpec.latest(), MISSING | MOVING) if known else {}
+        except (KafkaException, TimeoutError) as error:
+            found = error.args[0] if isinstance(error, KafkaException) else None
+            self._admin.failed(found)
+            raise kafka_error(
+                found or KafkaError(KafkaError._TIMED_OUT), "ask for the offsets of topics"
+            ) from error
 
     def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> Reader:
         def make(given: Mapping[str, Mapping[int, int]]) -> KafkaReader:

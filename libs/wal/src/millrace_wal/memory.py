@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millrace_core.errors import ErrorCode, MillraceError
@@ -114,6 +114,10 @@ class MemoryLog(Closing):
     def end_offsets(self, topic: str) -> dict[int, int]:
         with self.changed:
             return {i: len(p) for i, p in enumerate(self._partitions(topic, "ask for offsets"))}
+
+    def ends_of(self, topics: Collection[str]) -> Positions:
+        with self.changed:
+            return {topic: self.end_offsets(topic) for topic in topics if topic in self._topics}
 
     def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> MemoryReader:
         return MemoryReader(self, positions)

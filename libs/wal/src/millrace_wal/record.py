@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
@@ -134,6 +134,9 @@ class Log(Protocol):
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """Partition -> offset behind the last record that a reader can have."""
+
+    def ends_of(self, topics: Collection[str]) -> Positions:
+        """:meth:`end_offsets` of many topics in one question; those that do not exist are left out."""
 
     def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> Reader:
         """A reader of these topics and partitions from these offsets. ``grows``: what is added to it, and the

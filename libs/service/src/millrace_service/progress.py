@@ -1,0 +1,175 @@
+"""Health by progress: what has not moved for long though something waits is stalled (decision 0034)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from structlog.typing import FilteringBoundLogger
+
+from millrace_core.errors import MillraceError
+from millrace_service.life import Life, Work, end_process
+from millrace_service.observe import Health
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks at everything that is watched: each asks the broker."""
+
+Look = Callable[[], tuple[object, str]]
+"""Where a part of the service stands, and what waits for it: empty while nothing does.
+
+:raises MillraceError: if it cannot be told; its words are what is waited for then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """``part`` of a service has not moved since then (seconds since the epoch) though something waits."""
+
+    part: str
+    since: float
+    waits_for: str
+
+    def to_wire(self) -> dict[str, object]:
+        return {"part": self.part, "since": instant(self.since), "waits_for": self.waits_for}
+
+
+def instant(seconds: float) -> str:
+    """Seconds since the epoch as people read them, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+@dataclass(slots=True)
+class _Seen:
+    position: object
+    since: float
+    waits_for: str
+
+
+class Progress:
+    """Looks at what is watched every few seconds; a work of :class:`millrace_service.Life`. ``seconds``: for
+    so long something may wait for a part that does not move. ``now``: seconds since the epoch."""
+
+    def __init__(self, seconds: float, now: Callable[[], float] = time.time) -> None:
+        self.name, self.stopping = "progress", threading.Event()
+        self._seconds, self._now = seconds, now
+        self._looks: dict[str, Look] = {}
+        self._seen: dict[str, _Seen] = {}
+
+    def watch(self, part: str, look: Look) -> None:
+        """From now on ``look`` is asked where the part stands."""
+        self._looks[part] = look
+
+    def begin(self) -> None:
+        """Nothing is open."""
+
+    def step(self) -> None:
+        for part, look in self._looks.items():
+            self._take(part, look)
+        self.stopping.wait(LOOK_EVERY)
+
+    def end(self) -> None:
+        """Nothing is open."""
+
+    def _take(self, part: str, look: Look) -> None:
+        before = self._seen.get(part)
+        try:
+            position, waits_for = look()
+        except MillraceError as error:
+            # what cannot be asked has not been seen to move
+            position, waits_for = (before.position if before else None), str(error)
+        stays = before is not None and before.waits_for and waits_for and before.position == position
+        since = before.since if before is not None and stays else self._now()
+        self._seen[part] = _Seen(position, since, waits_for)
+
+    def stalls(self) -> list[Stall]:
+        """What has not moved for long though something waits."""
+        now = self._now()
+        return [
+            Stall(part, seen.since, seen.waits_for)
+            for part, seen in list(self._seen.items())
+            if seen.waits_for and now - seen.since > self._seconds
+        ]
+
+
+class Lives:
+    """All threads of a service: begun together, ended in the other order, one health of them all.
+
+    ``stall_seconds``: see :class:`Progress`; ``on_end``: called when one of them cannot go on.
+    """
+
+    def __init__(
+        self, logger: FilteringBoundLogger, stall_seconds: float, on_end: Callable[[], None] = end_process
+    ) -> None:
+        self._logger, self._on_end, self._seconds = logger, on_end, stall_seconds
+        self._progress = Progress(stall_seconds)
+        self._lives: list[Life] = [Life(self._progress, logger, on_end)]
+
+    def add(self, work: Work, look: Look | None = None) -> Life:
+        """A thread for this work, to be started by :meth:`start`; ``look``: as :class:`Progress` wants it."""
+        life = Life(work, self._logger, self._on_end)
+        self._lives.append(life)
+        if look is not None:
+            self.watch(work.name, look)
+        return life
+
+    def watch(self, part: str, look: Look) -> None:
+        """A part of the service that is no thread of these."""
+        self._progress.watch(part, look)
+
+    def start(self, *which: Life) -> None:
+        """Start these, or all that have not begun; and to look at what is watched."""
+        for life in (self._lives[0], *(which or self._lives)):
+            life.start()
+
+    def stop(self, seconds: float | None = None) -> None:
+        """End them, the last one first; each may take so long."""
+        for life in reversed(self._lives):
+            life.stop(seconds)
+
+    @property
+    def failed(self) -> bool:
+        """Whether one of them could not go on, so that the process ends."""
+        return any(life.failed for life in self._lives)
+
+    def stalls(self) -> list[Stall]:
+        """What does not move though something waits, and what has failed again and again for long."""
+        found = self._progress.stalls()
+        known = {stall.part for stall in found}
+        for life in self._lives:
+            trouble = life.trouble
+            long = trouble is not None and time.time() - trouble.since > self._seconds
+            if trouble is not None and long and life.name not in known:
+                found.append(Stall(life.name, trouble.since, trouble.why))
+        return found
+
+    def health(self, ready: bool, detail: dict[str, object]) -> Health:
+        """``ready`` and ``detail`` as the service itself sees it, and what its threads say."""
+        alive = {life.name: life.alive for life in self._lives[1:]}
+        stalls = self.stalls()
+        return Health(
+            ready and all(alive.values()) and not stalls,
+            {"threads": alive, **detail, "stalled": [stall.to_wire() for stall in stalls]},
+        )
+
+
+def behind(topic: str, ends: Mapping[int, int], positions: Mapping[int, int]) -> str:
+    """What waits in a topic for who has come so far, of the partitions in ``positions``; empty if nothing
+    does."""
+    waiting = {p: ends.get(p, 0) - at for p, at in positions.items() if ends.get(p, 0) > at}
+    if not waiting:
+        return ""
+    first = min(waiting)
+    records = sum(waiting.values())
+    return f"{records} record{'s' * (records > 1)} of topic {topic} behind offset {positions[first]} " + (
+        f"of partition {first}"
+    )
+
+
+def worst(stalls: Sequence[Stall]) -> str:
+    """The stall that is oldest, in words: ``stalled since …, waits for …``; empty without any."""
+    if not stalls:
+        return ""
+    oldest = min(stalls, key=lambda stall: stall.since)
+    return f"{oldest.part} has stalled since {instant(oldest.since)}, waits for {oldest.waits_for}"
