@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import TracebackType
 
 from millrace_core.catalog import Catalog, Record, encode, key_of
 from millrace_core.errors import MillraceError
@@ -11,8 +12,33 @@ from millrace_core.wire.topics import CATALOG
 from millrace_wal import Log, Message, replay
 
 
+class Ddl:
+    """Held by whoever looks at the catalog and then writes, so that definitions come one after another.
+
+    Whoever has it sees all that the topic holds, also of a write whose outcome was not known: ``settle`` is
+    called first. A table that is there after all is not made again under another uid.
+    """
+
+    def __init__(self, settle: Callable[[], None]) -> None:
+        self._lock = threading.RLock()
+        self._settle = settle
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        try:
+            self._settle()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+
 class CatalogWriter:
-    """``ddl``: held by whoever looks and then writes, so that definitions come one after another.
+    """``ddl``: see :class:`Ddl`; entering it raises MillraceError while the topic cannot be read that far.
 
     ``position``: the first offset of the catalog topic that is not in ``catalog``.
     """
@@ -22,7 +48,7 @@ class CatalogWriter:
         self._unsure = False
         self.catalog = Catalog()
         self.position = 0
-        self.ddl = threading.RLock()
+        self.ddl = Ddl(self._catch_up)
 
     def load(self) -> None:
         """Read the topic from its start."""
@@ -33,14 +59,13 @@ class CatalogWriter:
         """Remove keys and put records, in this order; durable, and in ``catalog``, when it returns.
 
         :raises MillraceError: UNAVAILABLE or TIMEOUT; then ``catalog`` is as it was. What of it reached the
-            topic nevertheless is read back before the next write.
+            topic nevertheless is read back before anybody looks and writes again (:class:`Ddl`).
         """
         changes: list[tuple[bytes, bytes | None]] = [(key, None) for key in remove]
         changes += [(key_of(record), encode(record)) for record in put]
         if not changes:
             return
         with self.ddl:
-            self._catch_up()
             try:
                 places = self._log.append([Message(CATALOG.name, key, value) for key, value in changes])
             except MillraceError:
@@ -53,14 +78,8 @@ class CatalogWriter:
         """After a write of unknown outcome: take in what the topic has beyond ``position``."""
         if not self._unsure:
             return
-        end = self._log.end_offsets(CATALOG.name)[0]
-        reader = self._log.reader({CATALOG.name: {0: self.position}})
-        try:
-            while reader.positions()[CATALOG.name][0] < end:
-                for record in reader.poll(1):
-                    self._apply(record.offset, record.key or b"", record.value)
-        finally:
-            reader.close()
+        for record in replay(self._log, CATALOG.name, begin={0: self.position}):
+            self._apply(record.offset, record.key or b"", record.value)
         self._unsure = False
 
     def _apply(self, offset: int, key: bytes, value: bytes | None) -> None:

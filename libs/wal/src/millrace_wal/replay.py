@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_wal.record import Log, Record
 
 
-def replay(log: Log, topic: str, stall: float = 30) -> Iterator[Record]:
+def replay(
+    log: Log, topic: str, stall: float = 30, begin: Mapping[int, int] | None = None
+) -> Iterator[Record]:
     """All records of a topic up to its end as of the call, ordered within a partition.
+
+    ``begin``: the offsets to begin with, by partition; at the first records if it is not given.
 
     Raises MillraceError: TIMEOUT when nothing comes for ``stall`` seconds, UNAVAILABLE as :class:`Log` does.
     """
     ends = log.end_offsets(topic)
-    reached = log.begin_offsets(topic)
+    reached = log.begin_offsets(topic) if begin is None else dict(begin)
     reader = log.reader({topic: reached})
     try:
         last = time.monotonic()

@@ -1,0 +1,192 @@
+"""The log in memory with faults, for models of what reads, writes and commits.
+
+Each call that a broker may fail takes the next of the faults that a test gives: it fails before it has taken
+effect, or after, or in between (some of the messages are in the log), or the process is killed there. What
+was read and not committed is then given again, as to any member that begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import TypeVar
+
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.wire.topics import Topic
+from millrace_wal.memory import MemoryGroupReader, MemoryLog, MemoryReader
+from millrace_wal.record import Closing, Message, Positions, Record
+
+T = TypeVar("T")
+
+
+class Fault(Enum):
+    """What becomes of one call. ``NONE`` comes first: to it examples shrink."""
+
+    NONE = "none"
+    BEFORE = "fails before it has taken effect"
+    AFTER = "fails after it has taken effect"
+    HALF = "fails after half of it has taken effect"
+    ENDED = "works, and the client is followed by a new one: a group's begins where commits stand"
+    KILLED_BEFORE = "the process is killed before it has taken effect"
+    KILLED_AFTER = "the process is killed after it has taken effect"
+
+
+FAILURES = (Fault.NONE, Fault.BEFORE, Fault.AFTER, Fault.HALF, Fault.ENDED)
+KILLS = (Fault.KILLED_BEFORE, Fault.KILLED_AFTER)
+
+
+class Killed(BaseException):
+    """The process ends here: nothing of its memory is left, and nothing of it catches this."""
+
+
+class FlakyLog(Closing):
+    """See :class:`millrace_wal.record.Log`. ``log``: what is really there, for tests to look at.
+
+    ``faults``: one for each call, in order; when they are used up, all goes well. ``on_commit``: called
+    before a commit takes effect, with the group and the offsets, whether or not its caller will hear of it.
+    """
+
+    def __init__(
+        self,
+        log: MemoryLog,
+        faults: Iterable[Fault] = (),
+        on_commit: Callable[[str, Mapping[tuple[str, int], int]], None] = lambda group, offsets: None,
+    ) -> None:
+        self.log = log
+        self.on_commit = on_commit
+        self.calls: list[tuple[str, Fault]] = []
+        """What was called, and what became of it."""
+        self._faults = iter(faults)
+
+    def give(self, faults: Iterable[Fault]) -> None:
+        """The faults of the next calls; none, and all goes well."""
+        self._faults = iter(faults)
+
+    def call(
+        self, doing: str, effect: Callable[[], T], half: Callable[[], object] | None = None,
+        ended: Callable[[], object] = lambda: None,
+    ) -> T:  # fmt: skip
+        """One call that changes something. ``half``: what it does of its effect when it fails in between
+        (None: nothing is between), ``ended``: what the end of its client does behind it."""
+        fault = self._next(doing)
+        if fault is Fault.HALF and half is not None:
+            half()
+        else:
+            found = effect()
+        if fault is Fault.KILLED_AFTER:
+            raise Killed(doing)
+        if fault in (Fault.AFTER, Fault.HALF):
+            raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker has not answered")
+        if fault is Fault.ENDED:
+            ended()
+        return found
+
+    def ask(self, doing: str, effect: Callable[[], T], ended: Callable[[], object] = lambda: None) -> T:
+        """One call that fails as a whole or not at all, like a poll, which then stands where it stood."""
+        fault = self._next(doing)
+        if fault in (Fault.AFTER, Fault.HALF):
+            raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker has not answered")
+        found = effect()
+        if fault is Fault.KILLED_AFTER:
+            raise Killed(doing)
+        if fault is Fault.ENDED:
+            ended()
+        return found
+
+    def _next(self, doing: str) -> Fault:
+        fault = next(self._faults, Fault.NONE)
+        self.calls.append((doing, fault))
+        if fault is Fault.KILLED_BEFORE:
+            raise Killed(doing)
+        if fault is Fault.BEFORE:
+            raise MillraceError(ErrorCode.UNAVAILABLE, f"{doing}: the broker cannot be reached")
+        return fault
+
+    # ------------------------------------------------------------------ the log
+
+    def append(self, messages: Sequence[Message], timeout: float = 30) -> list[tuple[int, int]]:
+        some = list(messages[: len(messages) // 2])
+        return self.call("append", lambda: self.log.append(messages, timeout), lambda: self.log.append(some))
+
+    def ensure_topics(self, topics: Sequence[Topic | tuple[str, int]]) -> None:
+        self.call("ensure_topics", lambda: self.log.ensure_topics(topics))
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        self.call("delete_topics", lambda: self.log.delete_topics(names))
+
+    def empty_topics(self, names: Sequence[str]) -> None:
+        self.call("empty_topics", lambda: self.log.empty_topics(names))
+
+    def topics(self, prefix: str = "") -> list[str]:
+        return self.ask("topics", lambda: self.log.topics(prefix))
+
+    def begin_offsets(self, topic: str) -> dict[int, int]:
+        return self.ask("begin_offsets", lambda: self.log.begin_offsets(topic))
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        return self.ask("end_offsets", lambda: self.log.end_offsets(topic))
+
+    def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> FlakyReader:
+        return self.ask("reader", lambda: FlakyReader(self, self.log.reader(positions, grows)))
+
+    def subscribe(self, group: str, topics: Sequence[str]) -> FlakyGroupReader:
+        return self.ask("subscribe", lambda: FlakyGroupReader(self, group, self.log.subscribe(group, topics)))
+
+    def close(self) -> None:
+        self.log.close()
+
+
+class FlakyReader(Closing):
+    """See :class:`millrace_wal.record.Reader`. After the end of its client it goes on where it stands."""
+
+    def __init__(self, log: FlakyLog, reader: MemoryReader) -> None:
+        self._log, self._reader = log, reader
+
+    def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
+        return self._log.ask("poll", lambda: self._reader.poll(timeout, limit))
+
+    def add(self, topic: str, positions: Mapping[int, int]) -> None:
+        self._log.call("add", lambda: self._reader.add(topic, positions))
+
+    def remove(self, topic: str) -> None:
+        self._reader.remove(topic)
+
+    def positions(self) -> Positions:
+        return self._reader.positions()
+
+    def moved(self) -> Positions:
+        return self._reader.moved()
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class FlakyGroupReader(Closing):
+    """See :class:`millrace_wal.record.GroupReader`."""
+
+    def __init__(self, log: FlakyLog, group: str, reader: MemoryGroupReader) -> None:
+        self._log, self._group, self._reader = log, group, reader
+
+    def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
+        return self._log.ask("poll", lambda: self._reader.poll(timeout, limit), self._reader.end_client)
+
+    def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        self._log.call("commit", lambda: self._commit(offsets), lambda: None, self._reader.end_client)
+
+    def _commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        mine = self._reader.assigned()
+        taken = {where: offset for where, offset in offsets.items() if where in mine}
+        self._log.on_commit(self._group, taken)
+        self._reader.commit(taken)
+
+    def end_client(self) -> None:
+        self._reader.end_client()
+
+    def assigned(self) -> set[tuple[str, int]]:
+        return self._reader.assigned()
+
+    def positions(self) -> Positions:
+        return self._reader.positions()
+
+    def close(self) -> None:
+        self._reader.close()
