@@ -6,11 +6,12 @@ import contextlib
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -369,17 +370,30 @@ def test_it_stops_when_told(service: Service) -> None:
     assert service.stop() == 0
 
 
-def test_a_checkpoint_that_cannot_be_read_ends_the_process(
+def test_a_checkpoint_that_cannot_be_read_is_told_until_it_is_gone(
     client: Client, broker: str, jars: Path, java: Java, tmp_path: Path
 ) -> None:
-    (tmp_path / "trigger" / "query" / "offsets").mkdir(parents=True)
-    (tmp_path / "trigger" / "query" / "offsets" / "0").write_text("nonsense")
+    for what in ("offsets", "commits"):
+        (tmp_path / "trigger" / "query" / what).mkdir(parents=True)
+        (tmp_path / "trigger" / "query" / what / "0").write_text("v1\nnonsense")
     one = Service(broker, jars, java, tmp_path)
-    one.environment["MILLRACE_TRIGGER_RESTARTS"] = "1"
     one.start(wait=False)
+
+    def problem() -> str:
+        with contextlib.suppress(httpx.HTTPError):
+            return str(httpx.get(f"http://127.0.0.1:{one.port}/healthz").json()["detail"].get("problem", ""))
+        return ""
+
+    def wait(until: Callable[[], object]) -> None:
+        end = time.monotonic() + 120
+        while not until():
+            assert time.monotonic() < end, one.log()
+            time.sleep(0.2)
+
     try:
-        assert one.process is not None
-        assert one.process.wait(180) == 1
-        assert "the trigger query cannot run" in (tmp_path / "trigger.log").read_text()
+        wait(problem)
+        assert "offsets/0 is damaged" in problem() and "begin anew" in problem() and not one.ready()
+        shutil.move(tmp_path / "trigger", tmp_path / "aside")
+        wait(one.ready)
     finally:
         one.kill()

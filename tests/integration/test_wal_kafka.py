@@ -22,6 +22,7 @@ from millrace_core.wire.topics import Topic
 from millrace_wal import GroupReader, KafkaLog, Log, Message, Reader, Record, growing_reader, replay
 from millrace_wal.contract import LogContract, fresh, read, until
 from millrace_wal.contract_groups import EndClient, GroupContract
+from millrace_wal.contract_trim import TrimContract
 from millrace_wal.growing_reader import GrowingReader
 from millrace_wal.kafka_reader import SESSION_MS
 
@@ -36,6 +37,19 @@ def log(broker: str) -> Iterator[KafkaLog]:
 
 class TestKafkaLog(LogContract):
     pass
+
+
+class TestKafkaTrim(TrimContract):
+    pass
+
+
+def test_how_long_a_topic_keeps_records_follows_its_definition(log: KafkaLog) -> None:
+    name = fresh("kept")
+    log.ensure_topics([Topic(name, "k", "v", retention_ms=60_000)])
+    for _ in range(2):
+        log.ensure_topics([Topic(name, "k", "v", retention_ms=-1)])
+    (settings,) = log._admin.client.describe_configs([ConfigResource(ResourceType.TOPIC, name)]).values()
+    assert settings.result(10)["retention.ms"].value == "-1"
 
 
 class TestKafkaGroups(GroupContract):

@@ -7,6 +7,7 @@ import pytest
 from millrace_wal import BEGIN, GroupReader, Log, MemoryLog, Message, Reader
 from millrace_wal.contract import LogContract
 from millrace_wal.contract_groups import EndClient, GroupContract
+from millrace_wal.contract_trim import TrimContract
 from millrace_wal.memory import MemoryGroupReader
 
 
@@ -29,6 +30,10 @@ class TestMemoryLog(LogContract):
 
 
 class TestMemoryGroups(GroupContract):
+    pass
+
+
+class TestMemoryTrim(TrimContract):
     pass
 
 

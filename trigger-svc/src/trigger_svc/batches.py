@@ -29,7 +29,9 @@ from millrace_core.wire.topics import CLOCK, slot_for
 from millrace_wal import Log, Message
 from trigger_svc.checkpoint import Ends, ends_behind, keep_plan, messages_in
 from trigger_svc.lead import Lead
+from trigger_svc.metrics import count_lost
 from trigger_svc.query import SINK, in_slots
+from trigger_svc.query_gaps import QueryGaps, Touched
 from trigger_svc.rest import Rest
 from trigger_svc.session import compiled
 from trigger_svc.settings import TriggerSettings
@@ -102,10 +104,13 @@ class Batches:
     """
 
     def __init__(
-        self, settings: TriggerSettings, log: Log, rest: Rest, ticked: Callable[[], int] = lambda: -1
-    ) -> None:
-        """``ticked``: says which offset in the topic ``clock`` the clock has written last."""
+        self, settings: TriggerSettings, log: Log, rest: Rest, ticked: Callable[[], int] = lambda: -1,
+        touched: Touched = lambda gap: (),
+    ) -> None:  # fmt: skip
+        """``ticked``: says which offset in the topic ``clock`` the clock has written last; ``touched``: which
+        streams should have read what is missing of a topic."""
         self._settings, self._log, self._rest, self._ticked = settings, log, rest, ticked
+        self._gaps = QueryGaps(log, settings.checkpoint, touched, count_lost)
         self.rests = self.leaves = False
         self.done: Ends = {}
         self.judged = -1
@@ -136,6 +141,7 @@ class Batches:
 
     def _judge(self, frame: DataFrame, batch: int) -> None:
         table = self._collected(frame, batch)
+        self._gaps.check(batch, table)
         if table is None:
             self._judge_in_workers(frame, batch)
         elif table.num_rows:

@@ -46,11 +46,11 @@ class Engine:
         self._lives = lives
         self._session: SparkSession | None = None
         self._rest = Rest(log)
-        self.batches = self._batches()
-        self._clock = Clock(log, logger, lambda: self.batches.delays_due, lead=lambda: self.batches.lead.time)
         self._choice = TopicChoice(
             log, settings.checkpoint, settings.trigger_needless_topics, logger, self._begin_again
         )
+        self.batches = self._batches()
+        self._clock = Clock(log, logger, lambda: self.batches.delays_due, lead=lambda: self.batches.lead.time)
         self._usable = Usable(settings, log, logger, self.stopping)
         self._life = lives.add(self, self._look)
         self._beside = [
@@ -62,7 +62,13 @@ class Engine:
         self.query: Any = None
 
     def _batches(self) -> Batches:
-        return Batches(self._settings, self._log, self._rest, lambda: self._clock.written)
+        return Batches(
+            self._settings,
+            self._log,
+            self._rest,
+            lambda: self._clock.written,
+            self._choice.touched,
+        )
 
     def start(self) -> None:
         self._lives.start(self._life)

@@ -11,11 +11,22 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from millrace_core.wire import status
 from millrace_core.wire.counters import BY_NAME, combined
 from millrace_core.wire.topics import STATUS
-from millrace_wal import BEGIN, Log, Reader
+from millrace_wal import BEGIN, Gap, Log, Reader
 
 LEFT_OUT = frozenset({"undecodable", "empty_windows"})
 """Counters of what triggers nothing that is no row."""
 BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+
+
+OFFSETS_LOST = Counter(
+    "millrace_trigger_offsets_lost",
+    "Offsets that a topic had forgotten before the query read them.",
+    ["topic"],
+)
+
+
+def count_lost(gap: Gap) -> None:
+    OFFSETS_LOST.labels(gap.topic).inc(gap.offsets)
 
 
 class QueryMetrics:

@@ -38,7 +38,7 @@ class StateError(MillraceError):
     """The states on disk are damaged, or not those of this deployment. Somebody has to put them right."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.UNAVAILABLE, message)
+        super().__init__(ErrorCode.INTERNAL, message)
 
 
 class Generations(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire.topics import CONTROL, WAL_PREFIX
-from millrace_wal import BEGIN, Log, Reader, Record, replay
+from millrace_wal import BEGIN, Gap, Log, Reader, Record, replay
 from trigger_svc.checkpoint import Ends, begin_at, not_read
 from trigger_svc.clock import take_in
 
@@ -63,6 +63,11 @@ class TopicChoice:
             self._use, self._left_out = use, use.needless
         self._logger.info("what the query reads", left_out=len(self._left_out), taken_in=sorted(starts))
         return self._left_out
+
+    def touched(self, gap: Gap) -> tuple[int, ...]:
+        """The streams that should have read what is missing of a WAL topic."""
+        with self._lock:
+            return () if self._use is None else self._use.streams_of(gap.topic, gap.partition, gap.end)
 
     def _starts(self, wanted: Ends) -> Ends:
         """Where topics begin that were left out. Of those that are not there, or have partitions that no

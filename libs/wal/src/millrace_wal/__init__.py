@@ -1,11 +1,12 @@
 """The write-ahead log: Kafka, an in-memory twin of the same behaviour, and reading a topic from its start."""
 
+from millrace_wal.gaps import Gap, Gaps, GapWatch
 from millrace_wal.kafka import KafkaLog
 from millrace_wal.memory import MemoryLog
 from millrace_wal.record import BEGIN, END, GroupReader, Log, Message, Positions, Reader, Record
 from millrace_wal.replay import replay
 
 __all__ = [
-    "BEGIN", "END", "GroupReader", "KafkaLog", "Log", "MemoryLog", "Message", "Positions", "Reader", "Record",
-    "replay",
+    "BEGIN", "END", "Gap", "GapWatch", "Gaps", "GroupReader", "KafkaLog", "Log", "MemoryLog", "Message",
+    "Positions", "Reader", "Record", "replay",
 ]  # fmt: skip

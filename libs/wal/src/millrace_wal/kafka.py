@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
+from millrace_wal import kafka_trim
 from millrace_wal.growing_reader import GrowingReader
 from millrace_wal.kafka_errors import MISSING, MOVING, Strikes, is_fatal, kafka_error
 from millrace_wal.kafka_producer import Appender
@@ -24,6 +25,7 @@ _ASK = 5.0
 """Seconds that a question to the broker (metadata, offsets) may take."""
 _CREATE = 30.0
 Client = TypeVar("Client", Consumer, AdminClient)
+Answer = TypeVar("Answer")
 
 
 class _Followed(Generic[Client]):
@@ -96,6 +98,8 @@ class KafkaLog(Closing):
         if missing:
             futures = self._admin.client.create_topics(missing)
             self._settle(futures.items(), "create", {KafkaError.TOPIC_ALREADY_EXISTS})
+        old = [t for t in topics if isinstance(t, Topic) and t.name in there and not t.compacted]
+        self._ask(lambda admin: kafka_trim.keep_for(admin, {t.name: t.retention_ms for t in old}))
         self._await({topic.name: True for topic in wanted}, "create")
         for topic in missing:
             self.end_offsets(topic.topic)  # answers once the leaders know that they lead
@@ -117,6 +121,25 @@ class KafkaLog(Closing):
         if ends:
             futures = self._admin.client.delete_records(ends)
             self._settle([(where.topic, future) for where, future in futures.items()], "empty", frozenset())
+
+    def trim(self, ends: Mapping[str, Mapping[int, int]]) -> None:
+        self._ask(lambda admin: kafka_trim.forget_before(admin, ends))
+
+    def offsets_at(self, topic: str, at: int) -> dict[int, int]:
+        ends = self.end_offsets(topic)
+        return self._ask(lambda admin: kafka_trim.offsets_at(admin, topic, ends, at))
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        return self._ask(lambda admin: kafka_trim.committed(admin, group, topic))
+
+    def _ask(self, ask: Callable[[AdminClient], Answer]) -> Answer:
+        try:
+            found = ask(self._admin.client)
+        except MillraceError:
+            self._admin.failed(None)
+            raise
+        self._admin.worked()
+        return found
 
     def _settle(self, futures: Iterable[tuple[str, Any]], verb: str, fine: set[int] | frozenset[int]) -> None:
         for name, future in futures:

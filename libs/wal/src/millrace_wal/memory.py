@@ -102,6 +102,26 @@ class MemoryLog(Closing):
         with self.changed:
             self._begins |= {name: self.end_offsets(name) for name in names}
 
+    def trim(self, ends: Mapping[str, Mapping[int, int]]) -> None:
+        with self.changed:
+            for topic in ends.keys() & self._topics.keys():
+                known = self.begin_offsets(topic)
+                self._begins[topic] = known | {p: max(end, known[p]) for p, end in ends[topic].items()}
+
+    def offsets_at(self, topic: str, at: int) -> dict[int, int]:
+        with self.changed:
+            parts = self._partitions(topic, "ask for times")
+            begins = self.begin_offsets(topic)
+            return {
+                p: next((r.offset for r in part if r.timestamp >= at and r.offset >= begins[p]), len(part))
+                for p, part in enumerate(parts)
+            }
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        with self.changed:
+            known = self._groups.get(group, _Group()).committed
+            return {partition: offset for (name, partition), offset in known.items() if name == topic}
+
     def topics(self, prefix: str = "") -> list[str]:
         with self.changed:
             return sorted(name for name in self._topics if name.startswith(prefix))

@@ -118,13 +118,25 @@ class Log(Protocol):
 
     def ensure_topics(self, topics: Sequence[Topic | tuple[str, int]]) -> None:
         """Create the topics that do not exist ((name, partitions): kept for ever) and wait until they can be
-        used. An existing topic stays as it is."""
+        used. An existing topic stays as it is, but for how long its records are kept."""
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics with their records and wait until they are gone; a missing one is no error."""
 
     def empty_topics(self, names: Sequence[str]) -> None:
         """Forget the records that these topics hold; offsets go on from where they are."""
+
+    def trim(self, ends: Mapping[str, Mapping[int, int]]) -> None:
+        """Forget the records before these offsets (topic -> partition -> offset, none behind the end). A
+        topic that does not exist is no error."""
+
+    def offsets_at(self, topic: str, at: int) -> dict[int, int]:
+        """Partition -> offset of the first record written at that time (ms since the epoch) or later; where
+        there is none, an offset behind all that were written before."""
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """Partition -> the offset that a consumer group has committed; a partition without a commit is not in
+        it."""
 
     def topics(self, prefix: str = "") -> list[str]:
         """The topics whose name begins so, sorted."""

@@ -57,6 +57,14 @@ class TopicUse:
                 found[topic] = _least(found.get(topic), offsets)
         return found
 
+    def streams_of(self, topic: str, partition: int, end: int) -> tuple[int, ...]:
+        """The streams that wanted offsets of this partition before ``end``."""
+        return tuple(
+            uid
+            for uid, topics in self._wanted.items()
+            if topic in topics and topics[topic].get(partition, 0) < end
+        )
+
     @property
     def needless(self) -> frozenset[str]:
         """The topics of output tables that no stream wants."""

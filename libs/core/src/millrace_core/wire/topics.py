@@ -10,10 +10,19 @@ WAL_PREFIX = "wal."
 _PLAIN = re.compile(r"[a-z0-9_]")
 
 
+TRIGGER_QUERY = "trigger-svc"
+"""As a reader of a topic: the trigger query, which keeps its own positions (``status.ReadUpTo``)."""
+_HOUR, _DAY = 3_600_000, 86_400_000
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """A topic of fixed name. ``compacted``: the last value of a key is kept for ever; else ``retention_ms``
-    (-1: for ever)."""
+    (-1: for ever).
+
+    ``readers``: consumer groups, and TRIGGER_QUERY. What all of them have read is trimmed once it is
+    ``kept_ms`` old; what one of them has not is kept however old it is.
+    """
 
     name: str
     key: str
@@ -21,9 +30,9 @@ class Topic:
     partitions: int = 1
     compacted: bool = False
     retention_ms: int = -1
+    readers: tuple[str, ...] = ()
+    kept_ms: int = _HOUR
 
-
-_DAY = 86_400_000
 
 CATALOG = Topic(
     "catalog", "kind/db/name", "wire.records: the definition, or null once dropped", compacted=True
@@ -31,24 +40,28 @@ CATALOG = Topic(
 CONTROL = Topic(
     "control", "stream or table name", "wire.control.ControlRecord, in force for all slots from there on"
 )
-CLOCK = Topic("clock", "none", "wire.control.Tick: processing time as data", retention_ms=_DAY)
+CLOCK = Topic("clock", "none", "wire.control.Tick: processing time as data", readers=(TRIGGER_QUERY,))
 REGROUP = Topic(
-    "regroup",
-    "stream uid/group",
-    "wire.regroup: rows on their way to their group's slot",
-    4,
-    retention_ms=_DAY,
+    "regroup", "stream uid/group", "wire.regroup: rows on their way to their group's slot", 4,
+    readers=(TRIGGER_QUERY,),
+)  # fmt: skip
+TRIGGERS = Topic(
+    "triggers", "stream uid/slot", "wire.events.TriggerBatch", 4, readers=("calc-svc", "calc-again"),
+    kept_ms=_DAY,
+)  # fmt: skip
+RECALC = Topic("recalc", "stream uid/slot", "wire.recalc.Request", 4, readers=("calc-recalc", "calc-history"))
+HANDOVER = Topic(
+    "handover", "stream uid/slot", "wire.recalc.Handover, for one slot", readers=(TRIGGER_QUERY,)
 )
-TRIGGERS = Topic("triggers", "stream uid/slot", "wire.events.TriggerBatch", 4, retention_ms=7 * _DAY)
-RECALC = Topic("recalc", "stream uid/slot", "wire.recalc.Request", 4, retention_ms=7 * _DAY)
-HANDOVER = Topic("handover", "stream uid/slot", "wire.recalc.Handover, for one slot", retention_ms=7 * _DAY)
 NOTIFICATIONS = Topic(
-    "notifications", "stream uid/group", "wire.notices.NoticeBatch", 4, retention_ms=7 * _DAY
-)
+    "notifications", "stream uid/group", "wire.notices.NoticeBatch", 4, readers=("notify-svc",),
+    kept_ms=7 * _DAY,
+)  # fmt: skip
 STATUS = Topic("status", "what it is about", "wire.status: acknowledgements and counters", compacted=True)
 REGISTRATIONS = Topic(
-    "registrations", "db.child", "model.schema.Child that a producer made", retention_ms=7 * _DAY
-)
+    "registrations", "db.child", "model.schema.Child that a producer made", readers=("api-gateway",),
+    kept_ms=_DAY,
+)  # fmt: skip
 DEAD_LETTERS = Topic("dead-letters", "source topic", "wire.dead.DeadLetter", retention_ms=30 * _DAY)
 
 TOPICS: tuple[Topic, ...] = (

@@ -1,0 +1,132 @@
+"""Offsets that a topic has forgotten before they were read: noticed, never passed over in silence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from millrace_core.errors import MillraceError
+from millrace_core.wire import status
+from millrace_core.wire.status import Problem
+from millrace_core.wire.topics import CONTROL, STATUS
+from millrace_wal.record import Log, Message, Record
+
+
+class Gap(NamedTuple):
+    """Offsets ``[first, end)`` of a partition are gone, and were not read."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+    @property
+    def offsets(self) -> int:
+        return self.end - self.first
+
+    def __str__(self) -> str:
+        return (
+            f"{self.offsets} offsets of topic {self.topic}, partition {self.partition}, were gone before "
+            f"they were read: {self.first} to {self.end - 1}"
+        )
+
+
+class Gaps:
+    """Watches what a reader gives, in order; used by its thread. ``group``: where a partition of which
+    nothing is known begins: at the group's commit."""
+
+    def __init__(self, log: Log, group: str = "") -> None:
+        self._log, self._group = log, group
+        self._next: dict[tuple[str, int], int] = {}
+
+    def begin(self, topic: str, positions: Mapping[int, int]) -> list[Gap]:
+        """The topic is read from these positions on.
+
+        :raises MillraceError: if the broker cannot be asked; nothing has changed.
+        """
+        begins = self._log.begin_offsets(topic)
+        self._next |= {(topic, partition): offset for partition, offset in positions.items()}
+        gaps = [
+            Gap(topic, partition, offset, begins[partition])
+            for partition, offset in positions.items()
+            if begins.get(partition, 0) > offset
+        ]
+        self._next |= {(gap.topic, gap.partition): gap.end for gap in gaps}
+        return gaps
+
+    def forget(self, topic: str) -> None:
+        """It is not read any more."""
+        self._next = {place: offset for place, offset in self._next.items() if place[0] != topic}
+
+    def keep(self, places: set[tuple[str, int]]) -> None:
+        """Other partitions are not read any more."""
+        self._next = {place: offset for place, offset in self._next.items() if place in places}
+
+    def take(self, records: Sequence[Record]) -> list[Gap]:
+        """What has come: the gaps before and between these records.
+
+        :raises MillraceError: if the broker cannot be asked; nothing has changed.
+        """
+        runs: dict[tuple[str, int], list[int]] = {}
+        for record in records:
+            runs.setdefault((record.topic, record.partition), []).append(record.offset)
+        found: list[Gap] = []
+        after: dict[tuple[str, int], int] = {}
+        for place, offsets in runs.items():
+            expected = self._expected(place)
+            after[place] = offsets[-1] + 1
+            # offsets without a record (the ends of transactions, what was compacted) leave holes too
+            if expected is not None and offsets[-1] - expected >= len(offsets):
+                found += self._holes(place, expected, offsets)
+        self._next |= after
+        return found
+
+    def _expected(self, place: tuple[str, int]) -> int | None:
+        if place not in self._next and self._group:
+            return self._log.committed(self._group, place[0]).get(place[1])
+        return self._next.get(place)
+
+    def _holes(self, place: tuple[str, int], expected: int, offsets: Sequence[int]) -> list[Gap]:
+        begin = self._log.begin_offsets(place[0]).get(place[1], 0)
+        found = []
+        for offset in offsets:
+            if begin > expected and offset > expected:
+                found.append(Gap(*place, expected, min(begin, offset)))
+            expected = offset + 1
+        return found
+
+
+class GapWatch(Gaps):
+    """Tells of gaps in the topic ``status``, so that SHOW STREAMS shows them. ``found``: is given each."""
+
+    def __init__(
+        self, log: Log, service: str, group: str = "", found: Callable[[Gap], None] = lambda gap: None
+    ) -> None:
+        super().__init__(log, group)
+        self._service, self._found = service, found
+
+    def watch(self, records: Sequence[Record]) -> None:
+        """These have come; what is missing before and between them touches all streams.
+
+        :raises MillraceError: if the broker cannot be asked or told; nothing has changed.
+        """
+        before = dict(self._next)
+        try:
+            for gap in self.take(records):
+                self.tell(gap)
+        except MillraceError:
+            self._next = before
+            raise
+
+    def tell(self, gap: Gap, topics: tuple[str, ...] = (), streams: tuple[int, ...] = ()) -> None:
+        """Of a gap that touches the streams that need one of these WAL topics, these streams, or, if none are
+        given, all: until they are started anew."""
+        control = self._log.end_offsets(CONTROL.name)[0] - 1
+        problem = Problem(
+            self._service, f"gap/{gap.topic}/{gap.partition}", f"{self._service}: {gap}", topics, streams,
+            everything=not topics and not streams, control=control,
+        )  # fmt: skip
+        self._log.append([Message(STATUS.name, status.key(problem), status.encode(problem))])
+        logging.getLogger("millrace_wal").error("%s: %s", self._service, gap)
+        self._found(gap)

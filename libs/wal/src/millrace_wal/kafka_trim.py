@@ -1,0 +1,88 @@
+"""What a Kafka topic forgets, and what consumer groups have committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    OffsetSpec,
+    ResourceType,
+)
+
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_wal.kafka_errors import MISSING, kafka_error
+
+_ANSWER = 10.0
+"""Seconds that the broker may take."""
+_NOTHING = MISSING | {KafkaError.GROUP_ID_NOT_FOUND}
+
+
+def forget_before(admin: AdminClient, ends: Mapping[str, Mapping[int, int]]) -> None:
+    """Have the broker delete what lies before these offsets; a topic that is gone is no error."""
+    wanted = [TopicPartition(topic, *place) for topic, places in ends.items() for place in places.items()]
+    if wanted:
+        _settle("trim", [(where.topic, future) for where, future in admin.delete_records(wanted).items()])
+
+
+def offsets_at(admin: AdminClient, topic: str, ends: Mapping[int, int], at: int) -> dict[int, int]:
+    """Partition -> the first offset whose record was written at that time (ms) or later; ``ends`` without."""
+    asked = {TopicPartition(topic, partition): OffsetSpec.for_timestamp(at) for partition in ends}
+    futures = admin.list_offsets(asked, request_timeout=_ANSWER)
+    found = dict(_settle(f"ask for times in topic {topic}", futures.items()))
+    return {
+        where.partition: result.offset if result.offset >= 0 else ends[where.partition]
+        for where, result in found.items()
+    }
+
+
+def committed(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
+    """Partition -> offset up to which the group has committed; a partition without a commit is not in it."""
+    futures = admin.list_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group)], request_timeout=_ANSWER
+    )
+    found = dict(_settle(f"ask for the commits of group {group}", futures.items()))
+    places = [place for answer in found.values() for place in answer.topic_partitions]
+    return {one.partition: one.offset for one in places if one.topic == topic and one.offset >= 0}
+
+
+def keep_for(admin: AdminClient, retentions: Mapping[str, int]) -> None:
+    """Set how long (ms; -1: for ever) existing topics keep their records, where they have it otherwise."""
+    topics = [ConfigResource(ResourceType.TOPIC, name) for name in retentions]
+    if not topics:
+        return
+    there = _settle("ask for the settings of topics", admin.describe_configs(topics).items())
+    odd = [
+        ConfigResource(
+            ResourceType.TOPIC, topic.name,
+            incremental_configs=[
+                ConfigEntry(
+                    "retention.ms", str(retentions[topic.name]),
+                    incremental_operation=AlterConfigOpType.SET,
+                )
+            ],
+        )
+        for topic, settings in there
+        if settings["retention.ms"].value != str(retentions[topic.name])
+    ]  # fmt: skip
+    if odd:
+        _settle("set how long topics keep records", admin.incremental_alter_configs(odd).items())
+
+
+def _settle(doing: str, futures: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """What was answered; left out what is gone."""
+    found = []
+    for about, future in futures:
+        try:
+            found.append((about, future.result(_ANSWER)))
+        except KafkaException as error:
+            if error.args[0].code() not in _NOTHING:
+                raise kafka_error(error, doing) from error
+        except TimeoutError as error:
+            raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker did not answer") from error
+    return found
