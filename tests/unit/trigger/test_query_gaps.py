@@ -38,7 +38,7 @@ class Query:
             record = control.encode(control.DefineStream(spec, {0: live_from}))
             self.log.append([Message(CONTROL.name, None, record)])
         self.choice = TopicChoice(self.log, folder, 9, structlog.get_logger("test"), lambda: None)
-        self.choice.begin()
+        self.choice.choose()
         self.lost: list[Gap] = []
         self.gaps = QueryGaps(self.log, folder, self.choice.touched, self.lost.append)
 
