@@ -1,12 +1,12 @@
 """Which windows a stream's groups have been told of: what a recalculation holds its own windows against.
 
-The topic ``triggers`` is the record. Only streams that notify need it, for windows bounded by rows.
+The topic ``triggers`` is the record. Only streams that notify need it, for windows that rows make.
 """
 
 from __future__ import annotations
 
 from calc_svc.catalog import CatalogView
-from millrace_core.model.stream import Event, Session, State, StreamSpec
+from millrace_core.model.stream import Event, Interval, Session, State, StreamSpec
 from millrace_core.recalc.answer import Window
 from millrace_core.wire.events import TriggerBatch
 
@@ -15,8 +15,11 @@ MOST = 2_000
 
 
 def wants(spec: StreamSpec) -> bool:
-    """Whether somebody may be told that a window of the stream is gone."""
-    return spec.notify is not None and isinstance(spec.trigger, Session | State | Event)
+    """Whether somebody may be told that a window of the stream is gone: where its rows make it one."""
+    if spec.notify is None:
+        return False
+    empty_is_none = isinstance(spec.trigger, Interval) and spec.options.ignore_nodata_trigger
+    return empty_is_none or isinstance(spec.trigger, Session | State | Event)
 
 
 class Told:

@@ -178,9 +178,10 @@ def same(told: dict[int, tuple[int, int]], true: dict[int, tuple[int, int]]) -> 
 
 def same_but_empty(name: str, told: dict[int, tuple[int, int]], true: dict[int, tuple[int, int]]) -> None:
     """The same but for empty windows of INTERVAL (by its ``name`` in TRIGGERS): which of them are told
-    depends on the row that came first, and one that was told of and is empty now is told of again."""
+    depends on the row that came first. One that was told of and is empty now has been told of again."""
     if name in ("interval", "overlapping"):
         true = {start: found for start, found in true.items() if found[1]}
+        assert {rows for start, (_, rows) in told.items() if start not in true} <= {0, -1}
         told = {start: found for start, found in told.items() if start in true}
     same(told, true)
 

@@ -51,6 +51,19 @@ def test_a_tick_without_news_is_not_heeded(kit: Any) -> None:
     assert (cluster.unheeded, len(cluster.status)) == (1, before)
 
 
+def test_late_rows_in_closed_windows_of_interval_count_as_recalculations(kit: Any) -> None:
+    """Of other types the requests count, which calc-svc answers."""
+    cluster = kit.Cluster(slots=1)
+    cluster.define(kit.stream(1))
+    for batch in ([5, 25], [3, 4, 14], [24], [7]):
+        cluster.write("c1", batch)
+        cluster.run()
+    cluster.tick(100)
+    cluster.run()
+    assert (told(cluster)["recalculated"], told(cluster)["late_used"]) == (2, 5)
+    assert len(cluster.recalculated()) == 2, "of the windows at 0 and at 10"
+
+
 def test_what_is_dropped_is_told_at_once(kit: Any) -> None:
     cluster = kit.Cluster(slots=1)
     cluster.define(kit.stream(1, ignore_disorder=True))

@@ -78,7 +78,8 @@ def stream_rows(name: str, catalog: Catalog, news: News) -> list[Row]:
 
 def _streams(catalog: Catalog, news: News) -> Iterator[Row]:
     """``rows_unused``, ``rows_dropped``, ``notify_dropped``: over all causes, which ins_stream_counters tells
-    apart. ``events_waiting``: sent by trigger-svc, and not yet calculated."""
+    apart. ``events_waiting``: sent by trigger-svc, and not yet calculated. ``recalculations``: by request and,
+    of INTERVAL, without one."""
     totals = combined(news.counters)
     for entry in catalog.streams.values():
         spec, mine = entry.spec, totals.get(entry.spec.uid, {})
@@ -91,7 +92,8 @@ def _streams(catalog: Catalog, news: News) -> Iterator[Row]:
             "rows_unused": sum_of(mine, "unused"), "events_sent": sent,
             "events_waiting": max(sent - taken, 0), "calculations": mine.get("calculations", 0),
             "failures": mine.get("failures", 0), "result_rows": mine.get("result_rows", 0),
-            "rows_dropped": sum_of(mine, "dropped"), "recalculations": mine.get("requests_answered", 0),
+            "rows_dropped": sum_of(mine, "dropped"),
+            "recalculations": mine.get("requests_answered", 0) + mine.get("recalculated", 0),
             "notices": mine.get("notices", 0), "notify_delivered": mine.get("notify_delivered", 0),
             "notify_dropped": sum_of(mine, "notify_dropped"), "messages_behind": news.behind.get(spec.uid),
             "last_trigger": _ms(mine, "last_trigger"), "last_calculated": _ms(mine, "last_calculated"),

@@ -38,11 +38,11 @@ def cut_again(
     if first > last:
         return Answer(_none(), 0)
     windower = of_group(windower, part.origin, part.until, read)
-    reach = reach_of(windower)
+    reach = reach_of(windower, part.origin)
     stretch = settle(reach, first, last, part.until, read)
     if changed:
         first, last = reach.affected(stretch, first, last)
-    cutter = Cutter(windower, 1)
+    cutter = Cutter(windower, 1, reach.began(stretch, part.first))
     parts = [cutter.feed(stretch.rows)]
     if not isinstance(reach, CountReach):
         # what lies up to ``high`` is known: T may be one tick behind it
@@ -52,8 +52,7 @@ def cut_again(
     found = with_openings(cut, _touching(reach, cut, first, last))
     found.cause = np.full(len(found), RECALC, dtype=np.int64)
     if changed and not reach.fixed:
-        low = int(found.start.min(initial=first))
-        high = int(found.end.max(initial=last))
+        low, high = reach.around(found, first, last)
         # what began before the rows that were read is another change's matter
         known = [window for window in told if window[0] >= stretch.low]
         found = Occurrences.join((_gone(known, starts, low, high, part.until), found))

@@ -30,13 +30,14 @@ class Rows:
 
 
 class Cutter:
-    """The memories of ``groups`` groups that have judged nothing yet, and how far each has come."""
+    """The memories of ``groups`` groups that have judged nothing yet, and how far each has come: ``began``,
+    if T was there before."""
 
-    def __init__(self, windower: Windower, groups: int) -> None:
+    def __init__(self, windower: Windower, groups: int, began: int | None = None) -> None:
         self.windower = windower
         self.memory = Columns(windower.memory)
         self.memory.grow(groups)
-        self.last = np.full(groups, NEVER, dtype=np.int64)
+        self.last = np.full(groups, NEVER if began is None else began, dtype=np.int64)
 
     def feed(self, rows: Rows) -> Occurrences:
         """Judge rows, none of them older than its group's rows before; T of a group moves along."""

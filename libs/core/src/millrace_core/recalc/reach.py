@@ -21,7 +21,7 @@ from millrace_core.trigger.session import SessionWindower
 from millrace_core.trigger.sliding import SlidingWindower
 from millrace_core.trigger.state import STATE, StateWindower
 from millrace_core.trigger.watermark import RANGE
-from millrace_core.trigger.windower import Windower
+from millrace_core.trigger.windower import Occurrences, Windower
 
 WIDER = 4
 """By how much more than before a stretch is widened that is not certain yet."""
@@ -70,14 +70,23 @@ class Reach(ABC):
         touching: np.ndarray = (start <= last) & (end >= first)
         return touching
 
+    def began(self, stretch: Stretch, first: int) -> int | None:
+        """Up to where T had come before the first row that matters, None: to that row."""
+        return None
+
+    def around(self, found: Occurrences, first: int, last: int) -> tuple[int, int]:
+        """Where windows lie that may be none any more: ``found`` was cut again for ``[first, last]``."""
+        return int(found.start.min(initial=first)), int(found.end.max(initial=last))
+
 
 class IntervalReach(Reach):
-    """Whole windows. Empty ones are told only behind the group's first row, so there must be a row before."""
+    """Whole windows. Empty ones are told from the group's first window on; where nobody knows that, only
+    behind a row, so there must be one before."""
 
-    fixed = True
-
-    def __init__(self, windower: IntervalWindower) -> None:
-        self.grid, self.empty = windower.grid, windower.empty
+    def __init__(self, windower: IntervalWindower, origin: int | None = None) -> None:
+        """``origin``: where the group's first window starts."""
+        self.grid, self.empty, self.origin = windower.grid, windower.empty, origin
+        self.fixed = windower.empty
 
     def span(self, first: int, last: int) -> tuple[int, int]:
         grid = self.grid
@@ -86,13 +95,24 @@ class IntervalReach(Reach):
 
     def begins(self, stretch: Stretch, first: int) -> bool:
         opening = self.grid.end(self.grid.unclosed(first))
-        return not self.empty or bool((stretch.rows.ts < opening).any())
+        known = not self.empty or self.origin is not None
+        return known or bool((stretch.rows.ts < opening).any())
 
     def ends(self, stretch: Stretch, last: int) -> bool:
         return True
 
+    def began(self, stretch: Stretch, first: int) -> int | None:
+        if not self.empty or self.origin is None:
+            return None
+        window = max(self.grid.last(self.origin), self.grid.unclosed(first))
+        closed = self.grid.end(window - 1)
+        return None if len(stretch.rows) and stretch.rows.ts[0] < closed else closed
+
     def touches(self, start: Ints, end: Ints, first: int, last: int) -> np.ndarray:
         return super().touches(start, end - 1, first, last)
+
+    def around(self, found: Occurrences, first: int, last: int) -> tuple[int, int]:
+        return first, last
 
 
 class SlidingReach(Reach):
@@ -217,14 +237,14 @@ class CountReach(Reach):
         return True
 
 
-def reach_of(windower: Windower) -> Reach:
-    """What windows of this kind need.
+def reach_of(windower: Windower, origin: int | None = None) -> Reach:
+    """What windows of this kind need. ``origin``: of the group, as :meth:`Windower.origin_of`.
 
     :raises TypeError: for PERIOD, which has nothing to do with the times of rows.
     """
     match windower:
         case IntervalWindower():
-            return IntervalReach(windower)
+            return IntervalReach(windower, origin)
         case SlidingWindower():
             return SlidingReach(windower)
         case SessionWindower():

@@ -40,6 +40,9 @@ class ChangingStream(Stream):
         found: Ints = np.maximum(self.clock.singles["newest"], -RANGE) - self.definition.clock.watermark
         return found
 
+    def _origin(self, place: int) -> int | None:
+        return self.definition.windower.origin_of(self.memory.get(place))
+
     # ------------------------------------------------------------------ what it asks for
 
     def _request(
@@ -59,7 +62,7 @@ class ChangingStream(Stream):
         asked = found.kind == REDO
         if asked.any():
             at = int(written[found.step[asked]].max()) * NS_PER_MS
-            parts = parts_of(found, self.groups.get, self.until)
+            parts = parts_of(found, self.groups.get, self.until, self._origin)
             parts = [part for part in parts if part.first <= part.last]
             yield self._sent(self._request("CHANGE", parts, seen, at))
         if self._cause != LIVE:

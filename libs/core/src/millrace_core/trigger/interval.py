@@ -35,6 +35,8 @@ MOST_EMPTY = 100_000
 one row with a wild time (years ahead) must not fire billions of empty windows."""
 
 
+NONE = (1 << 63) - 1
+"""No window yet."""
 LOST = 2
 """Of :attr:`OpenWindow.unsure`."""
 
@@ -49,9 +51,10 @@ class OpenWindow(msgspec.Struct, array_like=True):
 
 
 class IntervalMemory(msgspec.Struct, array_like=True):
-    """The windows of a group that have rows and are open, in order."""
+    """The windows of a group that have rows and are ``open``, in order; ``first``: its very first window."""
 
     open: list[OpenWindow] = []
+    first: int = NONE
 
 
 @dataclass(slots=True)
@@ -79,10 +82,12 @@ class IntervalWindower(Windower):
     # ------------------------------------------------------------------ the definition, group by group
 
     def on_row(self, memory: IntervalMemory, row: Row) -> Iterator[Occurrence]:
+        memory.first = min(memory.first, self.grid.unclosed(row.ts))
         for window in range(self.grid.unclosed(row.ts), self.grid.last(row.ts) + 1):
             yield from self._add(memory, window, row.unsure)
 
     def on_late(self, memory: IntervalMemory, row: Row, before: int) -> Iterator[Occurrence]:
+        memory.first = min(memory.first, self.grid.unclosed(row.ts))
         closed = self.grid.unclosed(before)
         for window in range(self.grid.unclosed(row.ts), self.grid.last(row.ts) + 1):
             if window >= closed:
@@ -115,11 +120,16 @@ class IntervalWindower(Windower):
 
     def on_unknown(self, memory: IntervalMemory, ts: int, now: int) -> Iterator[Occurrence]:
         for window in range(max(self.grid.unclosed(ts), self.grid.unclosed(now)), self.grid.last(ts) + 1):
+            memory.first = min(memory.first, window)
             if all(open_.window != window for open_ in memory.open):
                 opened = list(self._add(memory, window, unsure=True))
                 # it fires without rows too
                 yield from opened if self.empty else []
         yield from self.on_delete(memory, ts, ts)
+
+    def origin_of(self, memory: IntervalMemory) -> int | None:
+        """Where its first window starts: from there on all have fired, if empty ones do."""
+        return self.grid.start(memory.first) if self.empty and memory.first != NONE else None
 
     def so_far(self, memory: IntervalMemory) -> Iterator[SoFar]:
         for open_ in memory.open:
@@ -177,6 +187,9 @@ class IntervalWindower(Windower):
         ]
         found: list[Occurrences] = []
         first, last = self.grid.unclosed(judged.ts), self.grid.last(judged.ts)
+        earlier = first < memory.singles["first"][judged.group]
+        if earlier.any():
+            np.minimum.at(memory.singles["first"], judged.group[earlier], first[earlier])
         for back in range(self.grid.overlap):
             window = last - back
             inside = window >= first

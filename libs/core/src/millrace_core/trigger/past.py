@@ -91,8 +91,11 @@ def arrivals_of(
     return Arrivals(group.astype(np.int64), np.concatenate([np.empty(0, dtype=np.int64), *ts]), columns)
 
 
-def parts_of(found: Occurrences, group: Callable[[int], Group], until: Ints) -> list[Part]:
-    """What REDO asks for: the ranges of each group, those that meet put together. ``until[group]``: its T."""
+def parts_of(
+    found: Occurrences, group: Callable[[int], Group], until: Ints, origin: Callable[[int], int | None]
+) -> list[Part]:
+    """What REDO asks for: the ranges of each group, those that meet put together. ``until[group]``: its T;
+    ``origin(group)``: as :meth:`Windower.origin_of`."""
     asked = found.kind == REDO
     spans = zip(*(a[asked].tolist() for a in (found.group, found.start, found.end)), strict=True)
     merged: list[tuple[int, int, int]] = []
@@ -102,6 +105,6 @@ def parts_of(found: Occurrences, group: Callable[[int], Group], until: Ints) -> 
         else:
             merged.append((place, first, last))
     return [
-        Part(group(place), max(first, -RANGE), min(last, int(until[place])), int(until[place]))
+        Part(group(place), max(first, -RANGE), min(last, int(until[place])), int(until[place]), origin(place))
         for place, first, last in merged
     ]

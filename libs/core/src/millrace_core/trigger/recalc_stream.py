@@ -115,8 +115,7 @@ class RecalcStream(ChangingStream):
             if counting and (last is None or last > until[place]):
                 continue
             end = until[place] if last is None else min(last, until[place])
-            origin = self.definition.windower.origin_of(self.memory.get(place))
-            parts.append(Part(self.groups.get(place), first, end, until[place], origin))
+            parts.append(Part(self.groups.get(place), first, end, until[place], self._origin(place)))
         rest = None if counting else (first, RANGE if last is None else last)
         seen = seen if self.definition.home else self.life.seen
         if parts or rest is not None:

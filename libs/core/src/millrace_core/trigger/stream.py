@@ -18,7 +18,7 @@ from millrace_core.trigger.groups import Groups
 from millrace_core.trigger.intake import Messages, TableRows, arrivals
 from millrace_core.trigger.signals import Signal
 from millrace_core.trigger.watermark import Arrivals, ClockMemory
-from millrace_core.trigger.windower import Occurrences
+from millrace_core.trigger.windower import RECALC, Occurrences
 from millrace_core.wire import events, regroup
 from millrace_core.wire.control import Offsets, Tick
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
@@ -26,7 +26,9 @@ from millrace_core.wire.recalc import Taken
 from millrace_core.wire.topics import REGROUP, TRIGGERS
 
 EVENTS_PER_BATCH = 2_000  # keeps a trigger message below a few hundred kB
-STEADY = frozenset({"rows_read", "rows_used", "late_used", "events_sent", "requests_sent", "last_trigger"})
+STEADY = frozenset(
+    {"rows_read", "rows_used", "late_used", "events_sent", "requests_sent", "recalculated", "last_trigger"}
+)
 """Counters that grow with every batch: they are told when a tick comes, not with each message."""
 Output = tuple[str, bytes, bytes]
 """A message to send: topic, key, value."""
@@ -287,6 +289,7 @@ class Stream:
         """The events that somebody wants; ``written[step]``: Kafka's timestamp (ms) of a step's cause."""
         definition, life = self.definition, self.life
         found = definition.emission.arrange(found)
+        self.count("recalculated", int((found.cause == RECALC).any()))
         if len(found):
             self._count_sent(len(found), int(written[found.step].max()) * NS_PER_MS)
         for begin in range(0, len(found), EVENTS_PER_BATCH):

@@ -158,7 +158,8 @@ class Windower(ABC):
         return ()
 
     def origin_of(self, memory: Any) -> int | None:
-        """A time from which the group counts its windows; None: all groups count alike."""
+        """A time from which the group has its windows, where that is its own; None: all groups have the same,
+        or nobody knows."""
         return None
 
     def skipped(self, memory: Any, before: int, now: int) -> int:

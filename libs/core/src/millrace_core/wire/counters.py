@@ -76,6 +76,9 @@ COUNTERS: tuple[Counter, ...] = (
             "Trigger events that trigger-svc has sent to be calculated or notified of."),
     Counter("requests_sent", (TRIGGER,), "requests",
             "Requests for recalculation or history that slots have sent."),
+    Counter("recalculated", (TRIGGER,), "batches",
+            "Micro-batches of a slot in which late rows came for closed windows of INTERVAL: these are "
+            "triggered again at once, without a request."),
     Counter("started", (TRIGGER, CALC), "ns",
             "When the first task of the stream began to work.", fold="earliest"),
     Counter("last_trigger", (TRIGGER,), "ns",
