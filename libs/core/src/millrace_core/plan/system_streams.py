@@ -78,8 +78,8 @@ def stream_rows(name: str, catalog: Catalog, news: News) -> list[Row]:
 
 def _streams(catalog: Catalog, news: News) -> Iterator[Row]:
     """``rows_unused``, ``rows_dropped``, ``notify_dropped``: over all causes, which ins_stream_counters tells
-    apart. ``events_waiting``: sent by trigger-svc, and not yet calculated. ``recalculations``: by request and,
-    of INTERVAL, without one."""
+    apart. ``events_waiting``: sent by trigger-svc, and not yet calculated. ``recalculations``: with and
+    without a request."""
     totals = combined(news.counters)
     for entry in catalog.streams.values():
         spec, mine = entry.spec, totals.get(entry.spec.uid, {})
