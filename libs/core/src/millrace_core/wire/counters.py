@@ -22,7 +22,7 @@ TRIGGER, CALC, NOTIFY = "trigger-svc", "calc-svc", "notify-svc"
 RECALC, HISTORY = "calc-recalc", "calc-history"
 """The two loops of calc-svc that answer requests; each counts for itself."""
 
-Unit = Literal["rows", "messages", "windows", "events", "requests", "ns"]
+Unit = Literal["rows", "messages", "windows", "events", "requests", "batches", "ns"]
 Sort = Literal["", "unused", "dropped", "notify_dropped"]
 
 
