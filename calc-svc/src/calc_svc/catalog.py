@@ -96,19 +96,28 @@ class CatalogView:
             found = [one for one in self.statuses.values() if isinstance(one, status.TriggersHeld)]
             return {(one.stream, one.partition): one.offset for one in found}
 
+    def waiting(self) -> dict[int, str]:
+        """Stream -> what is not there yet that its oldest triggers wait for."""
+        with self.lock:
+            found = [one for one in self.statuses.values() if isinstance(one, status.TriggersHeld)]
+            return {one.stream: one.waits for one in found if one.waits}
+
     def stream_statuses(self) -> dict[tuple[str, str], tuple[str, str]]:
-        """(database, stream) -> (status, message): Init until the control record is applied."""
+        """(database, stream) -> (status, message): Init until the control record is applied. A running
+        stream has a message where its triggers wait."""
         with self.lock:
             applied = self.statuses.get(b"applied")
             reached = applied.control if isinstance(applied, status.Applied) else -1
             problems = list(self._problems.values())
             found = {}
             failures = {uid: message for (uid, _), message in self.failures().items()}
+            waiting = self.waiting()
             for name, entry in self.catalog.streams.items():
                 message = failures.get(entry.spec.uid, "")
                 state = "Failed" if message else entry.wanted
                 if state == "Running" and (message := self.paused(entry.spec.uid)):
                     state = "Paused"
+                message = message or waiting.get(entry.spec.uid, "")
                 alone = "Init" if entry.control > reached else state, message
                 found[name] = state_with(entry, self.catalog, problems, alone)
             return found

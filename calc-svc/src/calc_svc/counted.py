@@ -24,6 +24,11 @@ class Arrival:
     offset: int
     repeated: bool
 
+    @property
+    def part(self) -> tuple[int, int]:
+        """The stream, and the partition: what is calculated in order."""
+        return self.batch.stream, self.partition
+
 
 def tally_of(catalog: CatalogView, service: str) -> Tally:
     """Counts for this process, on top of what the ``status`` topic says."""

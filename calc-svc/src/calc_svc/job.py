@@ -17,9 +17,10 @@ from calc_svc.catalog import CatalogView
 from calc_svc.compute import Calculator, Outcome
 from calc_svc.counts import count_rows, without_beginning
 from calc_svc.groups import GroupNames
+from calc_svc.job_size import job_sizes
 from calc_svc.results import calculates, check_output, notices, scale, write_results
 from calc_svc.session import SMALL_ROWS
-from calc_svc.store import TableStore
+from calc_svc.store import TableStore, Wanted
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
@@ -33,17 +34,32 @@ from millrace_core.wire.status import StreamFailure
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 
-SEEN_SECONDS = 30.0  # the longest wait for the store to reach what the trigger has seen
-STUCK_SECONDS = 1.0  # the same for a stream that has waited in vain before
-TRIES = 5
-EVENTS_PER_JOB = 8_000
-ROWS_PER_JOB = 450_000  # with their triggers they are few enough for a query that Spark has planned already
+SECONDS = 30.0  # the longest wait of a job for what is not there yet, where nobody says otherwise
+LANE_SECONDS = 30.0
+ASK_SECONDS = 10.0  # between two requests for an output table
 LARGE_JOBS = 2  # jobs of more rows than share one, whose rows are in memory at the same time
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How a job waits for what is not there yet: until this time (monotonic). ``known``: streams whose
+    triggers need nothing more of other tables than has been read."""
+
+    until: float
+    known: frozenset[int] = frozenset()
+
+    @property
+    def seconds(self) -> float:
+        return max(self.until - time.monotonic(), 0.0)
 
 
 @dataclass(slots=True)
 class Product:
-    """What a stream's job gives: rows to write, then notifications and perhaps a change of status."""
+    """What a stream's job gives: rows to write, then notifications and perhaps a change of status.
+
+    ``waits``: something may still come that the job needs (rows, an output table, the broker): it gives
+    nothing else, and is to be done again. That is no failure, however long it takes.
+    """
 
     stream: int
     messages: list[Message] = field(default_factory=list)
@@ -55,6 +71,7 @@ class Product:
     """What was done, by counters of ``wire.counters``."""
     known: bool = True
     """Whether the stream exists."""
+    waits: MillraceError | None = None
 
 
 @dataclass(slots=True)
@@ -73,22 +90,36 @@ class StreamJobs:
     """How far a topic goes now: partition -> offset (None: nothing is written but what is stored)."""
     _plans: dict[int, tuple[int, Plan]] = field(default_factory=dict)
     _failed: set[int] = field(default_factory=set)
-    _stuck: set[int] = field(default_factory=set)
-    """Streams that were given up though trying again might have helped: they have one short try a round until
-    it succeeds, for the others wait for them."""
+    _asked: dict[int, float] = field(default_factory=dict)
+    """When a stream's output table was asked for."""
     _large: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(LARGE_JOBS))
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def stop(self) -> None:
-        """Wait no more between tries."""
+        """Wait no more."""
         self._stop.set()
 
     def low_latency(self, uid: int) -> bool:
         entry = self.catalog.stream(uid)
         return entry is not None and entry.spec.options.low_latency_calc
 
-    def run(self, uid: int, batches: Sequence[TriggerBatch]) -> Product:
-        """Calculate the batches' events; errors end in the product's status, never here."""
+    def wanted(self, uid: int, batches: Sequence[TriggerBatch]) -> Wanted:
+        """What the store must have read before these are calculated: what the triggers have seen."""
+        source = self._trigger_table(spec) if (spec := self._spec(uid)) else None
+        if source is None:
+            return Wanted()
+        seen: dict[int, int] = {}
+        for batch in batches:
+            for partition, offset in batch.seen.items():
+                seen[partition] = max(offset, seen.get(partition, 0))
+            for event in batch.events:
+                for partition, (_, end) in (event.written or {}).items():
+                    seen[partition] = max(end, seen.get(partition, 0))
+        return Wanted(wal={wal_topic(source.db, source.name): seen})
+
+    def run(self, uid: int, batches: Sequence[TriggerBatch], waits: Waits | None = None) -> Product:
+        """Calculate the batches' events, whose rows are stored (:meth:`wanted`). An error of a query ends in
+        the product's status, never here."""
         product = Product(uid)
         events = _not_missed([event for batch in batches for event in batch.events if event.kind != "GONE"])
         gone = [event.group for batch in batches for event in batch.events if event.kind == "GONE"]
@@ -97,30 +128,32 @@ class StreamJobs:
             metrics.EVENTS_DROPPED.labels("no such stream").inc(len(events))
             product.known = False
             return product
-        seen: dict[int, int] = {}
-        for batch in batches:
-            for partition, offset in batch.seen.items():
-                seen[partition] = max(offset, seen.get(partition, 0))
-        for event in events:
-            for partition, (_, end) in (event.written or {}).items():
-                seen[partition] = max(end, seen.get(partition, 0))
+        waits = waits or Waits(time.monotonic() + SECONDS)
         failure: MillraceError | None = None
-        for part in job_sizes(events):
-            failure = self._persist(spec, part, seen, product) or failure
-        failure = self._take_leave(spec, gone, product) or failure
+        try:
+            if any(calculates(spec, event) for event in events):
+                self._reach_others(spec, waits)
+            for part in job_sizes(events):
+                failure = self._attempt(spec, part, product, waits) or failure
+            failure = self._take_leave(spec, gone, product) or failure
+        except MillraceError as error:
+            return Product(uid, waits=error)
         product.counts["notices"] = len(product.notices)
         product.status = self._status(spec, failure)
         return product
 
     def _take_leave(self, spec: StreamSpec, gone: Sequence[Group], product: Product) -> MillraceError | None:
-        """DELETE_OUTPUT_TABLE: the output tables of groups whose table was dropped; or the error."""
+        """DELETE_OUTPUT_TABLE: the output tables of groups whose table was dropped; or the error.
+
+        :raises MillraceError: where trying again helps.
+        """
         if not gone or spec.output is None:
             return None
         try:
-            with self.calculator.engine.lane(self.pool, SEEN_SECONDS) as lane:
+            with self.calculator.engine.lane(self.pool, LANE_SECONDS) as lane:
                 self.names.resolve(spec, gone, lane)
         except Exception as error:  # as in calculating
-            return _as_millrace(spec, error)
+            return _for_good(spec, error)
         out = spec.output
         names = {self.names.of(spec, group).name for group in gone}
         product.outputs_gone = [OutputGone(out.db, out.table, name) for name in sorted(names)]
@@ -139,25 +172,17 @@ class StreamJobs:
         entry = self.catalog.stream(uid)
         return entry.spec if entry else None
 
-    def _persist(
-        self, spec: StreamSpec, events: Sequence[TriggerEvent], seen: dict[int, int], product: Product
+    def _attempt(
+        self, spec: StreamSpec, events: Sequence[TriggerEvent], product: Product, waits: Waits
     ) -> MillraceError | None:
-        """Try until it works or is given up: the error for which it was."""
-        pause = 0.2
-        tries = 1 if spec.uid in self._stuck else TRIES
-        for attempt in range(tries):
-            try:
-                found = self._calculate(spec, events, seen, product)
-            except Exception as error:  # a broken plan must not stop the other streams
-                last = _as_millrace(spec, error)
-            else:
-                self._stuck.discard(spec.uid)
-                return found
-            if not last.code.value.retry or attempt == tries - 1 or self._stop.wait(pause):
-                break
-            pause *= 2
-        if last.code.value.retry:
-            self._stuck.add(spec.uid)
+        """Calculate; or the error for which these are given up.
+
+        :raises MillraceError: where trying again helps.
+        """
+        try:
+            return self._calculate(spec, events, product, waits)
+        except Exception as error:  # a broken plan must not stop the other streams
+            last = _for_good(spec, error)
         metrics.CALCULATION_FAILURES.labels(last.code.name).inc(len(events))
         product.counts["failures"] += len(events)
         structlog.get_logger("calc-svc").error(
@@ -166,9 +191,9 @@ class StreamJobs:
         return last
 
     def _calculate(
-        self, spec: StreamSpec, events: Sequence[TriggerEvent], seen: dict[int, int], product: Product
+        self, spec: StreamSpec, events: Sequence[TriggerEvent], product: Product, waits: Waits
     ) -> MillraceError | None:
-        if not self._reach(spec, seen):
+        if spec.source is not None and self._trigger_table(spec) is None:
             _count_dropped(product, "table", len(events))
             return None
         there = self._of_known_groups(spec, events)
@@ -176,16 +201,15 @@ class StreamJobs:
         events = there
         wanted = [event for event in events if calculates(spec, event)]
         outcomes: dict[int, Outcome] = {}
-        with self._room(wanted), self.calculator.engine.lane(self.pool, SEEN_SECONDS) as lane:
+        with self._room(wanted), self.calculator.engine.lane(self.pool, LANE_SECONDS) as lane:
             plan = self._plan(spec) if wanted else None
             if plan is not None:
-                self._reach_others(spec, plan)
                 counted = count_rows(self.calculator, spec, wanted, plan, lane)
                 found = self.calculator.calculate(spec, plan, counted, lane)
                 outcomes = {id(event): outcome for event, outcome in zip(wanted, found, strict=True)}
             self.names.resolve(spec, [event.group for event in events], lane)
         events = self._with_beginning(spec, events, product)
-        self._deliver(spec, plan, events, outcomes, product)
+        self._deliver(spec, plan, events, outcomes, product, waits)
         errors = [outcome.error for outcome in outcomes.values() if outcome.error is not None]
         for error in errors:
             metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
@@ -197,23 +221,26 @@ class StreamJobs:
         """Many streams side by side have few rows each, as far as their triggers know."""
         return self._large if sum(event.rownum for event in events) > SMALL_ROWS else nullcontext()
 
-    def _reach(self, spec: StreamSpec, seen: dict[int, int]) -> bool:
-        """Wait until the store has what the trigger has seen; False where the trigger table is gone."""
+    def _trigger_table(self, spec: StreamSpec) -> Table | None:
+        """As it is now; None where the stream has none, or it is gone."""
         if spec.source is None:
-            return True
+            return None
         wanted = spec.source.table
         table = self.catalog.tables().get((wanted.db, wanted.name))
-        if table is None or table.uid != wanted.uid:
-            return False
-        seconds = STUCK_SECONDS if spec.uid in self._stuck else SEEN_SECONDS
-        self.store.wait(0, {wal_topic(wanted.db, wanted.name): seen}, seconds)
-        return True
+        return None if table is None or table.uid != wanted.uid else table
 
-    def _reach_others(self, spec: StreamSpec, plan: Plan) -> None:
+    def _reach_others(self, spec: StreamSpec, waits: Waits) -> None:
         """Wait for what was written to the other tables that the query reads: whoever was told that a row is
-        there, and writes what triggers after it, finds it in the result."""
-        if self.ends is None:
+        there, and writes what triggers after it, finds it in the result.
+
+        :raises MillraceError: TIMEOUT if it does not come, UNAVAILABLE if the broker does not say what it is.
+        """
+        if self.ends is None or spec.uid in waits.known:
             return
+        try:
+            plan = self._plan(spec)
+        except Exception:
+            return  # the job says so
         own = None if spec.source is None else spec.source.table.uid
         tables = [use.table for use in plan.sources if use.table is not None and use.table.uid != own]
         names = set[tuple[str, str]]()
@@ -221,7 +248,7 @@ class StreamJobs:
             names |= sources_of(table, self.catalog.catalog) if table.virtual else {(table.db, table.name)}
         if names:
             topics = sorted(wal_topic(*name) for name in names)
-            self.store.wait(0, {topic: self.ends(topic) for topic in topics}, SEEN_SECONDS)
+            self.store.reach(Wanted(wal={topic: self.ends(topic) for topic in topics}), waits.seconds)
 
     def _plan(self, spec: StreamSpec) -> Plan:
         """The stream's plan, made anew when a definition has changed since."""
@@ -256,14 +283,14 @@ class StreamJobs:
 
     def _deliver(
         self, spec: StreamSpec, plan: Plan | None, events: Sequence[TriggerEvent],
-        outcomes: dict[int, Outcome], product: Product,
+        outcomes: dict[int, Outcome], product: Product, waits: Waits,
     ) -> None:  # fmt: skip
         precision = spec.source.table.precision if spec.source else "ms"
         result = plan.result if plan else ()
         factor = (1, 1)
         stores = spec.output is not None and not spec.options.calc_notify_only
         if spec.output is not None:
-            table = self._output_table(spec)
+            table = self._output_table(spec, waits)
             factor = scale(precision, table.precision)
             if plan is not None and stores:
                 family = self.store.table(table).family
@@ -281,58 +308,43 @@ class StreamJobs:
             lambda group: self.names.of(spec, group).name if spec.output else None, factor,
         )  # fmt: skip
 
-    def _wait_for_table(self, name: tuple[str, str]) -> Table | None:
-        until = time.monotonic() + SEEN_SECONDS
-        while time.monotonic() < until and not self._stop.wait(0.05):
-            if (table := self.catalog.tables().get(name)) is not None:
-                return table
-        return None
-
-    def _output_table(self, spec: StreamSpec) -> Table:
+    def _output_table(self, spec: StreamSpec, waits: Waits) -> Table:
+        """:raises MillraceError: UNAVAILABLE while it was dropped and is not made again, TIMEOUT while it is
+        not opened, UNKNOWN_TABLE where it cannot be made again."""
         assert spec.output is not None
         name = (spec.output.db, spec.output.table)
         table = self.catalog.tables().get(name)
-        if table is None and self.ask is not None:
+        if table is None and self.ask is not None and self._may_be_made(*name):
             # dropped under the stream: the next result makes it again (seed 000)
-            self.ask(OutputWanted(spec.uid))
-            table = self._wait_for_table(name)
+            table = self._made_again(spec, name, waits)
         if table is None:
-            raise MillraceError(
-                ErrorCode.UNKNOWN_TABLE, f"the output table {spec.output.db}.{spec.output.table} is gone"
-            )
+            raise MillraceError(ErrorCode.UNKNOWN_TABLE, f"the output table {'.'.join(name)} is gone")
         check_output(spec, table)
         # its topic may be there before the store has opened it
-        self.store.wait(0, {}, SEEN_SECONDS, opened=wal_topic(table.db, table.name))
+        self.store.reach(Wanted(opened=wal_topic(table.db, table.name)), waits.seconds)
         return table
 
+    def _may_be_made(self, db: str, name: str) -> bool:
+        with self.catalog.lock:
+            catalog = self.catalog.catalog
+            return db in catalog.databases and catalog.find(db, name) is None
 
-@dataclass(slots=True)
-class JobSize:
-    """How much of a job is taken: events, and the rows of their windows as far as the trigger knows them."""
-
-    events: int = 0
-    rows: int = 0
-
-    def takes(self, event: TriggerEvent) -> bool:
-        """Count the event in; False if it is the first of the next job."""
-        more = max(event.rownum, 1)
-        fits = not self.events or (self.events < EVENTS_PER_JOB and self.rows + more <= ROWS_PER_JOB)
-        if not fits:
-            self.events = self.rows = 0
-        self.events += 1
-        self.rows += more
-        return fits
-
-
-def job_sizes(events: Sequence[TriggerEvent]) -> list[list[TriggerEvent]]:
-    """The events, in order, in parts that a job can take."""
-    parts: list[list[TriggerEvent]] = [[]]
-    size = JobSize()
-    for event in events:
-        if not size.takes(event):
-            parts.append([])
-        parts[-1].append(event)
-    return parts if events else []
+    def _made_again(self, spec: StreamSpec, name: tuple[str, str], waits: Waits) -> Table:
+        """The output table, which the gateway is asked for."""
+        assert self.ask is not None
+        now = time.monotonic()
+        if now - self._asked.get(spec.uid, -ASK_SECONDS) >= ASK_SECONDS:
+            self.ask(OutputWanted(spec.uid))
+            self._asked[spec.uid] = now
+        while not self._stop.is_set():
+            if (table := self.catalog.tables().get(name)) is not None:
+                del self._asked[spec.uid]
+                return table
+            if waits.seconds == 0:
+                break
+            self._stop.wait(0.05)
+        message = f"the output table {'.'.join(name)} was dropped, and the gateway has not made it again yet"
+        raise MillraceError(ErrorCode.UNAVAILABLE, message)
 
 
 def _not_missed(events: Sequence[TriggerEvent]) -> list[TriggerEvent]:
@@ -345,8 +357,14 @@ def _not_missed(events: Sequence[TriggerEvent]) -> list[TriggerEvent]:
     return kept
 
 
-def _as_millrace(spec: StreamSpec, error: Exception) -> MillraceError:
+def _for_good(spec: StreamSpec, error: Exception) -> MillraceError:
+    """The error for which a calculation is given up.
+
+    :raises MillraceError: where trying again helps.
+    """
     if isinstance(error, MillraceError):
+        if error.code.value.retry:
+            raise error
         return error
     structlog.get_logger("calc-svc").error("calculation", stream=spec.full_name, exc_info=error)
     return MillraceError(ErrorCode.INTERNAL, f"{type(error).__name__}: {error}")

@@ -6,76 +6,31 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 
 import structlog
 
 from calc_svc import metrics
 from calc_svc.counted import Arrival, count_round, messages, tally_of
-from calc_svc.holding import LIVE, Holding, Share
-from calc_svc.job import Product, StreamJobs
+from calc_svc.holding import LIVE, Holding, Left, Part, Share
+from calc_svc.job import Product, StreamJobs, Waits
 from calc_svc.overtaking import Batches, Overtaking
 from calc_svc.patience import append_apart, patiently
+from calc_svc.reach import Reach, left_whole
+from calc_svc.rounds import Intake, Round
 from millrace_core.errors import MillraceError
 from millrace_core.wire import counters, notices, registrations, status, topics
-from millrace_core.wire import events as wire
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.notices import Notice, NoticeBatch
 from millrace_wal import GroupReader, Log, Message, Record
 
 POLL = 0.5
 TAKE = 5_000  # messages of one round
-CATALOG_SECONDS = 10.0
+WAIT_SECONDS = 1.0  # for what is not there yet; after it the stream's triggers are left, and the others go on
+AGAIN_WAIT_SECONDS = 0.1  # the same for triggers that were left before
 PASS_SECONDS = 5.0  # how long a commit waits for which nothing was calculated
 PLACE_SECONDS = 20.0  # the longest wait for the live loop's partitions: others may own them all
-
-
-@dataclass(slots=True)
-class Round:
-    """What one round took: per stream the batches that are new, and where to commit."""
-
-    streams: dict[int, list[TriggerBatch]] = field(default_factory=dict)
-    offsets: dict[tuple[str, int], int] = field(default_factory=dict)
-    arrivals: list[Arrival] = field(default_factory=list)
-    """All batches, those that came before too, in order."""
-
-    @property
-    def events(self) -> int:
-        return sum(len(batch.events) for batches in self.streams.values() for batch in batches)
-
-
-class Intake:
-    """Sorts messages by stream and leaves out batches of trigger-svc that came before: its replay has the old
-    numbers for the same events. An answer to a request (its slot is negative) that is given again is not left
-    out: the table has changed since, and the requests may be put together otherwise (decision 0017)."""
-
-    def __init__(self, share: Share = LIVE) -> None:
-        self._share = share
-        self._last: dict[tuple[int, int, int], int] = {}
-
-    def take(self, records: Sequence[Record]) -> Round:
-        found = Round()
-        for record in records:
-            found.offsets[record.topic, record.partition] = record.offset + 1
-            try:
-                batch = wire.decode(record.value or b"")
-            except ValueError as error:
-                metrics.EVENTS_DROPPED.labels("undecodable").inc()
-                structlog.get_logger("calc-svc").error(
-                    "trigger batch", offset=record.offset, error=str(error)
-                )
-                continue
-            source = (batch.stream, batch.epoch, batch.slot)
-            repeated = batch.slot >= 0 and batch.number <= self._last.get(source, -1)
-            task = self._share.task(record.partition)
-            found.arrivals.append(Arrival(batch, task, record.offset, repeated))
-            if repeated:
-                metrics.EVENTS_DROPPED.labels("repeated").inc(len(batch.events))
-                continue
-            self._last[source] = batch.number
-            found.streams.setdefault(batch.stream, []).append(batch)
-        return found
 
 
 class TriggerLoop:
@@ -94,11 +49,12 @@ class TriggerLoop:
         self._logger = structlog.get_logger("calc-svc")
         self._stop = threading.Event()
         self._intake = Intake(share)
+        self._reach = Reach(log, jobs)
         self._own: set[int] = set()
         self._done: dict[int, int] = {}
         self._passed: dict[tuple[str, int], int] = {}
         self._committed = 0.0
-        self._holding = Holding(log, jobs.catalog, share)
+        self._holding = Holding(log, jobs.catalog, jobs.store.missing, share)
         self._tally = tally_of(jobs.catalog, counters.CALC)
         self._workers = ThreadPoolExecutor(share.side_by_side, thread_name_prefix="job")
         self._thread = threading.Thread(target=self._run, name=share.group, daemon=True)
@@ -142,8 +98,10 @@ class TriggerLoop:
         if mine:
             self._let_pass(mine)
             kept, marks = self._holding.sift(mine)
-            if not self._calculate(self._intake.take(kept)):
+            left = self._calculate(self._intake.take(kept), WAIT_SECONDS)
+            if left is None:
                 return
+            marks += self._holding.leave(left)
             if marks and not self._patiently(lambda: self._log.append(marks)):
                 return
         now = time.monotonic()
@@ -177,51 +135,77 @@ class TriggerLoop:
         return self._done.get(partition, 0)
 
     def _read_again(self) -> None:
-        """Some of what a stream left in the log while it was paused."""
+        """Some of what streams left in the log while they waited."""
         try:
             chunk = self._holding.chunk()
         except MillraceError as error:
             self._logger.warning("reading triggers again", error=str(error))
             self._stop.wait(1.0)
             return
-        if chunk is None or not self._calculate(self._intake.take(chunk.records)):
+        if chunk is None:
             return
-        told = chunk.records or chunk.done
-        if not told or self._patiently(lambda: self._log.append([chunk.message])):
-            self._holding.calculated(chunk)
+        left = self._calculate(self._intake.take(chunk.records), AGAIN_WAIT_SECONDS, chunk.known)
+        if left is None:
+            return
+        told = self._holding.calculated(chunk, left)
+        if told:
+            self._patiently(lambda: self._log.append(told))
 
-    def _calculate(self, found: Round) -> bool:
-        """Calculate and write; False when stopped before it was done."""
+    def _calculate(
+        self, found: Round, seconds: float, known: frozenset[Part] = frozenset()
+    ) -> dict[Part, Left] | None:
+        """Calculate and write: where those begin that cannot be calculated yet, though what is missing was
+        waited for, for so long; None when stopped before it was done. ``known``: as of a chunk."""
         metrics.TRIGGERS_WAITING.labels(self._share.group).set(found.events)
-        if any(self._jobs.catalog.stream(uid) is None for uid in found.streams):
-            # dropped, or its record is on the way: it was written before the stream could trigger
-            self._patiently(self._catch_up)
-        urgent = [uid for uid in found.streams if self._jobs.low_latency(uid)]
-        for uids in (urgent, [uid for uid in found.streams if uid not in set(urgent)]):
-            if uids and not self._persist({uid: found.streams[uid] for uid in uids}, found.arrivals):
-                return False
+        until = time.monotonic() + seconds
+        left: dict[Part, Left] = {}
+        if not self._patiently(lambda: left.update(self._reach.left(found, until))):
+            return None
+        found = found.without(left)
+        streams = found.streams
+        urgent = [uid for uid in streams if self._jobs.low_latency(uid)]
+        waits = Waits(until, frozenset(uid for uid, _ in known))
+        waiting: dict[int, MillraceError] = {}
+        for uids in (urgent, [uid for uid in streams if uid not in set(urgent)]):
+            if uids:
+                late = self._persist({uid: streams[uid] for uid in uids}, found.arrivals, waits)
+                if late is None:
+                    return None
+                waiting |= late
+        later = left_whole(found, waiting)
+        found = found.without(later)
+        self._intake.done(found)
         metrics.TRIGGERS_CALCULATED.inc(found.events)
         metrics.TRIGGERS_WAITING.labels(self._share.group).set(0)
-        return True
+        return left | later
 
-    def _persist(self, batches: Batches, arrivals: Sequence[Arrival]) -> bool:
-        """Calculate and write what is of these streams, until nobody has written a window of it meanwhile;
-        False when stopped before it was done."""
+    def _persist(
+        self, batches: Batches, arrivals: Sequence[Arrival], waits: Waits
+    ) -> dict[int, MillraceError] | None:
+        """Calculate and write what is of these streams, until nobody has written a window of it meanwhile:
+        what those wait for that are to be calculated later; None when stopped before it was done."""
         left, counted = batches, arrivals
+        waiting: dict[int, MillraceError] = {}
         while left:
             with self._overtaking.turn() as turn:
-                products = list(self._workers.map(self._jobs.run, left.keys(), left.values()))
+                found = self._workers.map(partial(self._run_job, waits), left.items())
+                products = []
+                for product in found:
+                    if product.waits is None:
+                        products.append(product)
+                    else:
+                        waiting[product.stream] = product.waits
                 count_round(self._tally, counted, products, time.time_ns())
                 if not self._write(products):
-                    return False
-                left, counted = turn.written(left), []
+                    return None
+                left = turn.written({uid: some for uid, some in left.items() if uid not in waiting})
+                # the rows of other tables that these need have been read the first time
+                counted, waits = [], replace(waits, known=frozenset(left))
                 metrics.WINDOWS_OVERTAKEN.inc(sum(len(b.events) for some in left.values() for b in some))
-        return True
+        return waiting
 
-    def _catch_up(self) -> None:
-        """Wait until the catalog is read as far as it is written now."""
-        end = self._log.end_offsets(topics.CATALOG.name).get(0, 0)
-        self._jobs.store.wait(end, {}, CATALOG_SECONDS)
+    def _run_job(self, waits: Waits, stream: tuple[int, Sequence[TriggerBatch]]) -> Product:
+        return self._jobs.run(*stream, waits)
 
     def _write(self, products: Sequence[Product]) -> bool:
         """Results first, then the notifications of them; False when stopped before it was done."""

@@ -13,12 +13,11 @@ import msgspec
 import numpy as np
 
 from calc_svc.catalog import CatalogView
-from calc_svc.job import ROWS_PER_JOB, JobSize
+from calc_svc.job_size import ROWS_PER_JOB, JobSize
 from calc_svc.recalc_rows import TriggerRows, slices
 from calc_svc.spool import Spool
-from calc_svc.store import TableStore
+from calc_svc.store import TableStore, Wanted
 from calc_svc.told import Told
-from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.recalc.answer import cut_again
 from millrace_core.recalc.history import History, rows_of
@@ -27,10 +26,9 @@ from millrace_core.trigger.watermark import RANGE
 from millrace_core.trigger.windower import CLOSE, INVALID, Occurrences
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.recalc import Handover, Part, Past, Request
-from millrace_core.wire.topics import wal_topic
+from millrace_core.wire.topics import CATALOG, wal_topic
 
 NS_PER_MS = 1_000_000
-SEEN_SECONDS = 30.0
 SLICE_ROWS = 400_000
 GROUPS_PER_MESSAGE = 500
 ROWS_PER_MESSAGE = 20_000
@@ -68,15 +66,15 @@ class Answers:
 
         ``place``: partition and offset of the last one: a replay gives the batches the same numbers.
 
-        :raises MillraceError: UNKNOWN_TABLE where the trigger table is gone, TIMEOUT if the store is behind.
+        What is :meth:`wanted` has been read before.
+
+        :raises MillraceError: UNKNOWN_TABLE where the trigger table is gone.
         """
         spec = self._spec(requests[0])
         if spec is None or spec.source is None:
             return
         definition = compiled(essence(spec))
         table = spec.source.table
-        for request in requests:
-            self._reach(request, table)
         rows = TriggerRows(definition, self.store.readable(table))
         writer = _Writer(requests[0], place, dict(rows.stored.positions), definition, work)
         match requests[0].why:
@@ -88,15 +86,33 @@ class Answers:
             case _:
                 yield from self._again(requests, rows, writer)
 
-    def _reach(self, request: Request, table: Table) -> None:
-        """Wait until the rows that the request is about are stored."""
-        topic = wal_topic(table.db, table.name)
-        origins = {topic: {p: end for p, (_, end) in w.items()} for topic, w in request.origins.items()}
-        seen = request.seen
-        if request.why == "MANUAL" and self.ends is not None and not table.virtual:
+    def definitions(self) -> Wanted:
+        """The catalog as it is now: it has the stream that asks, its table and the children that are meant,
+        unless they were dropped.
+
+        :raises MillraceError: if the log is away.
+        """
+        return Wanted(catalog=self.ends(CATALOG.name).get(0, 0) if self.ends is not None else 0)
+
+    def wanted(self, requests: Sequence[Request]) -> Wanted:
+        """The rows that the requests are about, once their :meth:`definitions` have been read.
+
+        :raises MillraceError: if the log is away.
+        """
+        spec = self._spec(requests[0])
+        if spec is None or spec.source is None:
+            return Wanted()
+        table = spec.source.table
+        own = wal_topic(table.db, table.name)
+        wal: dict[str, dict[int, int]] = {own: {}}
+        for request in requests:
+            _raise(wal[own], request.seen)
+            for topic, written in request.origins.items():
+                _raise(wal.setdefault(topic, {}), {p: end for p, (_, end) in written.items()})
+        if requests[0].why == "MANUAL" and self.ends is not None and not table.virtual:
             # whoever asks means every row that was there when he did; the slots may be behind that
-            seen = dict(self.ends(topic))
-        self.store.wait(0, {topic: seen, **origins}, SEEN_SECONDS)
+            _raise(wal[own], self.ends(own))
+        return Wanted(wal=wal)
 
     def _spec(self, request: Request) -> StreamSpec | None:
         entry = self.catalog.stream(request.stream)
@@ -192,6 +208,12 @@ class Answers:
                 pasts.append(Past(groups[place], ts, columns, high))
             yield from _chunks(request, pasts)
         yield Handover(request.stream, request.epoch, request.slot, done=True)
+
+
+def _raise(offsets: dict[int, int], others: Mapping[int, int]) -> None:
+    """Make them reach as far as the others do."""
+    for partition, offset in others.items():
+        offsets[partition] = max(offset, offsets.get(partition, 0))
 
 
 def _retell(told: dict[int, int], found: Occurrences) -> None:

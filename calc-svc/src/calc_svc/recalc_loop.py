@@ -3,6 +3,9 @@
 They run beside the trigger loop. What they send are trigger events like those of trigger-svc; a request is
 committed when all of its answer is in the log, so a killed process answers it again: the same windows under
 the same ids, which overwrite their rows.
+
+A request waits for the definitions and rows that it is about, however long they take; those of other streams
+go on meanwhile, and no commit passes it (decision 0035).
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -19,8 +22,9 @@ from calc_svc import metrics
 from calc_svc.counted import messages, tally_of
 from calc_svc.patience import patiently
 from calc_svc.recalc import Answers, Output, Work
+from calc_svc.store import Behind, Wanted
 from calc_svc.told import Told, wants
-from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.errors import MillraceError
 from millrace_core.wire import events, recalc, status, topics
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.recalc import Handover, Request, Why
@@ -31,7 +35,10 @@ TAKE = 200
 GATHER_SECONDS = 0.2  # the slots of one stream ask one after the other
 REPORT_SECONDS = 1.0
 ALIVE_SECONDS = 60.0
-PATIENCE_SECONDS = 120.0  # behind a store that does not come to what a request has seen, others wait
+WAIT_SECONDS = 1.0  # for what is not there yet; after it the requests of other streams go on
+AGAIN_SECONDS = 1.0  # until a request is tried again that waits for something else than the store
+TELL_SECONDS = 10.0  # between two reports of what a request waits for
+MOST = 10_000  # requests that wait in memory; with more of them the rest waits in the log
 PACE_SECONDS = 10.0  # the longest wait for their calculation; another process may own the partition
 LANES: dict[str, frozenset[Why]] = {
     "calc-recalc": frozenset({"CHANGE", "MANUAL"}), "calc-history": frozenset({"HISTORY", "UNTREATED"}),
@@ -43,10 +50,21 @@ TOLD_OF: frozenset[Why] = frozenset({"MANUAL", "HISTORY", "UNTREATED"})
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Requests of one stream and epoch that ask why alike, and where the last one stands."""
+    """Requests of one stream and epoch that ask why alike, and where the last one stands; ``begins``: where
+    the first one of each partition does."""
 
     requests: list[Request]
     place: tuple[int, int]
+    begins: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def source(self) -> tuple[int, int, Why]:
+        first = self.requests[0]
+        return first.stream, first.epoch, first.why
+
+    def and_then(self, later: Batch) -> Batch:
+        """Both, as one."""
+        return Batch([*self.requests, *later.requests], later.place, later.begins | self.begins)
 
 
 def batches(records: Sequence[Record], why: frozenset[Why]) -> Iterator[Batch]:
@@ -61,11 +79,38 @@ def batches(records: Sequence[Record], why: frozenset[Why]) -> Iterator[Batch]:
             continue
         if request.why not in why:
             continue
-        source = (request.stream, request.epoch, request.why)
-        known = found.get(source)
-        requests = known.requests if known else []
-        found[source] = Batch([*requests, request], (record.partition, record.offset))
+        one = Batch([request], (record.partition, record.offset), {record.partition: record.offset})
+        found[one.source] = found[one.source].and_then(one) if one.source in found else one
     yield from found.values()
+
+
+@dataclass(slots=True)
+class Pending:
+    """What is not answered yet. ``wanted``: what the store must have read first, as far as is known: the
+    definitions, then (``defined``) the rows; None: nobody has asked so far. ``again``: when to try again
+    (monotonic). ``told``: when it was reported last that it waits."""
+
+    batch: Batch
+    wanted: Wanted | None = None
+    defined: bool = False
+    again: float = 0.0
+    told: float = 0.0
+
+    @property
+    def stream(self) -> int:
+        return self.batch.requests[0].stream
+
+
+def queued(pending: Sequence[Pending], fresh: Iterator[Batch]) -> list[Pending]:
+    """Those that wait, in order, with new ones: put together with others that nobody has begun with."""
+    found = list(pending)
+    for batch in fresh:
+        last = next((one for one in reversed(found) if one.batch.source == batch.source), None)
+        if last is not None and last.wanted is None:
+            last.batch = last.batch.and_then(batch)
+        else:
+            found.append(Pending(batch))
+    return found
 
 
 class RecalcLoop:
@@ -80,6 +125,9 @@ class RecalcLoop:
         self._logger = structlog.get_logger("calc-svc")
         self._stop = threading.Event()
         self._events: Reader | None = None
+        self._pending: list[Pending] = []
+        self._passed: dict[tuple[str, int], int] = {}
+        self._committed: dict[tuple[str, int], int] = {}
         self._thread = threading.Thread(target=self._run, name=group, daemon=True)
 
     @property
@@ -98,46 +146,90 @@ class RecalcLoop:
         reader = self._log.subscribe(self._group, [topics.RECALC.name])
         try:
             while not self._stop.is_set():
-                records = reader.poll(POLL, TAKE)
+                waiting = sum(len(one.batch.requests) for one in self._pending)
+                records = reader.poll(POLL, TAKE if waiting < MOST else 0)
                 if records:
                     records += reader.poll(GATHER_SECONDS, TAKE)
-                    self._take(records, reader)
+                self._take(records, reader)
         finally:
             reader.close()
             if self._events is not None:
                 self._events.close()
 
     def _take(self, records: list[Record], reader: GroupReader) -> None:
-        for batch in batches(records, LANES[self._group]):
-            if not self._persist(batch, reader):
+        """Answer what has come, and what has waited long enough, each stream's in order; and commit."""
+        self._passed |= {(record.topic, record.partition): record.offset + 1 for record in records}
+        left: list[Pending] = []
+        behind = set[int]()
+        for one in queued(self._pending, batches(records, LANES[self._group])):
+            if self._stop.is_set():
                 return
-        offsets = {(record.topic, record.partition): record.offset + 1 for record in records}
-        self._patiently(lambda: reader.commit(offsets))
+            if one.stream in behind or not self._persist(one, reader):
+                left.append(one)
+                behind.add(one.stream)
+        self._pending = left
+        offsets = dict(self._passed)
+        for one in left:
+            for partition, first in one.batch.begins.items():
+                where = topics.RECALC.name, partition
+                offsets[where] = min(first, offsets[where])
+        if offsets != self._committed and self._patiently(lambda: reader.commit(offsets)):
+            self._committed = offsets
 
-    def _persist(self, batch: Batch, reader: GroupReader) -> bool:
-        """Answer, however long the broker is away; False when stopped before it was done."""
-        until = time.monotonic() + PATIENCE_SECONDS
-        while not self._stop.is_set():
-            began = time.monotonic()
-            work = Work(began=began)
-            try:
-                self._hear(batch)
-                self._answer(batch, work, reader)
-                self._report(batch, work, "Finished")
-                self._count(batch, {"requests_answered": len(batch.requests), "rows_read_again": work.rows})
-                metrics.RECALCULATION_SECONDS.labels(self._group).observe(time.monotonic() - began)
-                return True
-            except MillraceError as error:
-                self._logger.warning("recalculation", stream=batch.requests[0].stream, error=str(error))
-                waits = error.code is ErrorCode.UNAVAILABLE or time.monotonic() < until
-                if error.code.value.retry and waits:
-                    self._stop.wait(1.0)
-                    continue
+    def _persist(self, one: Pending, reader: GroupReader) -> bool:
+        """Answer; False where it has to wait, or was stopped before it was done."""
+        if not self._is_due(one):
+            return False
+        batch, began = one.batch, time.monotonic()
+        work = Work(began=began)
+        try:
+            self._reach(one)
+            self._hear(batch)
+            self._answer(batch, work, reader)
+            if self._stop.is_set():
+                return False
+            self._report(batch, work, "Finished")
+            self._count(batch, {"requests_answered": len(batch.requests), "rows_read_again": work.rows})
+            metrics.RECALCULATION_SECONDS.labels(self._group).observe(time.monotonic() - began)
+            return True
+        except MillraceError as error:
+            self._logger.warning("recalculation", stream=one.stream, error=str(error))
+            if not error.code.value.retry:
                 return self._give_up(batch, work, error.message)
-            except Exception as error:  # one stream's request must not stop those of the others
-                self._logger.exception("recalculation", stream=batch.requests[0].stream)
-                return self._give_up(batch, work, f"{type(error).__name__}: {error}")
-        return False
+            self._wait(one, error)
+            return False
+        except Exception as error:  # one stream's request must not stop those of the others
+            self._logger.exception("recalculation", stream=one.stream)
+            return self._give_up(batch, work, f"{type(error).__name__}: {error}")
+
+    def _is_due(self, one: Pending) -> bool:
+        if time.monotonic() < one.again:
+            return False
+        return one.wanted is None or self._answers.store.missing(one.wanted) is None
+
+    def _reach(self, one: Pending) -> None:
+        """Wait for the definitions and the rows that are meant, as they are now: for what is written later
+        the request does not wait.
+
+        :raises MillraceError: TIMEOUT if they have not come, UNAVAILABLE if the log is away.
+        """
+        store = self._answers.store
+        if one.wanted is None:
+            one.wanted = self._answers.definitions()
+        if not one.defined:
+            store.reach(one.wanted, WAIT_SECONDS)
+            one.wanted, one.defined = self._answers.wanted(one.batch.requests), True
+        store.reach(one.wanted, WAIT_SECONDS)
+
+    def _wait(self, one: Pending, error: MillraceError) -> None:
+        """It is tried again once what is missing has come."""
+        now = time.monotonic()
+        if not isinstance(error, Behind):
+            one.again = now + AGAIN_SECONDS
+        if now - one.told > TELL_SECONDS:
+            one.told = now
+            missing = f" until this is stored: {error.missing}" if isinstance(error, Behind) else f": {error}"
+            self._report(one.batch, Work(began=now), "Running", f"waits{missing}")
 
     def _give_up(self, batch: Batch, work: Work, message: str) -> bool:
         """The stream goes on without: its live rows wait for history no longer."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -90,7 +90,7 @@ class Place:
     ) -> pa.Table:  # fmt: skip
         """Plan and run it, in a job of its own; at most one row more than ``limit``.
 
-        :raises PlanError: what Spark refuses.
+        :raises PlanError: what Spark refuses; UNAVAILABLE where its JVM does not answer any more.
         """
         session: SparkSession = getattr(self, kind)
         try:
@@ -104,6 +104,8 @@ class Place:
             found: pa.Table = (result if limit is None else result.limit(limit + 1)).toArrow()
         except PySparkException as error:
             raise PlanError(ErrorCode.INVALID_VALUE, _first_line(str(error))) from error
+        except Py4JNetworkError as error:
+            raise PlanError(ErrorCode.UNAVAILABLE, f"Spark has ended: {_first_line(str(error))}") from error
         except Py4JError as error:
             raise PlanError(ErrorCode.INTERNAL, f"Spark: {_first_line(str(error))}") from error
         finally:

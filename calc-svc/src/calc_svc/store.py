@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from calc_svc.catalog import CatalogView
@@ -14,6 +15,28 @@ from calc_svc.virtual import Read, VirtualTable
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
 from millrace_core.wire.topics import wal_topic
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What must have been read: the catalog and these topics up to these offsets (exclusive), and up to where
+    the topics went when they were opened. ``opened``: a topic that need only be open.
+
+    A topic whose table the catalog does not know (any more) is not waited for.
+    """
+
+    catalog: int = 0
+    wal: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    opened: str = ""
+
+
+class Behind(MillraceError):
+    """The store has not read as far as is ``wanted``; ``missing`` names what has not come."""
+
+    def __init__(self, wanted: Wanted, missing: str, timeout: float) -> None:
+        within = f"within {timeout:g} s" if timeout > 0 else "yet"
+        super().__init__(ErrorCode.TIMEOUT, f"not read {within}: {missing}")
+        self.wanted, self.missing = wanted, missing
 
 
 class TableStore:
@@ -122,30 +145,43 @@ class TableStore:
     def wait(
         self, catalog: int, wal: Mapping[str, Mapping[int, int]], timeout: float, opened: str = ""
     ) -> None:
-        """Until the catalog and these topics have been read up to these offsets (exclusive), and up to where
-        the topics went when they were opened; ``opened``: a topic that need only be open.
+        """As :meth:`reach`, of these; but who asks for a table that cannot be used is told so at once.
 
-        A topic whose table the catalog does not know (any more) is not waited for.
+        :raises MillraceError: TIMEOUT, which names what has not come; why a table cannot be used.
+        """
+        wanted = Wanted(catalog, wal, opened)
+        for topic in (*wal, opened):
+            if topic in self._unusable:
+                raise self._unusable[topic]
+        self.reach(wanted, timeout)
 
-        :raises MillraceError: TIMEOUT, which names what has not come; why a table cannot be used at all.
+    def reach(self, wanted: Wanted, timeout: float) -> None:
+        """Wait until all of it has been read.
+
+        :raises Behind: TIMEOUT, which names what has not come.
         """
         deadline = time.monotonic() + timeout
         with self._moved:
-            while (missing := self._missing(catalog, wal, opened)) is not None:
+            while (missing := self._missing(wanted)) is not None:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise MillraceError(ErrorCode.TIMEOUT, f"not read within {timeout:g} s: {missing}")
+                    raise Behind(wanted, missing, timeout)
                 self._moved.wait(min(left, 1.0))
 
-    def _missing(self, catalog: int, wal: Mapping[str, Mapping[int, int]], opened: str) -> str | None:
-        if self.catalog.position < catalog:
-            return f"catalog offset {catalog} (at {self.catalog.position})"
-        if opened and opened not in self._tables and self._known(opened):
-            return opened
-        for topic, offsets in wal.items():
+    def missing(self, wanted: Wanted) -> str | None:
+        """What of it has not been read yet, in words; None: nothing."""
+        with self._moved:
+            return self._missing(wanted)
+
+    def _missing(self, wanted: Wanted) -> str | None:
+        if self.catalog.position < wanted.catalog:
+            return f"catalog offset {wanted.catalog} (at {self.catalog.position})"
+        if wanted.opened and wanted.opened not in self._tables and self._known(wanted.opened):
+            return wanted.opened
+        for topic, offsets in wanted.wal.items():
             stored = self._tables.get(topic) or self._virtual.get(topic)
             if topic in self._unusable:
-                raise self._unusable[topic]
+                return f"{topic}: {self._unusable[topic].message}"
             if stored is None:
                 if self._known(topic):
                     return topic

@@ -19,7 +19,7 @@ from calc_svc.catalog import CatalogView
 from calc_svc.compute import Calculator, Outcome
 from calc_svc.counts import count_rows
 from calc_svc.groups import GroupNames
-from calc_svc.job import EVENTS_PER_JOB
+from calc_svc.job_size import EVENTS_PER_JOB
 from calc_svc.results import calculates, check_output, scale, write_results
 from calc_svc.session import Lane
 from calc_svc.store import TableStore

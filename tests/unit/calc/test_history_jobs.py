@@ -10,7 +10,7 @@ import pytest
 from bench import history
 from bench.in_process import BASE, InProcess, append, in_process, store, where
 
-from calc_svc import compute, job, recalc
+from calc_svc import compute, job_size, recalc
 
 TABLES, SECONDS = 3, 240
 
@@ -35,7 +35,7 @@ def fill(one: InProcess) -> dict[Any, Any]:
 def test_every_window_comes_once_whatever_the_size_of_jobs(
     one: InProcess, duck: Any, monkeypatch: pytest.MonkeyPatch, rows_per_job: int
 ) -> None:
-    monkeypatch.setattr(job, "ROWS_PER_JOB", rows_per_job)
+    monkeypatch.setattr(job_size, "ROWS_PER_JOB", rows_per_job)
     monkeypatch.setattr(recalc, "ROWS_PER_JOB", rows_per_job)
     history._check_results(fill(one), TABLES, SECONDS, "past_")
     assert (duck.only.jobs > 3) == (rows_per_job < TABLES * SECONDS)

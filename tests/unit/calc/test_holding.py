@@ -1,21 +1,22 @@
-"""Triggers of a paused stream stay in the log: nothing lost, in order, no other stream waits."""
+"""Triggers of a stream that waits stay in the log: nothing lost, in order, no other stream waits."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from calc_svc.catalog import CatalogView
 from calc_svc.holding import AGAIN, LIVE, Holding, Share
-from calc_svc.job import Product
+from calc_svc.job import Product, Waits
 from calc_svc.loop import TriggerLoop
 from calc_svc.overtaking import Overtaking
+from calc_svc.store import Behind, Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
+from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.stream import Duration, Period, StreamSpec
 from millrace_core.wire import events, status
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
@@ -26,19 +27,46 @@ from millrace_wal import MemoryLog, Message, Record
 PAUSED, OTHER = 7, 8
 
 
-class Jobs:
-    """In the place of the jobs, which need Spark: notes what is to be calculated, in order."""
+class Store:
+    """How far each stream's rows are stored, by its number; all of them at first."""
 
     def __init__(self, catalog: CatalogView) -> None:
         self.catalog = catalog
-        self.store = SimpleNamespace(wait=lambda *_: None)
+        self.positions: dict[str, int] = {}
+
+    def missing(self, wanted: Wanted) -> str | None:
+        if self.catalog.position < wanted.catalog:
+            return f"catalog offset {wanted.catalog}"
+        for topic, offsets in wanted.wal.items():
+            if self.positions.get(topic, 1 << 60) < offsets[0]:
+                return f"{topic}/0 offset {offsets[0]}"
+        return None
+
+    def reach(self, wanted: Wanted, timeout: float) -> None:
+        if (missing := self.missing(wanted)) is not None:
+            raise Behind(wanted, missing, timeout)
+
+
+class Jobs:
+    """In the place of the jobs, which need Spark: notes what is to be calculated, in order. ``others``: what
+    a stream waits for beside its own rows."""
+
+    def __init__(self, catalog: CatalogView) -> None:
+        self.catalog = catalog
+        self.store = Store(catalog)
         self.done: list[tuple[int, int]] = []
         self.told: Callable[[], None] = lambda: None
+        self.others: dict[int, Callable[[], MillraceError | None]] = {}
+
+    def wanted(self, uid: int, batches: Sequence[TriggerBatch]) -> Wanted:
+        return Wanted(wal={f"wal.d.s{uid}": {0: max(batch.seen.get(0, 0) for batch in batches)}})
 
     def low_latency(self, uid: int) -> bool:
         return False
 
-    def run(self, uid: int, batches: Sequence[TriggerBatch]) -> Product:
+    def run(self, uid: int, batches: Sequence[TriggerBatch], waits: Waits) -> Product:
+        if uid in self.others and uid not in waits.known and (error := self.others[uid]()) is not None:
+            return Product(uid, waits=error)
         for batch in batches:
             self.done += [(uid, event.start) for event in batch.events]
         self.told()
@@ -54,9 +82,10 @@ class Jobs:
 class Calc:
     """The trigger loop, and a catalog that follows the log as calc-svc's does."""
 
-    def __init__(self, log: MemoryLog, share: Share = LIVE) -> None:
+    def __init__(self, log: MemoryLog, share: Share = LIVE, stored: Mapping[str, int] | None = None) -> None:
         self.view = CatalogView()
         self.jobs = Jobs(self.view)
+        self.jobs.store.positions = dict(stored or {})
         self._log = log
         self._reader = log.reader({CATALOG.name: {0: 0}, STATUS.name: {0: 0}})
         self.follow()
@@ -107,7 +136,7 @@ def trigger(log: MemoryLog, *streams: int, numbers: range, slot: int = 0) -> Non
             event = TriggerEvent(
                 f"{uid}-{number}", "ON_TIME", "LIVE", Group(0, (), None), number, number, 0, 0
             )
-            batch = TriggerBatch(uid, 0, slot, number, {}, [event])
+            batch = TriggerBatch(uid, 0, slot, number, {0: number}, [event])
             log.append([Message(TRIGGERS.name, f"{uid}/{slot}".encode(), events.encode(batch))])
 
 
@@ -229,7 +258,7 @@ def holding_of_two_partitions() -> tuple[CatalogView, Holding]:
     view.apply(0, key_of(entry(PAUSED)), encode(entry(PAUSED)))
     paused = StreamPaused(PAUSED, 2, 0, "ws://somewhere cannot be connected to")
     view.apply_status(status.key(paused), status.encode(paused))
-    holding = Holding(log, view)
+    holding = Holding(log, view, lambda _: None)
     holding.own({(TRIGGERS.name, 0), (TRIGGERS.name, 1)})
     kept, marks = holding.sift([record(0, 10), record(1, 20)])
     assert kept == [] and [_held(mark) for mark in marks] == [(PAUSED, 0, 10), (PAUSED, 1, 20)]
@@ -287,7 +316,118 @@ def test_the_status_says_paused_and_why(log: MemoryLog) -> None:
     assert view.paused(PAUSED) == ""
 
 
-@pytest.mark.parametrize("record", [StreamPaused(3, 1, 9, "why"), TriggersHeld(3, 1, 9)])
+ROWS = f"wal.d.s{PAUSED}"
+"""Where the rows of a stream lie that is not paused here, but waits for them."""
+
+
+def test_triggers_wait_for_their_rows_however_long_and_no_other_stream_waits(log: MemoryLog) -> None:
+    calc = Calc(log, stored={ROWS: 10})
+    trigger(log, PAUSED, OTHER, numbers=range(40))
+    until(lambda: calc.jobs.of(OTHER) == list(range(40)))
+    until(lambda: calc.jobs.of(PAUSED) == list(range(11)))
+    until(lambda: calc.view.held())
+    assert calc.view.stream_statuses()["db", "s7"] == (
+        "Running", f"waits until this is stored: {ROWS}/0 offset 11",
+    )  # fmt: skip
+    trigger(log, PAUSED, OTHER, numbers=range(40, 50))
+    until(lambda: calc.jobs.of(OTHER) == list(range(50)))
+    calc.jobs.store.positions[ROWS] = 30
+    until(lambda: calc.jobs.of(PAUSED) == list(range(31)))
+    calc.stop()
+    # killed here: what waits is committed past, and still known
+    assert uncommitted(log) == 0
+    again = Calc(log, stored={ROWS: 30})
+    until(lambda: again.view.waiting()[PAUSED].endswith("offset 31"))
+    assert again.jobs.done == []
+    again.jobs.store.positions[ROWS] = 60
+    until(lambda: again.jobs.of(PAUSED) == list(range(31, 50)))
+    until(lambda: again.view.held() == {})
+    assert again.view.stream_statuses()["db", "s7"] == ("Running", "")
+    again.stop()
+
+
+def test_many_streams_that_wait_are_read_again_together(
+    log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calc_svc.holding.TAKE", 7)
+    streams = list(range(100, 112))
+    for uid in streams:
+        log.append([Message(CATALOG.name, key_of(entry(uid)), encode(entry(uid)))])
+    waits = {f"wal.d.s{uid}": uid % 4 for uid in streams}
+    calc = Calc(log, stored=waits)
+    trigger(log, *streams, numbers=range(20))
+    for reached in (5, 13, 14, 30):
+        until(lambda: calc.view.held())
+        calc.jobs.store.positions = {topic: reached + at for topic, at in waits.items()}
+        expected = {uid: list(range(min(reached + uid % 4 + 1, 20))) for uid in streams}
+        until(lambda: {uid: calc.jobs.of(uid) for uid in streams} == expected)  # noqa: B023
+    until(lambda: calc.view.held() == {})
+    calc.stop()
+
+
+def test_what_a_query_needs_beside_is_waited_for_once(log: MemoryLog) -> None:
+    """Another table is written to all the time, and is never read up to its end."""
+    calc = Calc(log)
+    other = "wal.d.other"
+    calc.jobs.store.positions[other] = 0
+    end = 0
+
+    def behind() -> MillraceError:
+        nonlocal end
+        end += 10
+        return Behind(Wanted(wal={other: {0: end}}), other, 0)
+
+    calc.jobs.others[PAUSED] = behind
+    trigger(log, PAUSED, OTHER, numbers=range(20))
+    until(lambda: calc.jobs.of(OTHER) == list(range(20)))
+    assert calc.jobs.of(PAUSED) == []
+    calc.jobs.store.positions[other] = end
+    # what was written to the other table since they came is not theirs
+    until(lambda: len(calc.jobs.of(PAUSED)) > 0)
+    while len(calc.jobs.of(PAUSED)) < 20:
+        calc.jobs.store.positions[other] = end
+        time.sleep(0.01)
+    assert calc.jobs.of(PAUSED) == list(range(20))
+    calc.stop()
+
+
+def test_what_may_come_by_itself_is_tried_again(log: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calc_svc.reach.AGAIN_SECONDS", 0.02)
+    calc = Calc(log)
+    tries = iter(range(1000))
+    calc.jobs.others[PAUSED] = lambda: (
+        MillraceError(ErrorCode.UNAVAILABLE, "the output table is away") if next(tries) < 30 else None
+    )
+    trigger(log, PAUSED, numbers=range(10))
+    until(lambda: calc.view.waiting() == {PAUSED: "waits: the output table is away"})
+    until(lambda: calc.jobs.of(PAUSED) == list(range(10)))
+    until(lambda: calc.view.held() == {})
+    calc.stop()
+
+
+def test_a_stream_whose_record_is_on_the_way_is_waited_for_and_one_that_is_gone_is_not(
+    log: MemoryLog,
+) -> None:
+    calc = Calc(log)
+    new = entry(9)
+    follow, calc.follow = calc.follow, lambda: None  # type: ignore[method-assign]
+    log.append([Message(CATALOG.name, key_of(new), encode(new))])
+    trigger(log, 9, OTHER, numbers=range(3))
+    until(lambda: calc.jobs.of(OTHER) == [0, 1, 2])
+    assert calc.jobs.of(9) == []
+    follow()
+    calc.follow = follow  # type: ignore[method-assign]
+    until(lambda: calc.jobs.of(9) == [0, 1, 2])
+    log.append([Message(CATALOG.name, key_of(new), None)])
+    until(lambda: calc.view.stream(9) is None)
+    trigger(log, 9, numbers=range(3, 6))
+    until(lambda: calc.view.held() == {})
+    until(lambda: sum(calc.loop.done(partition) for partition in range(4)) == 9)
+    calc.stop()
+    assert uncommitted(log) == 0
+
+
+@pytest.mark.parametrize("record", [StreamPaused(3, 1, 9, "why"), TriggersHeld(3, 1, 9, "rows")])
 def test_its_records_survive_the_wire(record: StreamPaused | TriggersHeld) -> None:
     assert status.decode(status.encode(record)) == record
     assert status.part_of(status.key(record)) == (3, 1)

@@ -25,7 +25,9 @@ def test_rows_of_a_dropped_table_are_left_out() -> None:
         catalog.apply(offset, key_of(entry), encode(entry))
     there = wal_topic("d", "kept")
     log.ensure_topics([(there, 1), NOTIFICATIONS, STATUS])
-    loop = TriggerLoop(log, cast(Any, SimpleNamespace(catalog=catalog, stop=lambda: None)), Overtaking())
+    store = SimpleNamespace(missing=lambda _: None)
+    jobs = cast(Any, SimpleNamespace(catalog=catalog, store=store, stop=lambda: None))
+    loop = TriggerLoop(log, jobs, Overtaking())
     row = b'{"ts":1}'
     product = Product(1, [Message(GONE, b"gone", row), Message(there, b"kept", row)])
     assert loop._write([product])

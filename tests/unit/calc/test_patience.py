@@ -9,20 +9,22 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from calc_svc import groups, job
+from calc_svc import groups
 from calc_svc.catalog import CatalogView
 from calc_svc.groups import GroupNames
-from calc_svc.job import Product
+from calc_svc.job import Product, Waits
 from calc_svc.loop import TriggerLoop
 from calc_svc.overtaking import Overtaking
 from calc_svc.patience import append_apart
+from calc_svc.store import Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.model.schema import Column, Database, Table
+from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import Duration, Interval, Options, Output, Source, StreamSpec
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.wire import status
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.registrations import OutputWanted
 from millrace_core.wire.topics import NOTIFICATIONS, STATUS, wal_topic
 from millrace_wal import MemoryLog, Message, replay
 
@@ -30,6 +32,7 @@ from .conftest import StoredTables
 
 SRC = Table("d", "src", "normal", 7, "ms", (Column("ts", TIMESTAMP), Column("v", DataType("INT"))))
 OUT = Table("d", "out", "normal", 8, "ms", (Column("ts", TIMESTAMP), Column("n", BIGINT)))
+SUPER = Table("d", "sup", "super", 9, "ms", SRC.columns, (Column("site", DataType("INT")),))
 TOPIC = wal_topic("d", "src")
 MINUTE = Duration(1, "m")
 EVENT = TriggerEvent("i", "CLOSE", "LIVE", Group(7, ("src",), "src"), 60_000, 120_000, 1, 0)
@@ -49,8 +52,13 @@ class Desk(StoredTables):
         )  # fmt: skip
         self.learn(StreamEntry(made, "Running", 0, 1))
 
-    def run(self, uid: int, *events: TriggerEvent, seen: int = 0) -> Product:
-        return self.jobs.run(uid, [TriggerBatch(uid, 0, 0, 1, {0: seen}, list(events))])
+    def forget(self, table: Table) -> None:
+        self.catalog.apply(self.records, key_of(table), None)
+        self.records += 1
+        self.store.close(wal_topic(table.db, table.name))
+
+    def run(self, uid: int, *events: TriggerEvent) -> Product:
+        return self.jobs.run(uid, [TriggerBatch(uid, 0, 0, 1, {}, list(events))], Waits(0))
 
 
 @pytest.fixture
@@ -68,31 +76,47 @@ def test_a_query_that_fails_for_ever_says_why_and_is_tried_once(desk: Desk) -> N
     assert well.status is None and len(well.messages) == 1
 
 
-def test_a_stream_that_waits_in_vain_keeps_the_others_waiting_once(
+def test_what_may_still_come_is_no_failure_however_often_it_is_missing(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "SEEN_SECONDS", 0.02)
-    monkeypatch.setattr(job, "STUCK_SECONDS", 0.01)
-    waits: list[float] = []
-    real = desk.store.wait
-
-    def wait(catalog: int, wal: Any, timeout: float, opened: str = "") -> None:
-        waits.append(timeout)
-        real(catalog, wal, timeout, opened)
-
-    monkeypatch.setattr(desk.store, "wait", wait)
     desk.define(1, "SELECT _twstart AS ts, count(*) AS n FROM %%trows")
-    failed = desk.run(1, EVENT, seen=99)
-    assert failed.status is not None and "not read within" in failed.status.message
-    assert waits == [0.02] * job.TRIES
-    waits.clear()
-    assert desk.run(1, EVENT, seen=99).status is not None
-    assert waits == [0.01], "one short try from then on"
+    batch = TriggerBatch(1, 0, 0, 1, {0: 99}, [EVENT])
+    assert desk.jobs.wanted(1, [batch]) == Wanted(wal={TOPIC: {0: 99}})
+    assert desk.jobs.wanted(2, [batch]) == Wanted(), "nobody knows of such a stream"
+    lanes = desk.calculator.engine.lane
+
+    def taken(*_: Any) -> Any:
+        raise MillraceError(ErrorCode.TIMEOUT, "all places are taken")
+
+    monkeypatch.setattr(desk.calculator.engine, "lane", taken)
+    for _ in range(20):
+        product = desk.run(1, EVENT)
+        assert product.waits is not None and product.waits.message == "all places are taken"
+        assert (product.status, product.messages, product.notices) == (None, [], [])
+        assert not product.counts
+    monkeypatch.setattr(desk.calculator.engine, "lane", lanes)
     well = desk.run(1, EVENT)
-    assert well.status == status.StreamFailure(1, "") and len(well.messages) == 1
-    waits.clear()
-    desk.run(1, EVENT, seen=99)
-    assert len(waits) == job.TRIES, "it was well, so it is worth waiting for again"
+    assert (well.waits, well.status) == (None, None) and len(well.messages) == 1
+
+
+def test_an_output_table_that_was_dropped_is_waited_for_unless_it_cannot_come(desk: Desk) -> None:
+    desk.define(1, "SELECT _twstart AS ts, count(*) AS n FROM %%trows")
+    desk.forget(OUT)
+    asked: list[OutputWanted] = []
+    desk.jobs.ask = asked.append
+    for _ in range(3):
+        product = desk.run(1, EVENT)
+        assert product.waits is not None and "d.out was dropped" in product.waits.message
+        assert product.status is None
+    assert asked == [OutputWanted(1)], "not at every try"
+    desk.learn(OUT)
+    desk.store.open(OUT)
+    assert len(desk.run(1, EVENT).messages) == 1
+    desk.forget(OUT)
+    desk.learn(SUPER, Child("d", "sup", "out", (1,)))
+    product = desk.run(1, EVENT)
+    assert product.waits is None and product.status is not None
+    assert product.status.message == "the output table d.out is gone", "another has its name now"
 
 
 def test_what_fails_while_a_group_takes_its_leave_is_the_streams_status(
@@ -136,7 +160,9 @@ def test_a_result_that_the_log_refuses_fails_its_stream_alone() -> None:
     for offset, entry in enumerate((Database("d"), SRC)):
         catalog.apply(offset, key_of(entry), encode(entry))
     log.ensure_topics([(TOPIC, 1), NOTIFICATIONS, STATUS])
-    loop = TriggerLoop(log, cast(Any, SimpleNamespace(catalog=catalog, stop=lambda: None)), Overtaking())
+    store = SimpleNamespace(missing=lambda _: None)
+    jobs = cast(Any, SimpleNamespace(catalog=catalog, store=store, stop=lambda: None))
+    loop = TriggerLoop(log, jobs, Overtaking())
     small = [Message(TOPIC, b"src", b'{"ts":%d}' % i) for i in range(9)]
     huge = Message(TOPIC, b"src", b"x" * 20_000_000)
     assert loop._write([Product(1, small[:5]), Product(2, [small[5], huge]), Product(3, small[6:])])

@@ -11,12 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from calc_svc import job, loop
+from calc_svc import job_size, loop
 from calc_svc.catalog import CatalogView
 from calc_svc.holding import AGAIN, LIVE, Share
-from calc_svc.job import Product, job_sizes
+from calc_svc.job import Product, Waits
+from calc_svc.job_size import job_sizes
 from calc_svc.loop import TriggerLoop
 from calc_svc.overtaking import Overtaking
+from calc_svc.store import Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.stream import Duration, Period, StreamSpec
 from millrace_core.wire import events
@@ -53,16 +55,17 @@ class Both:
         self.again = TriggerLoop(log, self._jobs(AGAIN), overtaking, AGAIN, self.live)
 
     def _jobs(self, share: Share) -> Any:
-        def run(uid: int, batches: Sequence[TriggerBatch]) -> Product:
+        def run(uid: int, batches: Sequence[TriggerBatch], waits: Waits) -> Product:
             self.begun.append(share.group)
             if share is LIVE:
                 self.gate.wait(60)
             self.done += [(share.group, one.start) for batch in batches for one in batch.events]
             return Product(uid)
 
-        store = SimpleNamespace(wait=lambda *_: None)
+        store = SimpleNamespace(reach=lambda *_: None, missing=lambda _: None)
         return cast(Any, SimpleNamespace(
             catalog=self.catalog, store=store, run=run, stop=lambda: None, low_latency=lambda uid: False,
+            wanted=lambda *_: Wanted(),
         ))  # fmt: skip
 
     def write(self, slot: int, number: int, window: int | None = None) -> tuple[int, int]:
@@ -140,8 +143,8 @@ def test_after_a_restart_the_loop_of_answers_knows_that_nothing_is_live_any_more
 
 
 def test_jobs_are_bounded_by_events_and_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "EVENTS_PER_JOB", 4)
-    monkeypatch.setattr(job, "ROWS_PER_JOB", 100)
+    monkeypatch.setattr(job_size, "EVENTS_PER_JOB", 4)
+    monkeypatch.setattr(job_size, "ROWS_PER_JOB", 100)
 
     def sizes(*rows: int) -> list[list[int]]:
         return [[one.rownum for one in part] for part in job_sizes([event(n, r) for n, r in enumerate(rows)])]
@@ -167,7 +170,7 @@ class Results:
         for share in (self.both.live, self.both.again):
             share._jobs.run = self.run  # type: ignore[method-assign]
 
-    def run(self, uid: int, batches: Sequence[TriggerBatch]) -> Product:
+    def run(self, uid: int, batches: Sequence[TriggerBatch], waits: Waits) -> Product:
         read = self.version
         time.sleep(self.rng.random() / 300)
         windows = [one.start for batch in batches for one in batch.events]

@@ -10,14 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from calc_svc.loop import Intake
+from calc_svc import recalc_loop
 from calc_svc.recalc import Work
-from calc_svc.recalc_loop import LANES, RecalcLoop, batches
-from millrace_core.catalog import key_of
-from millrace_core.errors import MillraceError
+from calc_svc.recalc_loop import LANES, Batch, RecalcLoop, batches, queued
+from calc_svc.rounds import Intake
+from calc_svc.store import Wanted
+from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.stream import Duration, Session
 from millrace_core.plan import News, system_rows
-from millrace_core.wire import events, recalc, status
+from millrace_core.wire import events, recalc, status, topics
 from millrace_core.wire.topics import HANDOVER, RECALC, STATUS, TOPICS, TRIGGERS
 from millrace_wal import MemoryLog, Message, Record, replay
 
@@ -55,6 +56,11 @@ class Bench:
 
     def handed(self) -> list[recalc.Handover]:
         return [recalc.decode_handover(record.value or b"") for record in replay(self.log, HANDOVER.name)]
+
+    def left(self) -> list[Record]:
+        """What a new start of the loop would read."""
+        with self.log.subscribe(self.group, [RECALC.name]) as probe:
+            return probe.poll(0)
 
     def status(self) -> list[status.Recalculation]:
         found = [status.decode(record.value or b"") for record in replay(self.log, STATUS.name)]
@@ -177,18 +183,126 @@ def test_an_answer_that_is_given_again_is_calculated_again_whatever_its_numbers_
     assert starts(batch(0, 5, 40), batch(0, 5, 40), batch(0, 4, 50)) == [40]
 
 
-def test_by_hand_means_every_row_that_was_there_though_no_slot_has_seen_it(
-    sessions: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("calc_svc.recalc.SEEN_SECONDS", 0.05)
+def test_by_hand_means_every_row_that_was_there_though_no_slot_has_seen_it(sessions: Any) -> None:
     together = sessions()
     ends = {0: 0, 1: 0}
     together.answers.ends = lambda topic: ends if topic == together.topic else {}
     together.define()
-    request = recalc.Request(together.spec.uid, 0, 0, 1, "MANUAL", {}, 0, [], (ALL, -ALL))
-    assert list(together.answers.answer([request], (0, 1), Work())) == []
+    request = recalc.Request(together.spec.uid, 0, 0, 1, "MANUAL", {0: 2}, 0, [], (ALL, -ALL))
     ends[0] = 3  # rows that calc-svc has not read either, after a restart say
-    with pytest.raises(MillraceError, match="offset 3 "):
-        list(together.answers.answer([request], (0, 1), Work()))
+    assert together.answers.wanted([request]) == Wanted(wal={together.topic: {0: 3, 1: 0}})
     by_change = msgspec.structs.replace(request, why="CHANGE")
-    assert list(together.answers.answer([by_change], (0, 1), Work())) == []
+    assert together.answers.wanted([by_change]) == Wanted(wal={together.topic: {0: 2}})
+    later = msgspec.structs.replace(by_change, seen={0: 1, 1: 4})
+    assert together.answers.wanted([by_change, later]) == Wanted(wal={together.topic: {0: 2, 1: 4}})
+
+
+class Late:
+    """History of a stream whose catalog records calc-svc reads later than the requests."""
+
+    def __init__(self, together: Any, *missing: bytes) -> None:
+        self.together, self.bench = together, Bench(together, "calc-history")
+        together.write("c1", [1, 3, 20, 40])
+        together.run()
+        together.define()
+        together.run()
+        self.asked = len(together.requests)
+        view = together.catalog
+        records = [*view.catalog.tables.values(), *view.catalog.children.values()]
+        records += view.catalog.streams.values()
+        self.late = [one for one in records if any(key_of(one).startswith(kind) for kind in missing)]
+        for one in self.late:
+            view.apply(view.position - 1, key_of(one), None)
+        ends = {topics.CATALOG.name: {0: view.position + len(self.late)}}
+        together.answers.ends = lambda topic: ends.get(topic, {})
+        self.bench.ask()
+
+    def read(self) -> None:
+        view = self.together.catalog
+        for one in self.late:
+            view.apply(view.position, key_of(one), encode(one))
+            if key_of(one).startswith(b"child"):
+                self.together.stored.register(one)
+        self.together.store.moved()
+
+    def finished(self) -> list[int]:
+        return [one.rows for one in self.bench.status() if one.state == "Finished"]
+
+    def done(self) -> int:
+        return sum(one.done for one in self.bench.handed())
+
+
+@pytest.mark.parametrize("missing", [[b"stream"], [b"stream", b"child"], [b"stream", b"table"]])
+def test_history_that_is_asked_for_before_the_catalog_is_read_waits_for_it(
+    sessions: Any, missing: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recalc_loop, "WAIT_SECONDS", 0.01)
+    late = Late(sessions(fill_history_first=ALL), *missing)
+    loop = late.bench.loop()
+    loop.start()
+    time.sleep(0.3)
+    assert late.finished() == [] and late.done() == 0
+    loop.stop()
+    assert len(late.bench.left()) == late.asked
+    loop = late.bench.loop()
+    loop.start()
+    time.sleep(0.1)
+    late.read()
+    until(lambda: late.done() == late.asked)
+    until(lambda: bool(late.finished()))
+    assert late.finished() == [4]
+    loop.stop()
+
+
+def test_a_request_waits_for_its_rows_however_long_and_no_other_stream_waits(
+    sessions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WAIT_SECONDS", "TELL_SECONDS"):
+        monkeypatch.setattr(recalc_loop, name, 0.0)
+    together = sessions(fill_history_first=ALL)
+    together.write("c1", [1, 3, 20, 40])
+    together.run()
+    together.define()
+    together.run()
+    other = msgspec.structs.replace(together.spec, uid=2, name="s2")
+    together.catalog.apply(50, *(part(StreamEntry(other, "Running", 0, 0)) for part in (key_of, encode)))
+    asked = list(together.requests)
+    behind = {partition: offset + 5 for partition, offset in together.stored.positions.items()}
+    together.requests[:] = [msgspec.structs.replace(one, seen=behind) for one in asked]
+    together.requests += [msgspec.structs.replace(one, stream=2) for one in asked]
+    bench = Bench(together, "calc-history")
+    bench.ask()
+    loop = bench.loop()
+    loop.start()
+    until(lambda: [one.stream for one in bench.handed() if one.done] == [2] * len(asked))
+    until(lambda: any(one.message for one in bench.status()))
+    (waits,) = {(one.stream, one.state, one.message.partition(" offset")[0]) for one in bench.status()
+                if one.message}  # fmt: skip
+    assert waits[:2] == (1, "Running")
+    assert waits[2].startswith(f"waits until this is stored: {together.topic}/")
+    loop.stop()
+    # no commit has passed them
+    assert {recalc.decode_request(one.value or b"").stream for one in bench.left()} >= {1}
+    together.stored.advance(behind)
+    loop = bench.loop()
+    loop.start()
+    until(lambda: sum(one.done and one.stream == 1 for one in bench.handed()) == len(asked))
+    until(lambda: {one.stream for one in bench.status() if one.state == "Finished"} == {1, 2})
+    loop.stop()
+    assert not [one for one in bench.status() if one.state == "Failed"]
+    assert bench.left() == []
+
+
+def test_what_waits_takes_in_no_request_that_comes_later(sessions: Any) -> None:
+    """They would make it wait for ever newer rows."""
+
+    def batch(offset: int, stream: int = 1) -> Batch:
+        return Batch([recalc.Request(stream, 0, 0, 1, "CHANGE", {0: offset}, 0)], (0, offset), {0: offset})
+
+    waiting = queued([], iter([batch(1)]))
+    waiting[0].wanted = Wanted(catalog=1)
+    waiting = queued(waiting, iter([batch(2), batch(3, 2)]))
+    waiting = queued(waiting, iter([batch(4)]))
+    found = [([one.seen[0] for one in each.batch.requests], each.batch.place, each.batch.begins)
+             for each in waiting]  # fmt: skip
+    assert found == [([1], (0, 1), {0: 1}), ([2, 4], (0, 4), {0: 2}), ([3], (0, 3), {0: 3})]

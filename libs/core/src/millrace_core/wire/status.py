@@ -39,14 +39,18 @@ class StreamPaused(msgspec.Struct, frozen=True, tag="paused", tag_field="about")
 
 
 class TriggersHeld(msgspec.Struct, frozen=True, tag="held", tag_field="about"):
-    """calc-svc has calculated nothing of a paused stream from this offset of a partition of ``triggers`` on,
-    though its group has committed more: the rest is read again once the stream goes on, then this is deleted
-    (a null value). Key: ``held/<stream uid>/<partition>``.
+    """calc-svc has calculated nothing of a stream from this offset of a partition of ``triggers`` on, though
+    its group has committed more: the rest is read again once the stream goes on, then this is deleted (a null
+    value).
+
+    ``waits``: what is not there yet, in words (rows that are not stored, say); empty: the stream is paused.
+    Key: ``held/<stream uid>/<partition>``.
     """
 
     stream: int
     partition: int
     offset: int
+    waits: str = ""
 
 
 class Counters(msgspec.Struct, frozen=True, tag="counters", tag_field="about"):
