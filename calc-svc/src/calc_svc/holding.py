@@ -1,5 +1,5 @@
-"""Triggers that wait stay where they are, in the log: their stream is paused, for an address of its
-notifications is away; a table cannot be used; or what they need is not there yet: rows that are not stored, say.
+"""Triggers that wait stay where they are, in the log. Their stream is paused, for an address of its
+notifications is away; or a table cannot be used; or something is not there yet: rows of it, say.
 
 The group commits past them, so that no other stream waits or is calculated twice; a record of the ``status``
 topic, written before that commit, says from which offset on a stream's triggers are still to be calculated.
