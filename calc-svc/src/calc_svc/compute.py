@@ -79,7 +79,7 @@ class Calculator:
     ) -> list[Outcome]:
         """Each event's outcome. Retryable errors are raised; others are the outcome of the one event."""
         relation = trigger_relation(spec, events)
-        moments = moments_of(relation, events)
+        moments = moments_of(spec, relation, events)
         outcomes = self._outcomes(spec, plan, relation, moments, lane)
         return self._forced(spec, plan, relation, outcomes, lane)
 
@@ -110,7 +110,7 @@ class Calculator:
     ) -> list[Outcome]:
         """The same with one job per trigger: the fallback, and what the set-oriented plan is held against."""
         relation = trigger_relation(spec, events)
-        outcomes = self._each(spec, plan, moments_of(relation, events), lane)
+        outcomes = self._each(spec, plan, moments_of(spec, relation, events), lane)
         return self._forced(spec, plan, relation, outcomes, lane)
 
     def _forced(

@@ -10,11 +10,11 @@ import numpy as np
 
 from calc_svc.compute import Calculator
 from calc_svc.session import Lane
+from calc_svc.sources import triggering
 from calc_svc.table import StoredTable
 from calc_svc.virtual import VirtualTable
 from millrace_core.model.stream import Event, Interval, Session, State, StreamSpec
 from millrace_core.plan import Plan, trows_condition
-from millrace_core.store.family import Family
 from millrace_core.store.run import Children
 from millrace_core.store.search import Ints, expand
 from millrace_core.wire.events import ROWNUM_FROM_STORE, Group, TriggerEvent
@@ -81,7 +81,7 @@ def _counted(
     """How many stored rows the group of each event has in ``[first, last]``."""
     view = stored.view(int(first.min()), int(last.max()))
     with stored.lock:
-        sets = [members_of(spec, stored.family, event.group) for event in events]
+        sets = [members_of(spec, stored, event.group) for event in events]
     sizes = np.array([len(part) for part in sets], dtype=np.int64)
     _, owner = expand(np.zeros(len(sets), dtype=np.int64), sizes)
     found = view.slices.count(np.concatenate(sets), first[owner], last[owner])
@@ -99,12 +99,17 @@ def _by_query(
     return [int(outcome.rows.item()) for outcome in outcomes]
 
 
-def members_of(spec: StreamSpec, family: Family, group: Group) -> Children:
+def members_of(spec: StreamSpec, stored: StoredTable | VirtualTable, group: Group) -> Children:
     """The tables whose rows are a group's rows, by number."""
+    family = stored.family
     if group.table is not None:
         return family.numbers_of([group.table])
     if spec.source is not None and spec.source.child is not None:
         return family.numbers_of([spec.source.child])
     if spec.partition:
-        return family.group(dict(zip(spec.partition, group.key, strict=True)))
-    return np.array(list(family.numbers.values()), dtype=np.int32)
+        found = family.group(dict(zip(spec.partition, group.key, strict=True)))
+    else:
+        found = np.array(list(family.numbers.values()), dtype=np.int32)
+    ours = triggering(stored, spec.created, found)
+    assert ours is not None, "of some tables there are some, or none"
+    return ours

@@ -19,6 +19,7 @@ from calc_svc.virtual import VirtualTable
 from millrace_core.errors import ErrorCode, PlanError
 from millrace_core.model.revisions import sources
 from millrace_core.model.schema import Column, Table
+from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import SourceUse
 from millrace_core.store.family import TBNAME, Family
 from millrace_core.store.place import Spans, spans_of
@@ -39,18 +40,21 @@ class TooManyRows(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A trigger as the plan sees it: its row of the trigger relation, its group, and the stretches of the log
-    since the trigger before (PERIOD only)."""
+    """A trigger as the plan sees it: its row of the trigger relation, its group, the stretches of the log
+    since the trigger before (PERIOD only), and when its stream was made (ms)."""
 
     row: Row
     group: Group
     written: Spans = ()
+    created: int = 0
 
 
-def moments_of(relation: pl.DataFrame, events: Sequence[TriggerEvent]) -> list[Moment]:
+def moments_of(spec: StreamSpec, relation: pl.DataFrame, events: Sequence[TriggerEvent]) -> list[Moment]:
     """The events beside their rows of the trigger relation."""
     rows = relation.rows(named=True)
-    return [Moment(row, e.group, spans_of(e.written)) for row, e in zip(rows, events, strict=True)]
+    return [
+        Moment(row, e.group, spans_of(e.written), spec.created) for row, e in zip(rows, events, strict=True)
+    ]
 
 
 def fields_of(source: SourceUse) -> list[tuple[str, pa.DataType]]:
@@ -75,9 +79,27 @@ def range_of(source: SourceUse, row: Row) -> tuple[int, int]:
 
 
 def members(
-    source: SourceUse, family: Family, moment: Moment | None, partition: Sequence[str]
+    source: SourceUse, stored: StoredTable | VirtualTable, moment: Moment | None, partition: Sequence[str]
 ) -> Children | None:
     """The tables that a source reads for this trigger, by number; None: all of the family."""
+    found = _members(source, stored.family, moment, partition)
+    if source.kind != "trows" or moment is None:
+        return found
+    return triggering(stored, moment.created, found)
+
+
+def triggering(stored: StoredTable | VirtualTable, created: int, found: Children | None) -> Children | None:
+    """Those of the tables (None: of all) that trigger a stream made at ``created`` (ms): children that a
+    virtual super table got later do not (seed 000)."""
+    if not isinstance(stored, VirtualTable) or stored.table.kind != "super":
+        return found
+    known = np.array(list(stored.known_since(created).values()), dtype=np.int32)
+    return known if found is None else found[np.isin(found, known)]
+
+
+def _members(
+    source: SourceUse, family: Family, moment: Moment | None, partition: Sequence[str]
+) -> Children | None:
     if source.own_table:
         return family.numbers_of([(moment.group.table if moment else None) or ""])
     if source.child is not None:
@@ -138,7 +160,7 @@ def one_relation(
     stored = store.readable(_table(source))
     low, high = range_of(source, moment.row if moment else {})
     with stored.lock:
-        wanted = members(source, stored.family, moment, partition)
+        wanted = members(source, stored, moment, partition)
     if source.written:
         view = stored.written(moment.written if moment else ())
     elif (
@@ -241,7 +263,7 @@ def _own_slices(
 ) -> tuple[pl.DataFrame, Children, Ints]:  # fmt: skip
     with stored.lock:
         everyone = np.array(list(stored.family.numbers.values()), dtype=np.int32)
-        parts = [members(source, stored.family, moment, partition) for moment in moments]
+        parts = [members(source, stored, moment, partition) for moment in moments]
     sets = [everyone if part is None else part for part in parts]
     if sum(map(len, sets)) > limit:
         raise TooManyRows

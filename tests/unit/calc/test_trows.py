@@ -82,7 +82,7 @@ class Desk:
     ) -> tuple[list[list[tuple[Any, ...]]], list[list[tuple[Any, ...]]]]:
         """(ts, v) of ``%%trows`` for each event: from the relation for all, and from each event's own."""
         (source,) = plan_stream(spec, self.catalog.catalog).sources
-        moments = moments_of(trigger_relation(spec, events), events)
+        moments = moments_of(spec, trigger_relation(spec, events), events)
         whole = set_relation(source, self.store, moments, spec.partition, 1_000).to_pylist()
         many = [sorted((r["ts"], r["v"]) for r in whole if r["_tid"] == tid) for tid in range(len(events))]
         one = []

@@ -12,14 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from calc_svc.sources import Moment, one_relation, set_relation
+from calc_svc.counts import members_of
+from calc_svc.sources import Moment, moments_of, one_relation, set_relation
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Child, Column, Database, Origin, Table
+from millrace_core.model.stream import Duration, Session, Source, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.plan import plan_query
+from millrace_core.plan import plan_query, plan_stream, trigger_relation
 from millrace_core.store.place import place_of
 from millrace_core.wire import dead, topics, virtual
-from millrace_core.wire.events import Group
+from millrace_core.wire.events import Group, TriggerEvent
 from millrace_core.wire.operations import Drop, encode_operation
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message, replay
@@ -164,6 +166,39 @@ def test_slices_for_many_triggers(system: System) -> None:
     child = family.group({"k": 20})
     counted = view.slices.count(child, np.full(2, 3), np.full(2, 5))
     assert counted.tolist() == [3, 3]  # c3 has its rows from m1's note
+
+
+@pytest.mark.parametrize("partition", [(), ("k",)])
+def test_trows_has_no_rows_of_a_child_that_came_after_the_stream(
+    system: System, partition: tuple[str, ...]
+) -> None:
+    """Seed 000: such a child does not trigger. The query of a user reads it."""
+    system.define(Child("d", "virt", "c4", (10,), created=6, origins=(None, AMPS2, None)))
+    system.write("m1", {"ts": 1, "amps": 1}, {"ts": 2, "amps": 2})
+    system.write("m2", {"ts": 1, "amps": 30})
+    system.wait()
+    query = "SELECT _twstart AS ts, x, tbname FROM %%trows"
+    spec = StreamSpec(
+        9, "d", "s", query, Session(Duration(1, "s")), Source(VIRT), partition, query=query, created=5
+    )
+    group = Group(1 if partition else 0, (10,) if partition else (), None)
+    events = [TriggerEvent(str(at), "CLOSE", "LIVE", group, 1, end, -1, 1) for at, end in enumerate((1, 2))]
+    with system.catalog.lock:
+        (source,) = plan_stream(spec, system.catalog.catalog).sources
+    moments = moments_of(spec, trigger_relation(spec, events), events)
+    expected = [{"c1"} if partition else {"c1", "c2", "c3"}] * 2
+    whole = set_relation(source, system.store, moments, partition, 1_000).to_pylist()
+    assert [{row["tbname"] for row in whole if row["_tid"] == tid} for tid in (0, 1)] == expected
+    for moment, names in zip(moments, expected, strict=True):
+        alone = one_relation(source, system.store, moment, partition)
+        assert isinstance(alone, pa.Table)
+        assert {row["tbname"] for row in alone.to_pylist()} == names
+    family = system.store.readable(VIRT)
+    numbers = family.family.numbers
+    assert set(members_of(spec, family, group).tolist()) == {
+        numbers[name] for name in (("c1",) if partition else ("c1", "c2", "c3"))
+    }
+    assert {row["tbname"] for row in system.select("SELECT tbname FROM virt")} == {"c1", "c2", "c3", "c4"}
 
 
 def test_a_source_that_is_gone_is_null_even_if_its_name_comes_again(system: System) -> None:
