@@ -18,8 +18,9 @@ from millrace_core.dialect.stream import lower
 from millrace_core.dialect.stream_output import complete
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
-from millrace_core.model.schema import Child, Table
+from millrace_core.model.schema import Child, Table, cut_name
 from millrace_core.model.stream import Event, Period, ResultColumn, Sliding, StreamSpec
+from millrace_core.plan import OutputPlaces, plan_output
 from millrace_core.trigger.definition import compiled, essence
 from millrace_core.wire import control
 from millrace_core.wire.topics import slot_of, wal_topic
@@ -75,6 +76,7 @@ def _draft(context: Context, session: Session, statement: CreateStream) -> Draft
     position = context.writer.position
     spec = lower(statement, context.catalog, session.database, session.timezone)
     _check_trigger(spec, statement)
+    _check_output(spec, statement, context.catalog)
     result: tuple[ResultColumn, ...] = ()
     if statement.query is not None:
         result = context.calc.describe(spec, position, statement.query.position)
@@ -97,6 +99,26 @@ def _check_trigger(spec: StreamSpec, statement: CreateStream) -> None:
         compiled(essence(spec))
     except MillraceError as error:
         raise SqlError(error.code, error.message, error.position or statement.trigger.position) from error
+
+
+def _check_output(spec: StreamSpec, statement: CreateStream, catalog: Catalog) -> None:
+    """:raises SqlError: for OUTPUT_SUBTABLE or TAGS that cannot give names and tags, and for a name of all
+    groups that another table has."""
+    if spec.output is None or not spec.output.grouped:
+        return
+    subtable = statement.subtable.position if statement.subtable else None
+    # without TAGS the tags are the grouping columns
+    tags = [tag.value.position for tag in statement.tags] or [statement.name.position] * len(spec.output.tags)
+    plan = plan_output(spec, catalog, OutputPlaces(subtable, tuple(tags)))
+    if plan.constant:
+        name = cut_name(plan.constant)
+        found = catalog.find(spec.output.db, name)
+        own = found is None or (found[1] is not None and found[0].name == spec.output.table)
+        if not own or name == spec.output.table:
+            raise SqlError(
+                ErrorCode.TABLE_EXISTS, f"OUTPUT_SUBTABLE: {spec.output.db}.{name} is another table",
+                subtable,
+            )  # fmt: skip
 
 
 def _check_cycle(catalog: Catalog, spec: StreamSpec, statement: CreateStream) -> None:

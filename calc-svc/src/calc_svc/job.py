@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Literal
 
+import polars as pl
 import structlog
 
 from calc_svc import metrics
@@ -19,7 +20,7 @@ from calc_svc.counts import count_rows, without_beginning
 from calc_svc.groups import GroupNames
 from calc_svc.job_size import job_sizes
 from calc_svc.results import calculates, check_output, notices, scale, write_results
-from calc_svc.session import SMALL_ROWS
+from calc_svc.session import SMALL_ROWS, Lane
 from calc_svc.store import TableStore, Wanted
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError
@@ -151,7 +152,7 @@ class StreamJobs:
             return None
         try:
             with self.calculator.engine.lane(self.pool, LANE_SECONDS) as lane:
-                self.names.resolve(spec, gone, lane)
+                self._name_groups(spec, gone, lane)
         except Exception as error:  # as in calculating
             return _for_good(spec, error)
         out = spec.output
@@ -160,6 +161,7 @@ class StreamJobs:
         return None
 
     def _status(self, spec: StreamSpec, failure: MillraceError | None) -> StreamFailure | None:
+        failure = failure or self.names.fault(spec.uid)
         if failure is not None:
             self._failed.add(spec.uid)
             return StreamFailure(spec.uid, failure.message)
@@ -207,7 +209,8 @@ class StreamJobs:
                 counted = count_rows(self.calculator, spec, wanted, plan, lane)
                 found = self.calculator.calculate(spec, plan, counted, lane)
                 outcomes = {id(event): outcome for event, outcome in zip(wanted, found, strict=True)}
-            self.names.resolve(spec, [event.group for event in events], lane)
+            self._name_groups(spec, [event.group for event in events], lane)
+        self._refuse(spec, wanted, outcomes)
         events = self._with_beginning(spec, events, product)
         self._deliver(spec, plan, events, outcomes, product, waits)
         errors = [outcome.error for outcome in outcomes.values() if outcome.error is not None]
@@ -216,6 +219,21 @@ class StreamJobs:
         product.counts["failures"] += len(errors)
         product.counts["calculations"] += len(outcomes) - len(errors)
         return errors[0] if errors else None
+
+    def _name_groups(self, spec: StreamSpec, groups: Sequence[Group], lane: Lane) -> None:
+        known = self.catalog.catalog.databases.get(spec.output.db) if spec.output else None
+        self.names.resolve(spec, groups, lane, known.precision if known else None)
+
+    def _refuse(self, spec: StreamSpec, events: Sequence[TriggerEvent], outcomes: dict[int, Outcome]) -> None:
+        """In place of results that cannot be written to their group's sub-table, the reason: the others go
+        on, and the table that has the name is left alone."""
+        if spec.output is None or spec.options.calc_notify_only:
+            return
+        with self.catalog.lock:
+            refused = self.names.refusals(spec, [e.group for e in events], self.catalog.catalog)
+        for event in events:
+            if event.group.id in refused and outcomes[id(event)].error is None:
+                outcomes[id(event)] = Outcome(pl.DataFrame(), refused[event.group.id])
 
     def _room(self, events: Sequence[TriggerEvent]) -> AbstractContextManager[object]:
         """Many streams side by side have few rows each, as far as their triggers know."""

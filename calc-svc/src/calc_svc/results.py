@@ -11,7 +11,7 @@ import polars as pl
 
 from calc_svc.compute import NOTIFY, Outcome
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.model.schema import MAX_NAME, TICKS_PER_SECOND, Column, Precision, Table
+from millrace_core.model.schema import TICKS_PER_SECOND, Column, Precision, Table
 from millrace_core.model.stream import EventType, ResultColumn, StreamSpec
 from millrace_core.wire.arrow_rows import MANY_ROWS, encode_frame
 from millrace_core.wire.decoded import polars_type
@@ -30,10 +30,12 @@ NAME_TEXT = "utf-8"
 
 @dataclass(frozen=True, slots=True)
 class SubTable:
-    """The output table of a group: its name, and its tags by name (none for a normal table)."""
+    """The output table of a group: its name, and its tags by name (none for a normal table). ``fault``: why
+    nothing can be written to it."""
 
     name: str
     tags: Mapping[str, object]
+    fault: str | None = None
 
 
 @dataclass(slots=True)
@@ -79,11 +81,6 @@ def made_up_name(spec: StreamSpec, group: Group) -> str:
     """The name of a group's sub-table where the stream gives none: unique per stream and group."""
     digest = hashlib.blake2b(f"{spec.uid}/{group.id}/{group.key}".encode(), digest_size=16).hexdigest()
     return f"t_{digest}"
-
-
-def cut_name(name: str) -> str:
-    """A table name has at most MAX_NAME bytes; a longer one is cut (seed 000)."""
-    return name.encode()[:MAX_NAME].decode(NAME_TEXT, "ignore")
 
 
 def convert(series: pl.Series, source: ResultColumn, target: Column, factor: tuple[int, int]) -> pl.Series:

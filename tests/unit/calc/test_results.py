@@ -14,7 +14,6 @@ from calc_svc.results import (
     SubTable,
     calculates,
     convert,
-    cut_name,
     made_up_name,
     notices,
     scale,
@@ -22,7 +21,7 @@ from calc_svc.results import (
 )
 from calc_svc.rounds import Intake
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.model.schema import Column, Table
+from millrace_core.model.schema import Column, Table, cut_name
 from millrace_core.model.stream import (
     Duration,
     Interval,

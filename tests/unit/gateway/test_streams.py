@@ -142,6 +142,33 @@ def test_an_existing_output_must_match(meters: Any) -> None:
     assert meters.gateway.context.catalog.tables["d", "out1"].uid == uid
 
 
+@pytest.mark.parametrize(("clause", "code", "column"), [
+    ("OUTPUT_SUBTABLE(site)", ErrorCode.TYPE_MISMATCH, 17),
+    ("OUTPUT_SUBTABLE(concat('r_', nope(site)))", ErrorCode.UNKNOWN_FUNCTION, 30),
+    ("OUTPUT_SUBTABLE(max(tbname))", ErrorCode.NOT_ALLOWED, 17),
+    ("OUTPUT_SUBTABLE('one')", ErrorCode.TABLE_EXISTS, 17),
+    ("OUTPUT_SUBTABLE('m1')", ErrorCode.TABLE_EXISTS, 17),
+    ("OUTPUT_SUBTABLE('out1')", ErrorCode.TABLE_EXISTS, 17),
+    ("TAGS (a INT AS 99999999999)", ErrorCode.INVALID_VALUE, 16),
+    ("TAGS (a INT AS site, b INT AS tbname)", ErrorCode.TYPE_MISMATCH, 31),
+    ("TAGS (a JSON AS '{}')", ErrorCode.TYPE_MISMATCH, 17),
+])  # fmt: skip
+def test_names_and_tags_of_sub_tables_are_typed_at_create(
+    meters: Any, clause: str, code: ErrorCode, column: int
+) -> None:
+    sql = STREAM.format(by="tbname, site").replace("INTO out1", f"INTO out1 \n{clause}")
+    error = meters.refused(sql)
+    assert (error.code, error.position) == (code, Position(2, column)), error
+    assert ("d", "out1") not in meters.gateway.context.catalog.tables
+
+
+def test_a_name_of_all_groups_may_be_a_sub_table_s(meters: Any) -> None:
+    meters("CREATE STABLE out1 (_twstart TIMESTAMP, `count(*)` BIGINT, `avg(amps)` DOUBLE) TAGS (site INT)")
+    meters("CREATE TABLE every USING out1 TAGS (1)")
+    meters(STREAM.format(by="site").replace("INTO out1", "INTO out1 OUTPUT_SUBTABLE('every')"))
+    assert state(meters) == [["s1", "Running", ""]]
+
+
 @pytest.mark.parametrize(("before", "told", "shown"), [
     # calc-svc counts from CREATE on
     ("", Position(1, 69), Position(1, 69)),

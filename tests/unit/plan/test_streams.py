@@ -181,7 +181,9 @@ def test_output_names_and_tags(kit: Any) -> None:
     )
     plan = plan_output(kit.make_spec("SELECT 1", partition=("tbname", "k"), output=output))
     assert plan.tags == ("twice", "name")
-    assert run_output(plan.sql) == [(1, "o_d1_3", 6, "d1"), (2, "o_d2_4", 8, "d2")]
+    assert run_output(plan.sql) == [
+        (1, "o_d1_3", 6, "d1", None), (2, "o_d2_4", 8, "d2", None),
+    ]  # fmt: skip
     unnamed = plan_output(
         kit.make_spec("SELECT 1", partition=("tbname", "k"), output=_output(None, ("t", "INT", "k")))
     )

@@ -128,6 +128,11 @@ class Child(msgspec.Struct, frozen=True):
         return child_uid(self.db, self.name, self.incarnation)
 
 
+def cut_name(name: str) -> str:
+    """A table name has at most MAX_NAME bytes; a longer one is cut (seed 000)."""
+    return name.encode()[:MAX_NAME].decode("utf-8", "ignore")
+
+
 def stable_hash(*parts: object) -> int:
     """A positive 63-bit hash of the parts, the same in every process and release."""
     text = SEPARATOR.join(map(str, parts))

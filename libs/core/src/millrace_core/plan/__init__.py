@@ -1,10 +1,10 @@
 """The planner: TDengine's SELECT in, Spark SQL out, for one trigger or for a set of them at once."""
 
 from millrace_core.plan.model import Bound, OutputPlan, Plan, SourceUse
+from millrace_core.plan.output import OutputPlaces, plan_output
 from millrace_core.plan.query import PASSES, plan_query
 from millrace_core.plan.stream import (
     allowed_placeholders,
-    plan_output,
     plan_stream,
     trigger_relation,
     trows_condition,
@@ -13,6 +13,7 @@ from millrace_core.plan.system import SYSTEM_TABLES, system_rows
 from millrace_core.plan.system_streams import News
 
 __all__ = [
-    "PASSES", "SYSTEM_TABLES", "Bound", "News", "OutputPlan", "Plan", "SourceUse", "allowed_placeholders",
-    "plan_output", "plan_query", "plan_stream", "system_rows", "trigger_relation", "trows_condition",
+    "PASSES", "SYSTEM_TABLES", "Bound", "News", "OutputPlaces", "OutputPlan", "Plan", "SourceUse",
+    "allowed_placeholders", "plan_output", "plan_query", "plan_stream", "system_rows", "trigger_relation",
+    "trows_condition",
 ]  # fmt: skip

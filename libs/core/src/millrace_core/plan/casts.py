@@ -58,11 +58,11 @@ def convert(node: exp.Expr, target: Typed, *, cut_bytes: bool = True) -> exp.Exp
         return exp.NEQ(this=_whole(node, source), expression=number(0))
     if target.text:
         written = cast(plain_text(node) if source.real else node, target)
-        return written if _fits(source, target) else _shortened(written, source, target, cut_bytes)
+        return written if fits(source, target) else _shortened(written, source, target, cut_bytes)
     return cast(node, target)
 
 
-def _fits(source: Typed, target: Typed) -> bool:
+def fits(source: Typed, target: Typed) -> bool:
     """Whether every text of the source's type fits into the target's: VARCHAR(n) has n bytes, NCHAR(n)
     n characters."""
     has, most = room(source), target.type.length or 0

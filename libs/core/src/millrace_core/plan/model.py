@@ -175,8 +175,12 @@ class Plan:
 class OutputPlan:
     """Spark SQL over ``_grp(_gid, _tbname, _g1, …)`` that names and tags the groups' sub-tables.
 
-    It gives ``_gid``, ``_subtable`` (text; NULL: the name is made up) and one column per output tag.
+    It gives ``_gid``, ``_subtable`` (text; NULL: the name is made up) and one column per output tag; and, if
+    ``checked``, ``_lost``: a text where a tag cannot hold the group's value. ``constant``: the name, where it
+    is the same for all groups.
     """
 
     sql: str
     tags: tuple[str, ...]
+    constant: str | None = None
+    checked: bool = False

@@ -13,20 +13,14 @@ from millrace_core.dialect.query import parse_expression, parse_query
 from millrace_core.dialect.query_nodes import position_at
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.schema import Precision
-from millrace_core.model.stream import Count, Interval, OutputTag, Period, Sliding, StreamSpec, Trigger
-from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
-from millrace_core.plan.annotate import Typer
-from millrace_core.plan.functions import convert
-from millrace_core.plan.lower import Lowering
-from millrace_core.plan.model import Formula, OutputPlan, Plan
+from millrace_core.model.stream import Count, Interval, Period, Sliding, StreamSpec, Trigger
+from millrace_core.model.types import BIGINT, TIMESTAMP
+from millrace_core.plan.model import Formula, Plan
 from millrace_core.plan.query import plan
-from millrace_core.plan.scope import Context, Scope, TimeBounds, column, near
-from millrace_core.plan.text import spark_text
-from millrace_core.plan.typed import TBNAME, Typed, fail, number, typed, with_type
+from millrace_core.plan.scope import Context, TimeBounds
+from millrace_core.plan.typed import TBNAME, Typed, with_type
 from millrace_core.wire.decoded import polars_type
 from millrace_core.wire.events import TriggerEvent
-
-MAX_TABLE_NAME = 192
 
 _WINDOW = {"_twstart": TIMESTAMP, "_twend": TIMESTAMP, "_twduration": BIGINT, "_twrownum": BIGINT}
 _SLIDING = {"_tprev_ts": TIMESTAMP, "_tcurrent_ts": TIMESTAMP, "_tnext_ts": TIMESTAMP}
@@ -51,7 +45,7 @@ def allowed_placeholders(spec: StreamSpec) -> dict[str, Typed]:
     for name, type_ in times.items():
         ticks: Precision = "ns" if name in _LOCAL else precision
         found[name] = Typed(type_, ticks if type_ == TIMESTAMP else None)
-    for i, grouping in enumerate(_grouping(spec), 1):
+    for i, grouping in enumerate(grouping_types(spec), 1):
         found[f"%%{i}"] = grouping
     if "tbname" in spec.partition:
         found["%%tbname"] = Typed(TBNAME)
@@ -62,7 +56,7 @@ def _precision(spec: StreamSpec) -> Precision:
     return spec.source.table.precision if spec.source else "ms"
 
 
-def _grouping(spec: StreamSpec) -> list[Typed]:
+def grouping_types(spec: StreamSpec) -> list[Typed]:
     """The types of the grouping columns."""
     found: list[Typed] = []
     for name in spec.partition:
@@ -111,13 +105,13 @@ def plan_stream(spec: StreamSpec, catalog: Catalog) -> Plan:
     if spec.query is None:
         raise SqlError(ErrorCode.BAD_STREAM, f"the stream {spec.full_name} has no calculation")
     tree = parse_query(spec.query, origin_in(spec, spec.query))
-    ctx = _context(spec, catalog)
+    ctx = context_of(spec, catalog)
     where = spec.notify.where if spec.notify else None
     ctx.notify = parse_expression(where, origin_in(spec, where)) if where else None
     return plan(tree, ctx)
 
 
-def _context(spec: StreamSpec, catalog: Catalog) -> Context:
+def context_of(spec: StreamSpec, catalog: Catalog) -> Context:
     """``now`` is the moment of the trigger, so that a repeated calculation gives the same rows."""
     precision = _precision(spec)
     database = spec.database or spec.db
@@ -152,7 +146,7 @@ def trigger_relation(spec: StreamSpec, events: Sequence[TriggerEvent]) -> pl.Dat
         take = values.get(name)
         column_ = [take(event) if take else None for event in events]
         data[name] = pl.Series(column_, dtype=pl.Int64)
-    for i, type_ in enumerate(_grouping(spec)):
+    for i, type_ in enumerate(grouping_types(spec)):
         data[f"_g{i + 1}"] = pl.Series(
             [event.group.key[i] for event in events], dtype=polars_type(type_.type)
         )
@@ -185,70 +179,3 @@ def _kind(trigger: Trigger) -> str:
         case Sliding():
             return "sliding"
     return "window"
-
-
-def plan_output(spec: StreamSpec, catalog: Catalog | None = None) -> OutputPlan:
-    """Plan OUTPUT_SUBTABLE and TAGS: expressions over the grouping columns, by name, ``%%n`` or ``%%tbname``.
-
-    :raises SqlError: for a name that is no grouping column, a type that does not fit, and the like.
-    """
-    output = spec.output
-    if output is None or not output.grouped:
-        raise SqlError(ErrorCode.BAD_STREAM, f"the stream {spec.full_name} has no output sub-tables")
-    ctx = _context(spec, catalog or Catalog())
-    columns: list[exp.Expr] = [_named(column("_gid", "_grp"), "_gid")]
-    name: exp.Expr = exp.Cast(this=exp.Null(), to=exp.DataType.build("STRING", dialect="spark"))
-    if output.subtable is not None:
-        made = _group_expression(output.subtable, spec, ctx)
-        if not typed(made).text:
-            message = f"OUTPUT_SUBTABLE must give text, not {typed(made).type}"
-            raise SqlError(ErrorCode.TYPE_MISMATCH, message, origin_in(spec, output.subtable))
-        name = exp.Substring(this=made, start=number(1), length=number(MAX_TABLE_NAME))
-    columns.append(_named(name, "_subtable"))
-    columns.extend(_named(_tag(tag, spec, ctx), tag.column.name) for tag in output.tags)
-    tree = exp.Select(expressions=columns, from_=exp.From(this=exp.Table(this=exp.to_identifier("_grp"))))
-    return OutputPlan(spark_text(tree), tuple(tag.column.name for tag in output.tags))
-
-
-def _named(node: exp.Expr, name: str) -> exp.Expr:
-    return exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True))
-
-
-def _tag(tag: OutputTag, spec: StreamSpec, ctx: Context) -> exp.Expr:
-    made = _group_expression(tag.expression, spec, ctx)
-    wanted = Typed(tag.column.type, ctx.precision if tag.column.type == TIMESTAMP else None)
-    source = typed(made)
-    if wanted.type.name == "VARBINARY" and not source.text and source.type.name != "VARBINARY":
-        message = f"tag {tag.column.name} is {wanted.type}, its expression {source.type}"
-        raise SqlError(ErrorCode.TYPE_MISMATCH, message, origin_in(spec, tag.expression))
-    return convert(made, wanted)
-
-
-def _group_expression(sql: str, spec: StreamSpec, ctx: Context) -> exp.Expr:
-    """The expression, lowered, over ``_grp``."""
-    tree = parse_expression(sql, origin_in(spec, sql))
-    holder = exp.Paren(this=tree)
-    grouping = dict(zip(spec.partition, _grouping(spec), strict=True))
-    for node in list(holder.walk()):
-        if isinstance(node, exp.Column):
-            if node.name not in grouping or node.args.get("table"):
-                message = f"{node.name} is no grouping column{near(node.name, grouping)}"
-                raise fail(ErrorCode.UNKNOWN_COLUMN, message, node)
-            number_ = spec.partition.index(node.name) + 1
-            node.replace(with_type(column(f"_g{number_}", "_grp"), grouping[node.name]))
-        elif isinstance(node, exp.Placeholder):
-            node.replace(_grouping_placeholder(node, ctx))
-    typer = Typer(ctx)
-    typer.aggregate = "OUTPUT_SUBTABLE or TAGS"
-    found = typer.visit(holder.this)
-    type_ = typed(found)
-    lowered = Lowering(Scope(exp.Select()), ctx).visit(found)
-    return with_type(lowered, type_ if not type_.null else Typed(DataType("VARCHAR", 1)))
-
-
-def _grouping_placeholder(node: exp.Expr, ctx: Context) -> exp.Expr:
-    name = node.name
-    if not name.startswith("%%") or name not in ctx.placeholders:
-        raise fail(ErrorCode.NOT_ALLOWED, f"{name} cannot be used here: only grouping columns can", node)
-    target = "_tbname" if name == "%%tbname" else f"_g{name.removeprefix('%%')}"
-    return with_type(column(target, "_grp"), ctx.placeholders[name])
