@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 
 from api_gateway import metrics
 from api_gateway.context import Context, milliseconds
-from api_gateway.follower import POLL_SECONDS
 from api_gateway.streams import make_output
 from api_gateway.tables import drop_children
 from millrace_core.catalog import Catalog
@@ -15,21 +15,43 @@ from millrace_core.model.schema import Child
 from millrace_core.wire import registrations
 from millrace_core.wire.registrations import OutputGone, OutputWanted
 from millrace_core.wire.topics import REGISTRATIONS
+from millrace_service import behind
 from millrace_wal import GroupReader, Log, Record
+
+POLL_SECONDS = 0.5
 
 
 class Registrar:
-    """One :meth:`step` turns what has come into catalog records, and deletes topics that may go."""
+    """Turns what comes into catalog records, and deletes topics that may go; a work of
+    :class:`millrace_service.Life`: what could not be written is read again where commits stand."""
 
     def __init__(self, log: Log, context: Context) -> None:
-        self._context = context
-        self._reader: GroupReader = log.subscribe("api-gateway", [REGISTRATIONS.name])
+        self.name, self.stopping = "registrations", threading.Event()
+        self._log, self._context = log, context
+        self._reader: GroupReader | None = None
+        self._done: dict[int, int] = {}
+
+    def begin(self) -> None:
+        self._reader = self._log.subscribe("api-gateway", [REGISTRATIONS.name])
 
     def step(self) -> None:
+        assert self._reader is not None, "begin comes first"
         records = self._reader.poll(POLL_SECONDS)
         if records:
             self._register(records)
+            self._reader.commit({(r.topic, r.partition): r.offset + 1 for r in records})
+        self._done = dict(self._reader.positions().get(REGISTRATIONS.name, {}))
         self._context.topics.sweep()
+
+    def end(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def look(self) -> tuple[object, str]:
+        """Up to where registrations are in the catalog, and what lies behind that."""
+        ends = self._log.end_offsets(REGISTRATIONS.name)
+        return dict(self._done), behind(REGISTRATIONS.name, ends, self._done)
 
     def _register(self, records: Sequence[Record]) -> None:
         with self._context.writer.ddl:
@@ -41,7 +63,6 @@ class Registrar:
                 elif isinstance(wanted, OutputGone):
                     self._drop_output(wanted)
         metrics.CHILDREN.labels("producer").inc(len(fresh))
-        self._reader.commit({(r.topic, r.partition): r.offset + 1 for r in records})
 
     def _make_output(self, wanted: OutputWanted) -> None:
         """The output table of a stream that has a result to write: it was dropped."""
@@ -60,9 +81,6 @@ class Registrar:
         found = self._context.catalog.find(wanted.db, wanted.gone)
         if found is not None and found[1] is not None and found[0].name == wanted.table:
             drop_children(self._context, [(found[0], found[1])])
-
-    def close(self) -> None:
-        self._reader.close()
 
 
 def new_children(catalog: Catalog, records: Sequence[Record]) -> list[Child]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,19 +19,19 @@ from api_gateway.calc_client import CalcClient
 from api_gateway.catalog_writer import CatalogWriter
 from api_gateway.context import Context
 from api_gateway.execute import Executor
-from api_gateway.follower import Follower
 from api_gateway.login import Logins, new_user
 from api_gateway.recovery import settle
 from api_gateway.registrations import Registrar
 from api_gateway.resource import resource_router
 from api_gateway.rest import rest_router
 from api_gateway.settings import GatewaySettings
+from api_gateway.stalls import Stalls
 from api_gateway.status_board import StatusBoard, StatusReader
 from api_gateway.wal_topics import WalTopics
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.timeline.calendar import zone
 from millrace_core.wire.topics import TOPICS, wal_topic
-from millrace_service import Health, service_app
+from millrace_service import Health, Lives, service_app
 from millrace_wal import KafkaLog, Log
 
 ROOT = "root"
@@ -43,8 +43,10 @@ class Gateway:
 
     def __init__(
         self, log: Log, settings: GatewaySettings, logger: FilteringBoundLogger,
-        calc: httpx.BaseTransport | None = None,
+        calc: httpx.BaseTransport | None = None, others: httpx.BaseTransport | None = None,
     ) -> None:  # fmt: skip
+        """``calc``, ``others``: what answers in the place of calc-svc, and of all services when they are
+        asked for their health."""
         board = StatusBoard()
         self.context = Context(
             log, CatalogWriter(log), board,
@@ -53,8 +55,9 @@ class Gateway:
         )  # fmt: skip
         self.executor = Executor(self.context)
         self.logins = Logins(self.context.catalog.users)
-        self._followers: list[Follower] = []
-        self._closers: list[Callable[[], None]] = []
+        self._lives = Lives(logger, settings.stall_seconds)
+        self._stalls = Stalls(self.context, self._lives.stalls, others)
+        self._ready = False
 
     def start(self) -> None:
         """:raises MillraceError: if the broker cannot be reached, or the catalog not be read."""
@@ -65,7 +68,7 @@ class Gateway:
             password = context.settings.root_password.get_secret_value()
             context.writer.write([new_user(ROOT, password, superuser=True)])
         statuses = StatusReader(log, context.board)
-        statuses.catch_up(log)
+        statuses.catch_up()
         settle(context)
         context.topics.adopt(list(context.catalog.tables))
         there = set(log.topics())
@@ -73,35 +76,28 @@ class Gateway:
             if (topic := wal_topic(db, name)) in there:
                 context.written.start(topic, log.end_offsets(topic))
         registrar = Registrar(log, context)
-        self._closers = [statuses.close, registrar.close]
-        self._followers = [
-            Follower("status", statuses.step, context.logger),
-            Follower("registrations", registrar.step, context.logger),
-        ]
-        for follower in self._followers:
-            follower.start()
+        self._lives.add(statuses, statuses.look)
+        self._lives.add(registrar, registrar.look)
+        self._lives.add(self._stalls)
+        self._lives.start()
+        self._ready = True
         context.logger.info(
             "ready", tables=len(context.catalog.tables), children=len(context.catalog.children),
             streams=len(context.catalog.streams),
         )  # fmt: skip
 
     def stop(self) -> None:
-        for follower in self._followers:
-            follower.stop()
-        for follower in self._followers:
-            follower.join(STOP_SECONDS)
-        for close in self._closers:
-            close()
+        self._lives.stop(STOP_SECONDS)
+        self._stalls.close()
         self.context.calc.close()
         self.context.log.close()
         self.context.logger.info("stopped")
 
     def health(self) -> Health:
-        alive = {follower.name: follower.is_alive() for follower in self._followers}
         detail: dict[str, object] = {
-            "threads": alive, "catalog": self.context.writer.position, "applied": self.context.board.applied,
+            "catalog": self.context.writer.position, "applied": self.context.board.applied,
         }  # fmt: skip
-        return Health(bool(alive) and all(alive.values()), detail)
+        return self._lives.health(self._ready, detail)
 
 
 def gateway_app(gateway: Gateway) -> FastAPI:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 
 import msgspec
 
 from api_gateway.diagnosis_board import PREFIX, Diagnoses
-from api_gateway.follower import POLL_SECONDS
 from millrace_core.catalog import Catalog, StreamEntry
 from millrace_core.dialect.problems import state_with
 from millrace_core.wire import status
 from millrace_core.wire.topics import STATUS
-from millrace_wal import BEGIN, Log, Record
+from millrace_service import behind
+from millrace_wal import BEGIN, Log, Reader, Record
+
+POLL_SECONDS = 0.5
 
 
 class StatusBoard:
@@ -26,6 +29,7 @@ class StatusBoard:
         self.failures: dict[tuple[int, int | None], str] = {}
         self._pauses: dict[tuple[int, int], str] = {}
         self._problems: dict[bytes, status.Problem] = {}
+        self._stalled: dict[bytes, status.Problem] = {}
         self.diagnoses = Diagnoses()
 
     def take(self, record: Record) -> None:
@@ -65,10 +69,19 @@ class StatusBoard:
         failures = dict(self.failures)
         return any(uid == entry.spec.uid and slot is not None for uid, slot in failures)
 
+    def stalled(self, now: Mapping[bytes, status.Problem]) -> dict[bytes, status.Problem]:
+        """What has stalled now, by its key; gives what had before, as far as this board was told."""
+        before = {key: one for key, one in list(self._problems.items()) if one.stalled_since}
+        before |= self._stalled
+        self._stalled = dict(now)
+        return before
+
     def of(self, entry: StreamEntry, catalog: Catalog) -> tuple[str, str]:
         """(status, message) of a stream: Failed, Init until trigger-svc knows, then Running, Stopped or,
         while an address that must lose nothing cannot be reached, Paused."""
-        return state_with(entry, catalog, list(self._problems.values()), self._alone(entry))
+        problems = [one for one in list(self._problems.values()) if not one.stalled_since]
+        problems += self._stalled.values()
+        return state_with(entry, catalog, problems, self._alone(entry))
 
     def _alone(self, entry: StreamEntry) -> tuple[str, str]:
         """The same without what is wrong with the services."""
@@ -84,21 +97,36 @@ class StatusBoard:
 
 
 class StatusReader:
-    """One :meth:`step` takes in what has come."""
+    """Takes in what comes in the topic; a work of :class:`millrace_service.Life`."""
 
     def __init__(self, log: Log, board: StatusBoard) -> None:
-        self._reader = log.reader({STATUS.name: {0: BEGIN}})
-        self._board = board
+        self.name, self.stopping = "status", threading.Event()
+        self._log, self._board = log, board
+        self._reader: Reader | None = None
+        self._at = BEGIN
+
+    def begin(self) -> None:
+        self._reader = self._log.reader({STATUS.name: {0: self._at}})
 
     def step(self) -> None:
+        assert self._reader is not None, "begin comes first"
         for record in self._reader.poll(POLL_SECONDS):
             self._board.take(record)
+        self._at = self._reader.positions()[STATUS.name][0]
 
-    def catch_up(self, log: Log, seconds: float = 10) -> None:
-        """Read what the topic has now, at start."""
-        end, until = log.end_offsets(STATUS.name)[0], time.monotonic() + seconds
-        while self._reader.positions()[STATUS.name][0] < end and time.monotonic() < until:
+    def end(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def look(self) -> tuple[object, str]:
+        """Where it stands in the topic, and what lies behind that."""
+        return self._at, behind(STATUS.name, self._log.end_offsets(STATUS.name), {0: max(self._at, 0)})
+
+    def catch_up(self, seconds: float = 10) -> None:
+        """Read what the topic has now, before the thread begins."""
+        end, until = self._log.end_offsets(STATUS.name)[0], time.monotonic() + seconds
+        self.begin()
+        while self._at < end and time.monotonic() < until:
             self.step()
-
-    def close(self) -> None:
-        self._reader.close()
+        self.end()

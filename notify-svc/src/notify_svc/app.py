@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import get_args
@@ -22,7 +22,7 @@ from millrace_core.notice import position
 from millrace_core.notice.message import compose
 from millrace_core.notice.position import Positions
 from millrace_core.wire.topics import NOTIFICATIONS
-from millrace_service import Health, service_app
+from millrace_service import Health, Life, Lives, service_app
 from millrace_wal import Log
 from notify_svc import metrics
 from notify_svc.access import Admit, GatewayAccess
@@ -46,6 +46,8 @@ class _Parts:
     intake: Intake
     feed: Feed
     admit: Admit
+    lives: Lives
+    reading: Life
     broker: str = ""
     """Why the broker cannot be used; empty when it answers."""
 
@@ -63,25 +65,21 @@ def notify_app(
             pusher = Pusher(settings, session, logger)
             intake = Intake(log, settings, pusher, asyncio.get_running_loop(), logger)
             access = GatewayAccess(settings.gateway_url, inside)
-            parts = _Parts(pusher, intake, Feed(log, logger, settings.notify_catch_ups), access)
-            intake.start()
+            lives = Lives(logger, settings.stall_seconds)
+            reading = lives.add(intake, intake.look)
+            feed = Feed(log, logger, settings.notify_catch_ups)
+            parts = _Parts(pusher, intake, feed, access, lives, reading)
+            lives.start()
             looking = asyncio.create_task(_look(log, parts))
             running.append(parts)
             yield
             looking.cancel()
-            await intake.stop(settings.stop_seconds)
+            await intake.drain(settings.stop_seconds)
+            await asyncio.to_thread(lives.stop)
             await pusher.close()
         log.close()
 
-    def health() -> Health:
-        if not running:
-            return Health(False)
-        parts = running[0]
-        problem = parts.intake.problem or parts.broker
-        detail = parts.pusher.state() | ({"problem": problem} if problem else {})
-        return Health(not problem, detail)
-
-    app = service_app("notify-svc", health, lifespan)
+    app = service_app("notify-svc", lambda: _health(running), lifespan)
 
     @app.websocket("/api/v1/streams/{name}/events")
     async def events(socket: WebSocket, name: str) -> None:
@@ -96,6 +94,17 @@ def notify_app(
             await socket.send_denial_response(JSONResponse(error.to_wire(), error.code.value.http))
 
     return app
+
+
+def _health(running: Sequence[_Parts]) -> Health:
+    if not running:
+        return Health(False)
+    parts = running[0]
+    trouble = parts.reading.trouble
+    unread = "" if parts.intake.reads else trouble.why if trouble else "notifications are not read yet"
+    problem = unread or parts.broker
+    detail = parts.pusher.state() | ({"problem": problem} if problem else {})
+    return parts.lives.health(not problem, detail)
 
 
 def _session(through: aiohttp.TCPConnector | None = None) -> aiohttp.ClientSession:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 
 from structlog.typing import FilteringBoundLogger
@@ -14,7 +14,8 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.notice import position
 from millrace_core.notice.position import Positions
 from millrace_core.wire.topics import NOTIFICATIONS
-from millrace_wal import END, Log, Reader
+from millrace_service import Life
+from millrace_wal import Log, Reader, Record
 from notify_svc import metrics
 from notify_svc.subscribers import Reached, Subscriber, Told, told_of
 
@@ -147,28 +148,16 @@ class Feed:
             await asyncio.to_thread(reader.close)
 
     async def _start(self) -> None:
-        parts = await asyncio.to_thread(self._log.begin_offsets, _TOPIC)
-        reader = await asyncio.to_thread(self._log.reader, {_TOPIC: dict.fromkeys(parts, END)})
-        here = reader.positions()[_TOPIC]
+        here = await asyncio.to_thread(self._log.end_offsets, _TOPIC)
         self._reached = Reached({partition: (offset, 0) for partition, offset in here.items()})
-        self._stopping = threading.Event()
-        arguments = (reader, self._stopping, asyncio.get_running_loop())
-        threading.Thread(target=self._read, args=arguments, name="feed", daemon=True).start()
+        loop = asyncio.get_running_loop()
 
-    def _read(self, reader: Reader, stopping: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            while not stopping.is_set():
-                try:
-                    records = reader.poll(_POLL)
-                except MillraceError as error:
-                    self._logger.error("cannot read for subscribers", error=str(error))
-                    stopping.wait(_RETRY)
-                    continue
-                if records and not stopping.is_set():
-                    here = {part: (offset, 0) for part, offset in reader.positions()[_TOPIC].items()}
-                    loop.call_soon_threadsafe(self._give, told_of(records), here, stopping)
-        finally:
-            reader.close()
+        def give(records: list[Record], here: Positions) -> None:
+            loop.call_soon_threadsafe(self._give, told_of(records), here, following.stopping)
+
+        following = _Following(self._log, here, give)
+        self._stopping = following.stopping
+        Life(following, self._logger).start()
 
     def _give(self, found: list[Told], here: Positions, stopping: threading.Event) -> None:
         if stopping.is_set():
@@ -177,3 +166,30 @@ class Feed:
             for subscriber in self._live.get(told.notice.stream, ()):
                 subscriber.offer(told)
         self._reached.positions = here
+
+
+class _Following:
+    """Hands over what comes from some offsets on; a work of :class:`millrace_service.Life`."""
+
+    def __init__(
+        self, log: Log, offsets: Mapping[int, int], give: Callable[[list[Record], Positions], None]
+    ) -> None:
+        self.name, self.stopping = "feed", threading.Event()
+        self._log, self._give = log, give
+        self._here = dict(offsets)
+        self._reader: Reader | None = None
+
+    def begin(self) -> None:
+        self._reader = self._log.reader({_TOPIC: self._here})
+
+    def step(self) -> None:
+        assert self._reader is not None, "begin comes first"
+        records = self._reader.poll(_POLL)
+        self._here = self._reader.positions()[_TOPIC]
+        if records and not self.stopping.is_set():
+            self._give(records, {part: (offset, 0) for part, offset in self._here.items()})
+
+    def end(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None

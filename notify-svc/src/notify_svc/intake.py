@@ -1,5 +1,4 @@
-"""The thread that reads ``notifications`` as a member of the group, tells which streams are paused, and
-commits."""
+"""Reads ``notifications`` as a member of the group, tells which streams are paused, and commits."""
 
 from __future__ import annotations
 
@@ -10,10 +9,10 @@ import time
 
 from structlog.typing import FilteringBoundLogger
 
-from millrace_core.errors import MillraceError
 from millrace_core.notice.progress import Place
 from millrace_core.wire import status
 from millrace_core.wire.topics import NOTIFICATIONS, STATUS
+from millrace_service import behind
 from millrace_wal import GroupReader, Log, Message
 from notify_svc.directory import Counted, Directory, Pauses
 from notify_svc.pusher import Pusher, Report
@@ -22,13 +21,13 @@ from notify_svc.settings import NotifySettings
 _POLL = 0.1
 _REPORT_EVERY = 0.25
 """Seconds between commits; one takes a few milliseconds, in which nothing is read."""
-_RETRY = 1.0
 _SWEEP_EVERY = 5.0
 """Seconds between looks for events of streams that were dropped."""
 
 
 class Intake:
-    """Reads in a thread (the log blocks), hands over to the event loop, commits what is done there."""
+    """Reads, hands over to the event loop, commits what is done there; a work of
+    :class:`millrace_service.Life`, in a thread because the log blocks."""
 
     def __init__(
         self,
@@ -38,6 +37,7 @@ class Intake:
         loop: asyncio.AbstractEventLoop,
         logger: FilteringBoundLogger,
     ) -> None:
+        self.name, self.stopping = "intake", threading.Event()
         self._log = log
         self._settings = settings
         self._pusher = pusher
@@ -54,54 +54,58 @@ class Intake:
         self._counted: Counted = {}
         self._own: set[Place] = set()
         self._draining = threading.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
-        self.problem = "not read yet"
-        """Why nothing can be read now; empty when all is well."""
+        self._directory: Directory | None = None
+        self._reader: GroupReader | None = None
+        self._positions: dict[int, int] = {}
+        self.reads = False
+        """Whether notifications have been read since the last failure."""
 
-    def start(self) -> None:
-        self._thread.start()
-
-    async def stop(self, seconds: float) -> None:
-        """Read nothing more, give the addresses so long for what waits, commit, leave the group."""
+    async def drain(self, seconds: float) -> None:
+        """Read nothing more, and give the addresses so long for what waits; before the thread is stopped."""
         self._draining.set()
         await self._pusher.drain(seconds)
         self._done.put(self._pusher.report(self._pauses, self._own, self._counted))
-        self._stopping.set()
-        await asyncio.to_thread(self._thread.join)
 
-    def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                try:
-                    self._log.ensure_topics([NOTIFICATIONS])
-                    self._read()
-                except MillraceError as error:
-                    self.problem = str(error)
-                    self._logger.error("cannot read notifications", error=str(error))
-                    self._stopping.wait(_RETRY)
-        finally:
-            self.problem = "reading has ended"
-
-    def _read(self) -> None:
-        settings = self._settings
+    def begin(self) -> None:
+        self._log.ensure_topics([NOTIFICATIONS])
         # a pause that is known from before must not be taken for over because nothing was read yet
-        directory = Directory(self._log)
-        reader = self._log.subscribe(settings.notify_group, [NOTIFICATIONS.name])
+        self._directory = Directory(self._log)
+        self._reader = self._log.subscribe(self._settings.notify_group, [NOTIFICATIONS.name])
+
+    def step(self) -> None:
+        """Take in what has come and write down what is done."""
+        reader, directory = self._reader, self._directory
+        assert reader is not None and directory is not None, "begin comes first"
+        records = reader.poll(_POLL, self._limit())
+        self.reads = True
+        if records:
+            self._handed += len(records)
+            self._loop.call_soon_threadsafe(self._pusher.accept, records)
+        self._positions = dict(reader.positions().get(NOTIFICATIONS.name, {}))
+        self._ask(reader, directory)
+        self._sweep(directory)
+        self._settle(reader)
+
+    def end(self) -> None:
+        """Also write down what the addresses have taken before a stop."""
+        self.reads = False
+        directory, self._directory = self._directory, None
+        reader, self._reader = self._reader, None
         try:
-            self.problem = ""
-            while not self._stopping.is_set():
-                records = reader.poll(_POLL, self._limit())
-                if records:
-                    self._handed += len(records)
-                    self._loop.call_soon_threadsafe(self._pusher.accept, records)
-                self._ask(reader, directory)
-                self._sweep(directory)
+            if reader is not None and self.stopping.is_set():
                 self._settle(reader)
-            self._settle(reader)
         finally:
-            directory.close()
-            reader.close()
+            if directory is not None:
+                directory.close()
+            if reader is not None:
+                reader.close()
+
+    def look(self) -> tuple[object, str]:
+        """Up to where this instance has read its partitions, and what lies behind that."""
+        if self._limit() == 0:
+            return None, ""  # those that are read wait for their addresses
+        ends = self._log.end_offsets(NOTIFICATIONS.name)
+        return dict(self._positions), behind(NOTIFICATIONS.name, ends, self._positions)
 
     def _limit(self) -> int:
         """How many records to read now: none while enough wait for their addresses."""
@@ -112,7 +116,7 @@ class Intake:
     def _ask(self, reader: GroupReader, directory: Directory) -> None:
         """Ask the event loop what there is to write down."""
         now = time.monotonic()
-        if now - self._asked_at < _REPORT_EVERY or self._stopping.is_set():
+        if now - self._asked_at < _REPORT_EVERY or self.stopping.is_set():
             return
         self._asked_at = now
         directory.step()

@@ -14,7 +14,7 @@ import pytest
 import structlog
 from fastapi.testclient import TestClient
 
-from api_gateway import registrations, status_board
+from api_gateway import registrations, stalls, status_board
 from api_gateway.answer import Answer
 from api_gateway.service import Gateway, gateway_app
 from api_gateway.session import Session
@@ -138,7 +138,8 @@ def settings(**changes: Any) -> GatewaySettings:
 
 
 def gateway_on(log: MemoryLog, calc: Calc, **changes: Any) -> Gateway:
-    return Gateway(log, settings(**changes), structlog.get_logger(), httpx.MockTransport(calc))
+    well = httpx.MockTransport(lambda _: httpx.Response(200, json={"detail": {}}))
+    return Gateway(log, settings(**changes), structlog.get_logger(), httpx.MockTransport(calc), well)
 
 
 @pytest.fixture(autouse=True)
@@ -146,6 +147,7 @@ def soon_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop waits for the polls under way; records end them at once, however long they may take."""
     for module in (registrations, status_board):
         monkeypatch.setattr(module, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(stalls, "EVERY", 0.5)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from millrace_core.model.stream import Duration, Period, StreamSpec
 from millrace_core.wire import notices, status
 from millrace_core.wire.notices import Notice, NoticeBatch
 from millrace_core.wire.topics import CATALOG, NOTIFICATIONS, STATUS
+from millrace_service import Life
 from millrace_wal import MemoryLog, Message
 from notify_svc.intake import Intake
 from notify_svc.network import connector
@@ -96,17 +97,18 @@ async def pushing(log: MemoryLog, chosen: NotifySettings, *, kill: bool = False)
     async with aiohttp.ClientSession(connector=connector(chosen)) as session:
         pusher = Pusher(chosen, session, LOGGER)
         intake = Intake(log, chosen, pusher, asyncio.get_running_loop(), LOGGER)
-        intake.start()
+        life = Life(intake, LOGGER)
+        life.start()
         try:
             yield pusher
         finally:
             if kill:
                 await pusher.close()
                 intake._settle = lambda reader: None  # type: ignore[method-assign]
-                intake._stopping.set()
-                await asyncio.to_thread(intake._thread.join)
             else:
-                await intake.stop(0.1)
+                await intake.drain(0.1)
+            await asyncio.to_thread(life.stop)
+            if not kill:
                 await pusher.close()
 
 

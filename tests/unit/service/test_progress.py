@@ -8,7 +8,7 @@ import structlog
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_service import Lives, Progress, Stall
-from millrace_service.progress import behind, worst
+from millrace_service.progress import behind
 
 SECONDS = 30.0
 
@@ -51,7 +51,8 @@ def test_what_stands_still_while_something_waits_is_stalled_since_it_began_to_wa
     (stall,) = bench.after(1)
     assert stall == Stall("loop", began, "5 records")
     assert stall.to_wire() == {"part": "loop", "since": "2001-09-09T02:03:20Z", "waits_for": "5 records"}
-    assert worst([stall]) == "loop has stalled since 2001-09-09T02:03:20Z, waits for 5 records"
+    assert Stall.from_wire(stall.to_wire()) == stall
+    assert str(stall) == "loop has stalled since 2001-09-09T02:03:20Z, waits for 5 records"
     bench.at += 1
     assert bench.after(0) == []
 

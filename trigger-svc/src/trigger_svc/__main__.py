@@ -33,9 +33,9 @@ def main() -> int:
         engine.stop()
 
     app = service_app("trigger-svc", engine.health, lifespan, registry)
-    serve(app, settings.host, settings.trigger_port, settings.stop_seconds)
+    status = serve(app, settings.host, settings.trigger_port, settings.stop_seconds)
     log.close()
-    return 1 if lives.failed else 0
+    return status
 
 
 if __name__ == "__main__":

@@ -65,8 +65,17 @@ class Trouble:
     why: str
 
 
+_ended = threading.Event()
+
+
+def process_failed() -> bool:
+    """Whether this process ends because of :func:`end_process`."""
+    return _ended.is_set()
+
+
 def end_process() -> None:
     """Have this process stop as on SIGTERM, and end it for certain after :data:`GRACE` seconds."""
+    _ended.set()
     last = threading.Timer(GRACE, os._exit, (1,))
     last.daemon = True
     last.start()

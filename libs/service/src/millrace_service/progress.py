@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -31,8 +31,17 @@ class Stall:
     since: float
     waits_for: str
 
-    def to_wire(self) -> dict[str, object]:
+    def __str__(self) -> str:
+        return f"{self.part} has stalled since {instant(self.since)}, waits for {self.waits_for}"
+
+    def to_wire(self) -> dict[str, str]:
+        """As it stands in ``/healthz``."""
         return {"part": self.part, "since": instant(self.since), "waits_for": self.waits_for}
+
+    @staticmethod
+    def from_wire(wire: Mapping[str, str]) -> Stall:
+        """:raises ValueError, KeyError: if it is none."""
+        return Stall(wire["part"], datetime.fromisoformat(wire["since"]).timestamp(), wire["waits_for"])
 
 
 def instant(seconds: float) -> str:
@@ -128,11 +137,6 @@ class Lives:
         for life in reversed(self._lives):
             life.stop(seconds)
 
-    @property
-    def failed(self) -> bool:
-        """Whether one of them could not go on, so that the process ends."""
-        return any(life.failed for life in self._lives)
-
     def stalls(self) -> list[Stall]:
         """What does not move though something waits, and what has failed again and again for long."""
         found = self._progress.stalls()
@@ -165,11 +169,3 @@ def behind(topic: str, ends: Mapping[int, int], positions: Mapping[int, int]) ->
     return f"{records} record{'s' * (records > 1)} of topic {topic} behind offset {positions[first]} " + (
         f"of partition {first}"
     )
-
-
-def worst(stalls: Sequence[Stall]) -> str:
-    """The stall that is oldest, in words: ``stalled since …, waits for …``; empty without any."""
-    if not stalls:
-        return ""
-    oldest = min(stalls, key=lambda stall: stall.since)
-    return f"{oldest.part} has stalled since {instant(oldest.since)}, waits for {oldest.waits_for}"

@@ -8,15 +8,17 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from millrace_service.life import process_failed
+
 KEEP_ALIVE = 75
 """Seconds that an idle connection is kept, longer than clients keep theirs (httpx 5, aiohttp 15, many 60):
 the client closes first, for a request sent just when the server closes finds the connection reset."""
 
 
-def serve(app: FastAPI, host: str, port: int, stop_seconds: float = 10) -> None:
+def serve(app: FastAPI, host: str, port: int, stop_seconds: float = 10) -> int:
     """Serve until SIGTERM or SIGINT; then take no more requests, let those under way end within
-    ``stop_seconds``, run the app's lifespan to its end, and return. Exits the process if the port is taken or
-    the lifespan does not start."""
+    ``stop_seconds``, run the app's lifespan to its end, and return the process's exit status: 1 if a thread
+    could not go on. Exits the process if the port is taken or the lifespan does not start."""
     server = uvicorn.Server(
         uvicorn.Config(
             app,
@@ -40,3 +42,4 @@ def serve(app: FastAPI, host: str, port: int, stop_seconds: float = 10) -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    return int(process_failed())

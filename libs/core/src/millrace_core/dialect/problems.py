@@ -18,11 +18,12 @@ def state_with(
     entry: StreamEntry, catalog: Catalog, problems: Collection[Problem], state: tuple[str, str]
 ) -> tuple[str, str]:
     """(status, message) of a stream for which ``state`` would hold without these problems. One that keeps it
-    from going on is a failure; what was lost is told with the status, until the stream is started anew."""
+    from going on is a failure; what was lost is told with the status, until the stream is started anew, and
+    what has stalled as long as it has."""
     if entry.wanted != "Running":
         return state
     mine = list(touching(entry, catalog, problems)) if problems else []
-    stops = next((one.message for one in mine if one.control is None), None)
+    stops = next((one.message for one in mine if one.control is None and not one.stalled_since), None)
     if stops is not None:
         return "Failed", stops
     return (state[0], "; ".join(one.message for one in mine)) if mine and not state[1] else state

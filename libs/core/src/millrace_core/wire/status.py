@@ -109,7 +109,9 @@ class Problem(msgspec.Struct, frozen=True, tag="problem", tag_field="about"):
     ``what``: the thing, as the key needs it: ``state``, ``table/<topic>``, ``gap/<topic>/<partition>``.
     It touches the streams that read one of these ``topics`` (WAL topics) or are one of ``streams``; all of
     them if ``everything``. ``control`` not None: what is lost is lost; a stream that was started by a later
-    control record is not touched. Key: ``problem/<service>/<what>``.
+    control record is not touched. ``stalled_since`` not empty: nothing has failed, but a part of the service
+    (``what`` is ``stalled/<part>``) has not moved since that instant though something waits; it is told with
+    the status. Key: ``problem/<service>/<what>``.
     """
 
     service: str
@@ -119,6 +121,7 @@ class Problem(msgspec.Struct, frozen=True, tag="problem", tag_field="about"):
     streams: tuple[int, ...] = ()
     everything: bool = False
     control: int | None = None
+    stalled_since: str = ""
 
 
 AnyStatus = (
