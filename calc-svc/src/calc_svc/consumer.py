@@ -23,7 +23,7 @@ from millrace_core.store.place import place_of
 from millrace_core.wire import dead, registrations, topics
 from millrace_core.wire.decoded import Bad
 from millrace_core.wire.operations import version_needed
-from millrace_wal import BEGIN, Log, Message, Positions, Reader, Record, replay
+from millrace_wal import BEGIN, Gap, GapWatch, Log, Message, Positions, Reader, Record, replay
 
 LIST_EVERY = 2.0  # seconds between looks at which topics exist
 ORPHAN_AFTER = 10.0  # seconds that a topic's table may lag behind it
@@ -49,6 +49,7 @@ class WalConsumer:
         self._seen_at: dict[str, float] = {}
         self._orphans: set[str] = set()
         self._held: dict[str, list[Record]] = {}
+        self._gaps = GapWatch(log, "calc-svc", found=metrics.count_lost)
         self._marks: Positions = {}
         """Up to where topics were read, where their tables do not know of it yet."""
         self._listed = 0.0
@@ -137,6 +138,7 @@ class WalConsumer:
         for topic in [topic for topic in self._marks if topic not in self._held]:
             positions, stored = self._marks.pop(topic), self._store.by_topic(topic)
             if stored is not None and positions != stored.positions:
+                self._tell(self._gaps.passed(topic, positions))
                 stored.advance(positions)
                 passed = True
         return passed
@@ -147,6 +149,7 @@ class WalConsumer:
         self._reader.add(topics.CATALOG.name, {0: self._catalog.position})
         for stored in self._store.tables():
             self._reader.add(stored.topic, stored.positions)
+            self._gaps.at(stored.topic, stored.positions)
         for virtual in self._store.virtuals():
             self._reader.add(virtual.topic, virtual.read_to)
 
@@ -188,6 +191,7 @@ class WalConsumer:
         """What is left in the topic belongs to the table that is gone; what comes later, to none."""
         self._seen_at[topic] = float("inf")
         self._marks.pop(topic, None)
+        self._gaps.forget(topic)
         self._require().remove(topic)
         if topic in self._log.topics(topic):
             self._orphans.add(topic)
@@ -237,7 +241,9 @@ class WalConsumer:
         try:
             stored = self._store.open(table)
             ends = self._log.end_offsets(topic)
-            self._require().add(topic, stored.resume(self._log.begin_offsets(topic), ends))
+            at = stored.resume(self._log.begin_offsets(topic), ends)
+            self._tell(self._gaps.begin(topic, at))
+            self._require().add(topic, at)
         except Exception as error:
             if isinstance(error, MillraceError) and error.code.value.retry:
                 raise  # the broker is away
@@ -245,6 +251,11 @@ class WalConsumer:
             return
         self._orphans.discard(topic)
         self._unusable.opened(table)
+
+    def _tell(self, gaps: Sequence[Gap]) -> None:
+        """Rows are gone that are not stored: who needs the table is told."""
+        for gap in gaps:
+            self._gaps.tell(gap, topics=(gap.topic,))
 
     def _open_virtual(self, table: Table, topic: str) -> None:
         """Read its topic from here on: how far its sources must have been read is known without the rest."""
@@ -300,6 +311,7 @@ class WalConsumer:
     def _take(self, stored: StoredTable, records: list[Record]) -> None:
         if not records:
             return
+        self._tell(self._gaps.take(records))
         places = np.array([place_of(r.partition, r.offset) for r in records], dtype=np.int64)
         taken = stored.take([r.key for r in records], [r.value for r in records], places)
         metrics.ROWS_STORED.inc(taken.rows)

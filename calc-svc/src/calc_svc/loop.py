@@ -23,7 +23,7 @@ from millrace_core.errors import MillraceError
 from millrace_core.wire import counters, notices, registrations, status, topics
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.notices import Notice, NoticeBatch
-from millrace_wal import GroupReader, Log, Message, Record
+from millrace_wal import GapWatch, GroupReader, Log, Message, Record
 
 POLL = 0.5
 TAKE = 5_000  # messages of one round
@@ -54,6 +54,7 @@ class TriggerLoop:
         self._done: dict[int, int] = {}
         self._passed: dict[tuple[str, int], int] = {}
         self._committed = 0.0
+        self._gaps = GapWatch(log, share.group, share.group, metrics.count_lost)
         self._holding = Holding(log, jobs.catalog, jobs.store.missing, share)
         self._tally = tally_of(jobs.catalog, counters.CALC)
         self._workers = ThreadPoolExecutor(share.side_by_side, thread_name_prefix="job")
@@ -83,6 +84,9 @@ class TriggerLoop:
                 assigned = reader.assigned()
                 self._holding.own(assigned)
                 self._own = {partition for _, partition in assigned}
+                self._gaps.keep(assigned)
+                if not self._patiently(partial(self._gaps.watch, records)):
+                    return
                 self._tally.keep({self._share.task(partition) for partition in self._own})
                 self._take(records, reader)
                 self._done = dict(reader.positions().get(topics.TRIGGERS.name, {}))

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from millrace_wal import Gap
+
 ROWS_STORED = Counter("millrace_rows_stored", "Rows taken from the WAL into the table store")
 DEAD_LETTERS = Counter("millrace_dead_letters", "WAL messages that could not be used", ["cause"])
+OFFSETS_LOST = Counter(
+    "millrace_offsets_lost", "Offsets that a topic had forgotten before they were read", ["topic"]
+)
 MEMORY_ROWS = Gauge("millrace_memory_rows", "Rows that the table store holds in memory")
 FLUSH_SECONDS = Histogram("millrace_flush_seconds", "Duration of bringing one table's Delta up to date")
 FLUSH_FAILURES = Counter("millrace_flush_failures", "Flushes to Delta that failed")
@@ -35,3 +40,7 @@ STREAMS_HELD = Gauge(
     "Streams (per partition of triggers) whose triggers wait for an address of their notifications.",
     ["loop"],
 )
+
+
+def count_lost(gap: Gap) -> None:
+    OFFSETS_LOST.labels(gap.topic).inc(gap.offsets)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -28,7 +29,7 @@ from millrace_core.errors import MillraceError
 from millrace_core.wire import events, recalc, status, topics
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.recalc import Handover, Request, Why
-from millrace_wal import BEGIN, GroupReader, Log, Message, Reader, Record
+from millrace_wal import BEGIN, GapWatch, GroupReader, Log, Message, Reader, Record
 
 POLL = 0.5
 TAKE = 200
@@ -123,6 +124,7 @@ class RecalcLoop:
         self._calculated = calculated
         self._tally = tally_of(answers.catalog, group)
         self._logger = structlog.get_logger("calc-svc")
+        self._gaps = GapWatch(log, group, group, metrics.count_lost)
         self._stop = threading.Event()
         self._events: Reader | None = None
         self._pending: list[Pending] = []
@@ -150,6 +152,9 @@ class RecalcLoop:
                 records = reader.poll(POLL, TAKE if waiting < MOST else 0)
                 if records:
                     records += reader.poll(GATHER_SECONDS, TAKE)
+                self._gaps.keep(reader.assigned())
+                if not self._patiently(partial(self._gaps.watch, records)):
+                    return
                 self._take(records, reader)
         finally:
             reader.close()

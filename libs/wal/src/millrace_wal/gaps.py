@@ -46,13 +46,26 @@ class Gaps:
         :raises MillraceError: if the broker cannot be asked; nothing has changed.
         """
         begins = self._log.begin_offsets(topic)
+        self.at(topic, positions)
+        return self.passed(topic, {p: begins[p] for p, at in positions.items() if begins.get(p, 0) > at})
+
+    def at(self, topic: str, positions: Mapping[int, int]) -> None:
+        """The topic is read from these positions on; gaps before them are noticed when something comes."""
         self._next |= {(topic, partition): offset for partition, offset in positions.items()}
+
+    def passed(self, topic: str, positions: Mapping[int, int]) -> list[Gap]:
+        """The reader is there, and has given nothing on the way since what it gave last: the gaps.
+
+        :raises MillraceError: if the broker cannot be asked; nothing has changed.
+        """
+        far = {p: at for p, at in positions.items() if self._next.get((topic, p), at) < at}
+        begins = self._log.begin_offsets(topic) if far else {}
         gaps = [
-            Gap(topic, partition, offset, begins[partition])
-            for partition, offset in positions.items()
-            if begins.get(partition, 0) > offset
+            Gap(topic, partition, first, min(begins[partition], at))
+            for partition, at in far.items()
+            if begins.get(partition, 0) > (first := self._next[topic, partition])
         ]
-        self._next |= {(gap.topic, gap.partition): gap.end for gap in gaps}
+        self.at(topic, far)
         return gaps
 
     def forget(self, topic: str) -> None:
