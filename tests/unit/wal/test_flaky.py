@@ -10,6 +10,7 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_wal import GroupReader, Log, MemoryLog, Message, Reader
 from millrace_wal.contract import LogContract
 from millrace_wal.contract_groups import EndClient, GroupContract
+from millrace_wal.contract_trim import TrimContract
 from millrace_wal.flaky import Fault, FlakyGroupReader, FlakyLog, Killed
 
 TWO = [Message("t", b"a", b"1"), Message("t", b"a", b"2")]
@@ -36,6 +37,10 @@ class TestFlakyLog(LogContract):
 
 
 class TestFlakyGroups(GroupContract):
+    pass
+
+
+class TestFlakyTrim(TrimContract):
     pass
 
 

@@ -7,7 +7,7 @@ was read and not committed is then given again, as to any member that begins ane
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TypeVar
 
@@ -116,6 +116,18 @@ class FlakyLog(Closing):
 
     def empty_topics(self, names: Sequence[str]) -> None:
         self.call("empty_topics", lambda: self.log.empty_topics(names))
+
+    def trim(self, ends: Mapping[str, Mapping[int, int]]) -> None:
+        self.call("trim", lambda: self.log.trim(ends))
+
+    def offsets_at(self, topic: str, at: int) -> dict[int, int]:
+        return self.ask("offsets_at", lambda: self.log.offsets_at(topic, at))
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        return self.ask("committed", lambda: self.log.committed(group, topic))
+
+    def ends_of(self, topics: Collection[str]) -> Positions:
+        return self.ask("ends_of", lambda: self.log.ends_of(topics))
 
     def topics(self, prefix: str = "") -> list[str]:
         return self.ask("topics", lambda: self.log.topics(prefix))
