@@ -137,7 +137,7 @@ class Client:
 
     def control(self, record: control.AnyControl) -> None:
         """Write a control record and wait until it is in force."""
-        ((_, offset),) = self.log.append([Message(CONTROL.name, None, control.encode(record))])
+        ((_, offset),) = self.log.append([Message(CONTROL.name, b"", control.encode(record))])
         if self.waits:
             self.await_applied(offset)
 

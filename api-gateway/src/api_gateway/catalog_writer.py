@@ -6,10 +6,14 @@ import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
+import structlog
+
 from millrace_core.catalog import Catalog, Record, encode, key_of
-from millrace_core.errors import MillraceError
+from millrace_core.errors import MillraceError, WireError
 from millrace_core.wire.topics import CATALOG
-from millrace_wal import Log, Message, replay
+from millrace_service import passed_over
+from millrace_wal import DeadLetters, Log, Message, replay
+from millrace_wal import Record as Found
 
 
 class Ddl:
@@ -45,6 +49,8 @@ class CatalogWriter:
 
     def __init__(self, log: Log) -> None:
         self._log = log
+        # calc-svc makes the dead letters
+        self._dead = DeadLetters(log, "api-gateway", passed_over(structlog.get_logger("api-gateway")))
         self._unsure = False
         self.catalog = Catalog()
         self.position = 0
@@ -53,7 +59,7 @@ class CatalogWriter:
     def load(self) -> None:
         """Read the topic from its start."""
         for record in replay(self._log, CATALOG.name):
-            self._apply(record.offset, record.key or b"", record.value)
+            self._take(record)
 
     def write(self, put: Sequence[Record] = (), remove: Sequence[bytes] = ()) -> None:
         """Remove keys and put records, in this order; durable, and in ``catalog``, when it returns.
@@ -79,9 +85,16 @@ class CatalogWriter:
         if not self._unsure:
             return
         for record in replay(self._log, CATALOG.name, begin={0: self.position}):
-            self._apply(record.offset, record.key or b"", record.value)
+            self._take(record)
         self._unsure = False
 
-    def _apply(self, offset: int, key: bytes, value: bytes | None) -> None:
-        self.catalog.apply(key, value)
+    def _take(self, record: Found) -> None:
+        """Take in what the topic holds, whoever wrote it."""
+        try:
+            self._apply(record.offset, record.key, record.value)
+        except WireError as error:
+            self._dead.bury(record, error)
+
+    def _apply(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         self.position = offset + 1
+        self.catalog.apply(key, value)

@@ -7,12 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import msgspec
-
-from millrace_core.wire import diagnosis
 from millrace_core.wire.diagnosis import Diagnosis
-
-PREFIX = diagnosis.PREFIX.encode()
 
 
 class Diagnoses:
@@ -23,15 +18,8 @@ class Diagnoses:
         self._listening = 0
         self._parts: dict[tuple[int, int], Diagnosis] = {}
 
-    def take(self, value: bytes | None) -> None:
-        """Take in one answer (None: one that was read and deleted); one of a newer writer that cannot be read
-        is passed over."""
-        if value is None:
-            return
-        try:
-            part = diagnosis.decode(value)
-        except msgspec.DecodeError:
-            return
+    def take(self, part: Diagnosis) -> None:
+        """Take in one answer."""
         with self._changed:
             if self._listening:
                 self._parts[part.control, part.slot] = part

@@ -11,9 +11,11 @@ from api_gateway.context import Context
 from api_gateway.removal import table_keys
 from api_gateway.streams import children_records, send_definition
 from millrace_core.catalog import StreamEntry, key_of
+from millrace_core.errors import WireError
 from millrace_core.model.schema import Table
 from millrace_core.wire import control
 from millrace_core.wire.topics import CONTROL
+from millrace_service import passed_over
 from millrace_wal import replay
 
 
@@ -52,12 +54,12 @@ def settle(context: Context) -> None:
     with context.writer.ddl:
         intent = Intent()
         for record in replay(context.log, CONTROL.name):
-            if record.value is None:
+            if control.RECORDS.deletes(record.value):
                 continue
             try:
-                intent.take(record.offset, control.decode_control(record.value))
-            except ValueError as error:  # the slots pass it over too
-                context.logger.error("undecodable control record", offset=record.offset, cause=str(error))
+                intent.take(record.offset, control.RECORDS.read(record.key, record.value))
+            except WireError as error:  # the slots pass it over too, and make a dead letter of it
+                passed_over(context.logger)(record, error)
         _settle_tables(context, intent)
         _settle_altered(context, intent)
         for entry in list(context.catalog.streams.values()):

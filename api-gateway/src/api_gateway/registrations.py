@@ -11,12 +11,13 @@ from api_gateway.context import Context, milliseconds
 from api_gateway.streams import make_output
 from api_gateway.tables import drop_children
 from millrace_core.catalog import Catalog
+from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Child
 from millrace_core.wire import registrations
-from millrace_core.wire.registrations import OutputGone, OutputWanted
+from millrace_core.wire.registrations import OutputGone, OutputWanted, Registration
 from millrace_core.wire.topics import REGISTRATIONS
-from millrace_service import behind
-from millrace_wal import GroupReader, Log, Record
+from millrace_service import behind, passed_over
+from millrace_wal import DeadLetters, GroupReader, Log, Record
 
 POLL_SECONDS = 0.5
 
@@ -28,6 +29,7 @@ class Registrar:
     def __init__(self, log: Log, context: Context) -> None:
         self.name, self.stopping = "registrations", threading.Event()
         self._log, self._context = log, context
+        self._dead = DeadLetters(log, "api-gateway", passed_over(context.logger))
         self._reader: GroupReader | None = None
         self._done: dict[int, int] = {}
 
@@ -55,14 +57,24 @@ class Registrar:
 
     def _register(self, records: Sequence[Record]) -> None:
         with self._context.writer.ddl:
-            fresh = new_children(self._context.catalog, records)
+            found = self._dead.understood(records, registrations.REGISTERED.read)
+            fresh = new_children(self._context.catalog, [one for _, one in found])
             self._context.writer.write(fresh)
-            for wanted in map(registrations.decode, (record.value for record in records)):
-                if isinstance(wanted, OutputWanted):
-                    self._make_output(wanted)
-                elif isinstance(wanted, OutputGone):
-                    self._drop_output(wanted)
+            for record, wanted in found:
+                try:
+                    self._grant(wanted)
+                except MillraceError as error:
+                    if error.code.value.retry:
+                        raise
+                    self._dead.bury(record, error)
         metrics.CHILDREN.labels("producer").inc(len(fresh))
+        self._dead.write()
+
+    def _grant(self, wanted: Registration) -> None:
+        if isinstance(wanted, OutputWanted):
+            self._make_output(wanted)
+        elif isinstance(wanted, OutputGone):
+            self._drop_output(wanted)
 
     def _make_output(self, wanted: OutputWanted) -> None:
         """The output table of a stream that has a result to write: it was dropped."""
@@ -83,12 +95,11 @@ class Registrar:
             drop_children(self._context, [(found[0], found[1])])
 
 
-def new_children(catalog: Catalog, records: Sequence[Record]) -> list[Child]:
+def new_children(catalog: Catalog, asked: Sequence[Registration]) -> list[Child]:
     """The children that the catalog lacks: of a super table that exists, under a name that is free, and not
     one that was dropped meanwhile."""
     found: dict[tuple[str, str], Child] = {}
-    for record in records:
-        child = registrations.decode(record.value)
+    for child in asked:
         if not isinstance(child, Child):
             continue
         key = (child.db, child.name)

@@ -6,15 +6,17 @@ import threading
 import time
 from collections.abc import Mapping
 
-import msgspec
+from structlog.typing import FilteringBoundLogger
 
-from api_gateway.diagnosis_board import PREFIX, Diagnoses
+from api_gateway.diagnosis_board import Diagnoses
 from millrace_core.catalog import Catalog, StreamEntry
 from millrace_core.dialect.problems import state_with
+from millrace_core.errors import WireError
 from millrace_core.wire import status
+from millrace_core.wire.diagnosis import Diagnosis
 from millrace_core.wire.topics import STATUS
-from millrace_service import behind
-from millrace_wal import BEGIN, Log, Reader, Record
+from millrace_service import behind, passed_over
+from millrace_wal import BEGIN, DeadLetters, Log, Reader, Record
 
 POLL_SECONDS = 0.5
 
@@ -33,18 +35,18 @@ class StatusBoard:
         self.diagnoses = Diagnoses()
 
     def take(self, record: Record) -> None:
-        """Take in one record of the topic; one of an unknown kind (a newer writer) is passed over."""
-        if (record.key or b"").startswith(PREFIX):
-            self.diagnoses.take(record.value)
+        """Take in one record of the topic.
+
+        :raises WireError: for one that is not as the topic's are, a newer writer's for instance.
+        """
+        found = status.read(record.key, record.value)
+        if isinstance(found, Diagnosis):
+            self.diagnoses.take(found)
             return
-        if record.value is None:
+        if found is None:
             if (record.key or b"").startswith(status.PAUSED.encode()):
                 self._pauses.pop(status.part_of(record.key or b""), None)
             self._problems.pop(record.key or b"", None)
-            return
-        try:
-            found = status.decode(record.value)
-        except msgspec.DecodeError:
             return
         with self._changed:
             if isinstance(found, status.Applied):
@@ -99,9 +101,11 @@ class StatusBoard:
 class StatusReader:
     """Takes in what comes in the topic; a work of :class:`millrace_service.Life`."""
 
-    def __init__(self, log: Log, board: StatusBoard) -> None:
+    def __init__(self, log: Log, board: StatusBoard, logger: FilteringBoundLogger) -> None:
         self.name, self.stopping = "status", threading.Event()
         self._log, self._board = log, board
+        # calc-svc makes the dead letters
+        self._dead = DeadLetters(log, "api-gateway", passed_over(logger))
         self._reader: Reader | None = None
         self._at = BEGIN
 
@@ -111,7 +115,10 @@ class StatusReader:
     def step(self) -> None:
         assert self._reader is not None, "begin comes first"
         for record in self._reader.poll(POLL_SECONDS):
-            self._board.take(record)
+            try:
+                self._board.take(record)
+            except WireError as error:
+                self._dead.bury(record, error)
         self._at = self._reader.positions()[STATUS.name][0]
 
     def end(self) -> None:

@@ -14,7 +14,7 @@ from millrace_core.errors import CatalogError, ErrorCode, SqlError
 from millrace_core.recalc.judged import Judged, judged_of, refusal
 from millrace_core.wire import control
 from millrace_core.wire.topics import CONTROL
-from millrace_wal import replay
+from millrace_wal import DeadLetters, replay
 
 LIMIT, MOST = 1_000, 10_000
 """How many differences are listed, and how many may be asked for."""
@@ -65,7 +65,6 @@ def _volatile(query: str) -> str | None:
 
 def _judged(context: Context, uid: int) -> Judged:
     """Which rows the stream has judged, from what it was told: the control records are all still there."""
-    told = (
-        control.decode_control(record.value) for record in replay(context.log, CONTROL.name) if record.value
-    )
-    return judged_of(uid, told)
+    records = (r for r in replay(context.log, CONTROL.name) if not control.RECORDS.deletes(r.value))
+    told = DeadLetters(context.log, None).understood(records, control.RECORDS.read)
+    return judged_of(uid, (record for _, record in told))

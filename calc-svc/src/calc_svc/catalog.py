@@ -7,7 +7,8 @@ import threading
 from millrace_core.catalog import Catalog, StreamEntry, encode, key_of
 from millrace_core.dialect.problems import state_with, touching
 from millrace_core.model.schema import Child, Table
-from millrace_core.wire import diagnosis, status
+from millrace_core.wire import status
+from millrace_core.wire.diagnosis import Diagnosis
 from millrace_core.wire.status import AnyStatus
 from millrace_core.wire.topics import wal_topic
 
@@ -28,22 +29,28 @@ class CatalogView:
         self._pauses: set[tuple[int, int]] = set()
         self._problems: dict[bytes, status.Problem] = {}
 
-    def apply(self, offset: int, key: bytes, value: bytes | None) -> None:
+    def apply(self, offset: int, key: bytes | None, value: bytes | None) -> None:
+        """Take in a message of the topic ``catalog``.
+
+        :raises WireError: for one that is not as the topic's are; it has been passed over.
+        """
         with self.lock:
-            self.catalog.apply(key, value)
             self.position = offset + 1
+            self.catalog.apply(key, value)
+            key = key or b""
             if key.startswith((b"table", b"database")):
                 self.definitions += 1
             if key.startswith(b"stream"):
                 self._streams = {entry.spec.uid: entry for entry in self.catalog.streams.values()}
 
-    def apply_status(self, key: bytes, value: bytes | None) -> None:
-        if key.startswith(diagnosis.PREFIX.encode()):
-            return  # answers that the gateway waits for
-        try:
-            found = None if value is None else status.decode(value)
-        except ValueError:
-            return  # of a newer writer
+    def apply_status(self, key: bytes | None, value: bytes | None) -> None:
+        """Take in a message of the topic ``status``.
+
+        :raises WireError: for one that is not as the topic's are; nothing has changed.
+        """
+        found = status.read(key, value)
+        if key is None or isinstance(found, Diagnosis):
+            return  # an answer that the gateway waits for
         with self.lock:
             if found is None:
                 self.statuses.pop(key, None)
@@ -56,6 +63,13 @@ class CatalogView:
             if key.startswith(status.PAUSED.encode()):
                 uid, partition = status.part_of(key)
                 (self._pauses.discard if value is None else self._pauses.add)((uid, partition))
+
+    def buried(self) -> dict[str, dict[int, int]]:
+        """How far topics have their dead letters: topic -> partition -> the first offset that was not looked
+        at."""
+        with self.lock:
+            found = [one for one in self.statuses.values() if isinstance(one, status.Buried)]
+            return {one.topic: one.offsets for one in found}
 
     def failure(self, uid: int) -> str:
         """Why a calculation of a stream failed; empty while none has."""

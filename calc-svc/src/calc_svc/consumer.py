@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import structlog
 
 from calc_svc import metrics
 from calc_svc.catalog import CatalogView
+from calc_svc.orphans import Orphans, buried, unknown
+from calc_svc.patience import append_apart, patiently
+from calc_svc.replayed import replayed
 from calc_svc.store import TableStore
 from calc_svc.table import StoredTable
 from calc_svc.unusable import Unusable
-from millrace_core.catalog import record_key
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError, WireError
-from millrace_core.model.schema import Child, Table
+from millrace_core.model.schema import SEPARATOR, Child, Table
 from millrace_core.store.place import place_of
-from millrace_core.wire import dead, registrations, topics
+from millrace_core.wire import registrations, topics
 from millrace_core.wire.decoded import Bad
 from millrace_core.wire.operations import version_needed
-from millrace_wal import BEGIN, Gap, GapWatch, Log, Message, Positions, Reader, Record, replay
+from millrace_service import passed_over
+from millrace_wal import DeadLetters, Gap, GapWatch, Log, Message, Positions, Reader, Record
 
 LIST_EVERY = 2.0  # seconds between looks at which topics exist
-ORPHAN_AFTER = 10.0  # seconds that a topic's table may lag behind it
 POLL = 0.25
 AGAIN = 30.0  # seconds that reading a stretch of a topic again may take
 BATCH = 20_000
@@ -46,10 +48,12 @@ class WalConsumer:
         self._reader: Reader | None = None
         self._pending: dict[tuple[str, str], Table] = {}
         self._unusable = Unusable(catalog, store, self._append)
-        self._seen_at: dict[str, float] = {}
-        self._orphans: set[str] = set()
+        self._dead = DeadLetters(log, "calc-svc", passed_over(self._logger))
+        self._orphans = Orphans(log, catalog.buried)
         self._held: dict[str, list[Record]] = {}
         self._gaps = GapWatch(log, "calc-svc", found=metrics.count_lost)
+        self._told_by: dict[str, int] = {}
+        """Topics of tables whose definition is waited for -> up to where the catalog must tell of it."""
         self._marks: Positions = {}
         """Up to where topics were read, where their tables do not know of it yet."""
         self._listed = 0.0
@@ -59,24 +63,13 @@ class WalConsumer:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        gone: set[bytes] = set()
-        for record in replay(self._log, topics.CATALOG.name):
-            self._catalog.apply(record.offset, record.key or b"", record.value)
-            (gone.add if record.value is None else gone.discard)(record.key or b"")
-        for record in replay(self._log, topics.REGISTRATIONS.name):
-            # a registration that the gateway had no time to turn into a catalog record
-            child = registrations.decode(record.value)
-            if isinstance(child, Child) and record_key("child", child.db, child.name) not in gone:
-                self._catalog.learn(child)
-        status_at = 0
-        for record in replay(self._log, topics.STATUS.name):
-            self._catalog.apply_status(record.key or b"", record.value)
-            status_at = record.offset + 1
+        before = replayed(self._log, self._catalog, self._dead)
+        self._write_letters(before.looked_at)
         self._store.clean()
-        first = {topics.CATALOG.name: {0: self._catalog.position}, topics.STATUS.name: {0: status_at}}
+        first = {topics.CATALOG.name: {0: self._catalog.position}, topics.STATUS.name: {0: before.status_end}}
         self._reader = self._log.reader(first, grows=True)
         self._pending = dict(self._catalog.tables())
-        self._seen_at = dict.fromkeys(self._log.topics(topics.WAL_PREFIX), float("inf"))
+        self._orphans.left_behind(before.left_behind)
         self._open_pending()
         self._thread.start()
 
@@ -108,8 +101,7 @@ class WalConsumer:
         # what this poll brought of a table that ends here, or of its namesake before, is not to be read
         for topic in self._take_catalog(by_topic.pop(topics.CATALOG.name, [])):
             by_topic.pop(topic, None)
-        for record in by_topic.pop(topics.STATUS.name, []):
-            self._catalog.apply_status(record.key or b"", record.value)
+        self._take_status(by_topic.pop(topics.STATUS.name, []))
         for topic, later in self._held.items():
             by_topic[topic] = later + by_topic.get(topic, [])
         self._held = {}
@@ -119,8 +111,9 @@ class WalConsumer:
                 self._take(stored, self._readable(stored, found))
             elif (virtual := self._store.virtual(topic)) is not None:
                 self._bury(found, virtual.take(found))
-            elif topic in self._orphans:
-                self._bury(found, [Bad(i, _unknown(topic)) for i in range(len(found))])
+            elif topic in self._orphans.topics:
+                self._bury(found, [Bad(i, unknown(topic)) for i in range(len(found))])
+                self._append([self._orphans.looked_at(topic, ends_of(found))])
         if self._pass_marks() or records:
             self._store.moved()
         now = time.monotonic()
@@ -145,7 +138,7 @@ class WalConsumer:
 
     def _rewind(self) -> None:
         assert self._reader is not None
-        self._held, self._marks = {}, {}
+        self._held, self._marks, self._told_by = {}, {}, {}
         self._reader.add(topics.CATALOG.name, {0: self._catalog.position})
         for stored in self._store.tables():
             self._reader.add(stored.topic, stored.positions)
@@ -157,15 +150,28 @@ class WalConsumer:
         """Apply catalog records: the topics whose table has ended."""
         ended: set[str] = set()
         for record in records:
-            key = record.key or b""
-            kind, *names = key.decode().split("\x1f")
-            before = self._catalog.catalog.tables.get((names[0], names[-1])) if kind == "table" else None
-            self._catalog.apply(record.offset, key, record.value)
+            kind, *names = (record.key or b"").decode(errors="replace").split(SEPARATOR, 2)
+            name = (names[0], names[-1]) if names else ("", "")
+            before = self._catalog.catalog.tables.get(name) if kind == "table" else None
+            try:
+                self._catalog.apply(record.offset, record.key, record.value)
+            except WireError as error:
+                self._dead.bury(record, error)
+                self._write_letters({topics.CATALOG.name: record.offset + 1})
+                continue
             if kind == "table":
-                ended |= self._table_changed((names[0], names[1]), before)
+                ended |= self._table_changed(name, before)
             elif kind == "child":
-                self._child_changed((names[0], names[1]))
+                self._child_changed(name)
         return ended
+
+    def _take_status(self, records: Iterable[Record]) -> None:
+        for record in records:
+            try:
+                self._catalog.apply_status(record.key, record.value)
+            except WireError as error:
+                self._dead.bury(record, error)
+                self._write_letters({topics.STATUS.name: record.offset + 1})
 
     def _table_changed(self, name: tuple[str, str], before: Table | None) -> set[str]:
         table = self._catalog.tables().get(name)
@@ -189,13 +195,13 @@ class WalConsumer:
 
     def _leave(self, topic: str) -> None:
         """What is left in the topic belongs to the table that is gone; what comes later, to none."""
-        self._seen_at[topic] = float("inf")
         self._marks.pop(topic, None)
         self._gaps.forget(topic)
         self._require().remove(topic)
-        if topic in self._log.topics(topic):
-            self._orphans.add(topic)
-            self._require().add(topic, self._log.end_offsets(topic))
+        ends = self._orphans.leave(topic)
+        if ends is not None:
+            self._require().add(topic, ends)
+            self._append([self._orphans.looked_at(topic, ends)])
 
     def _altered(self, name: tuple[str, str], table: Table) -> None:
         if name in self._pending:
@@ -249,7 +255,7 @@ class WalConsumer:
                 raise  # the broker is away
             self._unusable.add(table, error)
             return
-        self._orphans.discard(topic)
+        self._orphans.adopt(topic)
         self._unusable.opened(table)
 
     def _tell(self, gaps: Sequence[Gap]) -> None:
@@ -259,7 +265,7 @@ class WalConsumer:
 
     def _open_virtual(self, table: Table, topic: str) -> None:
         """Read its topic from here on: how far its sources must have been read is known without the rest."""
-        self._orphans.discard(topic)
+        self._orphans.adopt(topic)
         virtual = self._store.open_virtual(table, self._again)
         ends = self._log.end_offsets(topic)
         with self._catalog.lock:
@@ -291,21 +297,27 @@ class WalConsumer:
         known = {stored.topic for stored in self._store.tables()}
         known |= {virtual.topic for virtual in self._store.virtuals()}
         known |= {topics.wal_topic(*name) for name in self._unusable.tables}
-        there = self._log.topics(topics.WAL_PREFIX)
-        self._seen_at = {topic: self._seen_at.get(topic, now) for topic in there}
-        for topic in there:
-            if topic in known or topic in self._orphans or now - self._seen_at[topic] < ORPHAN_AFTER:
-                continue
-            self._orphans.add(topic)
-            self._require().add(topic, dict.fromkeys(self._log.end_offsets(topic), BEGIN))
-        self._orphans &= set(there)
+        for topic, positions in self._orphans.look(known, now).items():
+            self._require().add(topic, positions)
+        self._append(self._orphans.forgotten())
 
     def _readable(self, stored: StoredTable, records: list[Record]) -> list[Record]:
-        """The records up to one that needs a definition that the catalog has not told of yet: these wait."""
+        """The records up to one that needs a definition that the catalog has not told of yet: these wait. The
+        gateway writes the definition first: one that is not in the catalog by now does not exist."""
+        topic = stored.topic
         for place, record in enumerate(records):
-            if version_needed(record.value) > stored.table.version:
-                self._held[stored.topic] = records[place:]
+            version = version_needed(record.value)
+            if version <= stored.table.version:
+                continue
+            if topic not in self._told_by:
+                self._told_by[topic] = self._log.end_offsets(topics.CATALOG.name)[0]
+            if self._catalog.position < self._told_by[topic]:
+                self._held[topic] = records[place:]
                 return records[:place]
+            del self._told_by[topic]
+            detail = f"the table {stored.table.db}.{stored.table.name} has no version {version}"
+            self._bury([record], [Bad(0, WireError(ErrorCode.UNDECODABLE, detail))])
+        self._told_by.pop(topic, None)
         return records
 
     def _take(self, stored: StoredTable, records: list[Record]) -> None:
@@ -317,12 +329,7 @@ class WalConsumer:
         metrics.ROWS_STORED.inc(taken.rows)
         self._announce(taken.children)
         self._bury(records, taken.bad)
-        stored.advance({
-            partition: max(record.offset for record in part) + 1
-            for partition, part in groupby(
-                sorted(records, key=lambda r: r.partition), key=lambda r: r.partition
-            )
-        })  # fmt: skip
+        stored.advance(ends_of(records))
 
     def _announce(self, children: Sequence[Child]) -> None:
         if not children:
@@ -332,34 +339,33 @@ class WalConsumer:
         self._append([Message(*registrations.encode(child)) for child in children])
 
     def _bury(self, records: Sequence[Record], bad: Sequence[Bad]) -> None:
-        """Write dead letters. The same message has the same letter after a restart."""
-        if not bad:
-            return
-        letters = []
-        for index, error in ((b.index, b.error) for b in bad):
-            record = records[index]
-            metrics.DEAD_LETTERS.labels(error.code.name).inc()
-            letters.append(
-                dead.DeadLetter(
-                    record.topic, record.partition, record.offset, error.code.name, error.message,
-                    record.key, record.value,
-                )
-            )  # fmt: skip
-        topic = topics.DEAD_LETTERS.name
-        self._append([Message(topic, one.topic.encode(), dead.encode(one)) for one in letters])
+        """Write dead letters."""
+        for one in bad:
+            self._dead.bury(records[one.index], one.error)
+        if bad:
+            self._write_letters()
+
+    def _write_letters(self, upto: Mapping[str, int] = MappingProxyType({})) -> None:
+        """``upto``: topic -> the offset before which all have their letters now, of topics that are read from
+        their beginning at each start."""
+        self._patiently(self._dead.write)
+        self._append([buried(topic, {0: offset}) for topic, offset in upto.items()])
 
     def _append(self, messages: list[Message]) -> None:
-        """Append, however long the broker is away: positions do not move before."""
-        while not self._stop.is_set():
-            try:
-                self._log.append(messages)
-                return
-            except MillraceError as error:
-                if not error.code.value.retry:
-                    self._logger.error("a dead letter or registration is lost", error=str(error))
-                    return
-                self._stop.wait(1.0)
+        if messages:
+            self._patiently(lambda: append_apart(self._log, messages, self._refused))
+
+    def _refused(self, message: Message, error: MillraceError) -> None:
+        self._logger.error("a message is lost", topic=message.topic, key=message.key, error=str(error))
+
+    def _patiently(self, action: Callable[[], object]) -> None:
+        """Write, however long the broker is away: positions do not move before."""
+        patiently(action, self._stop, self._logger, "writing dead letters and registrations")
 
 
-def _unknown(topic: str) -> WireError:
-    return WireError(ErrorCode.UNKNOWN_TABLE, "no table {}.{}".format(*topics.table_of(topic)))
+def ends_of(records: Iterable[Record]) -> dict[int, int]:
+    """Of one topic: partition -> the offset behind the last of them."""
+    ends: dict[int, int] = {}
+    for record in records:
+        ends[record.partition] = max(record.offset + 1, ends.get(record.partition, 0))
+    return ends

@@ -27,6 +27,8 @@ Part = tuple[int, int]
 """A stream (its uid) and a partition of ``triggers``, numbered as :meth:`Share.task` does; all triggers of a
 group lie in one."""
 
+DIGITS = 20
+"""Of a uid; what has more is no key of ours, and may have millions."""
 POLL = 0.1
 TAKE = 2_000  # messages read again at a time
 
@@ -246,4 +248,4 @@ class Holding:
 def _stream(record: Record) -> int:
     """The stream of a trigger message, by its key ``uid/slot``; -1 for another key."""
     uid = (record.key or b"").partition(b"/")[0]
-    return int(uid) if uid.isdigit() else -1
+    return int(uid) if uid.isdigit() and len(uid) <= DIGITS else -1

@@ -23,7 +23,8 @@ from millrace_core.errors import MillraceError
 from millrace_core.wire import counters, notices, registrations, status, topics
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.notices import Notice, NoticeBatch
-from millrace_wal import GapWatch, GroupReader, Log, Message, Record
+from millrace_service import passed_over
+from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Message, Record
 
 POLL = 0.5
 TAKE = 5_000  # messages of one round
@@ -48,7 +49,8 @@ class TriggerLoop:
         self._overtaking = overtaking
         self._logger = structlog.get_logger("calc-svc")
         self._stop = threading.Event()
-        self._intake = Intake(share)
+        self._dead = DeadLetters(log, "calc-svc", passed_over(self._logger))
+        self._intake = Intake(self._dead, share)
         self._reach = Reach(log, jobs)
         self._own: set[int] = set()
         self._done: dict[int, int] = {}
@@ -103,7 +105,7 @@ class TriggerLoop:
             self._let_pass(mine)
             kept, marks = self._holding.sift(mine)
             left = self._calculate(self._intake.take(kept), WAIT_SECONDS)
-            if left is None:
+            if left is None or not self._patiently(self._dead.write):
                 return
             marks += self._holding.leave(left)
             if marks and not self._patiently(lambda: self._log.append(marks)):
@@ -149,7 +151,7 @@ class TriggerLoop:
         if chunk is None:
             return
         left = self._calculate(self._intake.take(chunk.records), AGAIN_WAIT_SECONDS, chunk.known)
-        if left is None:
+        if left is None or not self._patiently(self._dead.write):
             return
         told = self._holding.calculated(chunk, left)
         if told:

@@ -7,7 +7,6 @@ from prometheus_client import Counter, Gauge, Histogram
 from millrace_wal import Gap
 
 ROWS_STORED = Counter("millrace_rows_stored", "Rows taken from the WAL into the table store")
-DEAD_LETTERS = Counter("millrace_dead_letters", "WAL messages that could not be used", ["cause"])
 OFFSETS_LOST = Counter(
     "millrace_offsets_lost", "Offsets that a topic had forgotten before they were read", ["topic"]
 )

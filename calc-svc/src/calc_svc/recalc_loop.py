@@ -25,11 +25,12 @@ from calc_svc.patience import patiently
 from calc_svc.recalc import Answers, Output, Work
 from calc_svc.store import Behind, Wanted
 from calc_svc.told import Told, wants
-from millrace_core.errors import MillraceError
+from millrace_core.errors import MillraceError, WireError
 from millrace_core.wire import events, recalc, status, topics
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.recalc import Handover, Request, Why
-from millrace_wal import BEGIN, GapWatch, GroupReader, Log, Message, Reader, Record
+from millrace_service import passed_over
+from millrace_wal import BEGIN, DeadLetters, GapWatch, GroupReader, Log, Message, Reader, Record
 
 POLL = 0.5
 TAKE = 200
@@ -68,16 +69,10 @@ class Batch:
         return Batch([*self.requests, *later.requests], later.place, later.begins | self.begins)
 
 
-def batches(records: Sequence[Record], why: frozenset[Why]) -> Iterator[Batch]:
-    """What these records ask for, in order; what can be answered together is."""
+def batches(asked: Sequence[tuple[Record, Request]], why: frozenset[Why]) -> Iterator[Batch]:
+    """What is asked for, in order; what can be answered together is."""
     found: dict[tuple[int, int, Why], Batch] = {}
-    for record in records:
-        try:
-            request = recalc.decode_request(record.value or b"")
-        except ValueError as error:
-            metrics.EVENTS_DROPPED.labels("undecodable").inc()
-            structlog.get_logger("calc-svc").error("request", offset=record.offset, error=str(error))
-            continue
+    for record, request in asked:
         if request.why not in why:
             continue
         one = Batch([request], (record.partition, record.offset), {record.partition: record.offset})
@@ -125,6 +120,11 @@ class RecalcLoop:
         self._tally = tally_of(answers.catalog, group)
         self._logger = structlog.get_logger("calc-svc")
         self._gaps = GapWatch(log, group, group, metrics.count_lost)
+        # both lanes read all requests
+        if group == next(iter(LANES)):
+            self._dead = DeadLetters(log, "calc-svc", passed_over(self._logger))
+        else:
+            self._dead = DeadLetters(log, None)
         self._stop = threading.Event()
         self._events: Reader | None = None
         self._pending: list[Pending] = []
@@ -164,9 +164,10 @@ class RecalcLoop:
     def _take(self, records: list[Record], reader: GroupReader) -> None:
         """Answer what has come, and what has waited long enough, each stream's in order; and commit."""
         self._passed |= {(record.topic, record.partition): record.offset + 1 for record in records}
+        asked = self._dead.understood(records, recalc.REQUESTS.read)
         left: list[Pending] = []
         behind = set[int]()
-        for one in queued(self._pending, batches(records, LANES[self._group])):
+        for one in queued(self._pending, batches(asked, LANES[self._group])):
             if self._stop.is_set():
                 return
             if one.stream in behind or not self._persist(one, reader):
@@ -178,7 +179,9 @@ class RecalcLoop:
             for partition, first in one.batch.begins.items():
                 where = topics.RECALC.name, partition
                 offsets[where] = min(first, offsets[where])
-        if offsets != self._committed and self._patiently(lambda: reader.commit(offsets)):
+        if offsets == self._committed or not self._patiently(self._dead.write):
+            return
+        if self._patiently(lambda: reader.commit(offsets)):
             self._committed = offsets
 
     def _persist(self, one: Pending, reader: GroupReader) -> bool:
@@ -290,8 +293,8 @@ class RecalcLoop:
             if all(at.get(partition, 0) >= end for partition, end in ends.items()):
                 return
             for record in self._events.poll(POLL):
-                with suppress(ValueError):  # the trigger loop counts it
-                    told.hear(events.decode(record.value or b""))
+                with suppress(WireError):  # the trigger loop makes a dead letter of it
+                    told.hear(events.BATCHES.read(record.key, record.value))
 
     def _report(self, batch: Batch, work: Work, state: str, message: str = "") -> None:
         if batch.requests[0].why not in TOLD_OF:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import structlog
-
 from calc_svc import metrics
 from calc_svc.counted import Arrival
 from calc_svc.holding import LIVE, Left, Part, Share
 from millrace_core.wire import events as wire
 from millrace_core.wire.events import TriggerBatch
-from millrace_wal import Record
+from millrace_wal import DeadLetters, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +51,15 @@ class Intake:
     An answer to a request (its slot is negative) that is given again is not left out: the table has changed
     since, and the requests may be put together otherwise (decision 0017)."""
 
-    def __init__(self, share: Share = LIVE) -> None:
-        self._share = share
+    def __init__(self, dead: DeadLetters, share: Share = LIVE) -> None:
+        self._dead, self._share = dead, share
         self._last: dict[tuple[int, int, int], int] = {}
 
     def take(self, records: Sequence[Record]) -> Round:
         """What has come. It counts as new until it is :meth:`done`."""
         arrivals = []
         newest: dict[tuple[int, int, int], int] = {}
-        for record in records:
-            try:
-                batch = wire.decode(record.value or b"")
-            except ValueError as error:
-                metrics.EVENTS_DROPPED.labels("undecodable").inc()
-                structlog.get_logger("calc-svc").error(
-                    "trigger batch", offset=record.offset, error=str(error)
-                )
-                continue
+        for record, batch in self._dead.understood(records, wire.BATCHES.read):
             source = (batch.stream, batch.epoch, batch.slot)
             last = newest.get(source, self._last.get(source, -1))
             repeated = batch.slot >= 0 and batch.number <= last

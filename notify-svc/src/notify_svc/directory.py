@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import msgspec
+from contextlib import suppress
 
-from millrace_core.catalog import StreamEntry, record_key
+from millrace_core.catalog import StreamEntry, read, record_key
+from millrace_core.errors import WireError
 from millrace_core.wire import status
 from millrace_core.wire.counters import NOTIFY
 from millrace_core.wire.status import Counters, StreamPaused
 from millrace_core.wire.topics import CATALOG, STATUS
-from millrace_wal import BEGIN, Log
+from millrace_wal import BEGIN, Log, Record
 
 _STREAM = record_key("stream", "")
-_ENTRY = msgspec.json.Decoder(StreamEntry)
 Pauses = dict[tuple[int, int], StreamPaused]
 """By stream uid and partition of ``notifications``."""
 Counted = dict[tuple[int, int], Counters]
@@ -30,7 +30,7 @@ class Directory:
     def __init__(self, log: Log) -> None:
         log.ensure_topics([CATALOG, STATUS])
         self._log = log
-        self._streams: dict[bytes, int] = {}
+        self._streams: dict[tuple[str, ...], int] = {}
         self._reader = log.reader({CATALOG.name: {0: BEGIN}, STATUS.name: {0: BEGIN}})
         self.pauses: Pauses = {}
         self.counted: Counted = {}
@@ -41,14 +41,8 @@ class Directory:
     def step(self, timeout: float = 0) -> None:
         """Take in what has come."""
         for record in self._reader.poll(timeout):
-            key = record.key or b""
-            if record.topic == CATALOG.name:
-                if key.startswith(_STREAM):
-                    self._stream(key, record.value)
-            elif key.startswith(status.PAUSED.encode()):
-                self._pause(key, record.value)
-            elif key.startswith(_COUNTERS) and record.value is not None:
-                self._counted(record.value)
+            with suppress(WireError):  # calc-svc makes a dead letter of it
+                self._take(record)
 
     def gone(self, streams: set[int]) -> set[int]:
         """Which of these streams, known from notifications that were read before, do not exist any more.
@@ -62,19 +56,27 @@ class Directory:
     def close(self) -> None:
         self._reader.close()
 
-    def _stream(self, key: bytes, value: bytes | None) -> None:
-        if value is None:
-            self._streams.pop(key, None)
+    def _take(self, record: Record) -> None:
+        key = record.key or b""
+        if record.topic == CATALOG.name:
+            if key.startswith(_STREAM):
+                self._stream(record)
+        elif key.startswith(status.PAUSED.encode()):
+            self._pause(record)
+        elif key.startswith(_COUNTERS):
+            found = status.read(record.key, record.value)
+            if isinstance(found, Counters):
+                self.counted[found.stream, found.slot] = found
+
+    def _stream(self, record: Record) -> None:
+        _, names, entry = read(record.key, record.value)
+        if isinstance(entry, StreamEntry):
+            self._streams[names] = entry.spec.uid
         else:
-            self._streams[key] = _ENTRY.decode(value).spec.uid
+            self._streams.pop(names, None)
 
-    def _counted(self, value: bytes) -> None:
-        found = status.decode(value)
-        if isinstance(found, Counters):
-            self.counted[found.stream, found.slot] = found
-
-    def _pause(self, key: bytes, value: bytes | None) -> None:
-        found = None if value is None else status.decode(value)
+    def _pause(self, record: Record) -> None:
+        found, key = status.read(record.key, record.value), record.key or b""
         pauses = {part: paused for part, paused in self.pauses.items() if part != status.part_of(key)}
         if isinstance(found, StreamPaused):
             pauses[status.part_of(key)] = found

@@ -12,8 +12,8 @@ from structlog.typing import FilteringBoundLogger
 from millrace_core.notice.progress import Place
 from millrace_core.wire import status
 from millrace_core.wire.topics import NOTIFICATIONS, STATUS
-from millrace_service import behind
-from millrace_wal import GroupReader, Log, Message
+from millrace_service import behind, passed_over
+from millrace_wal import DeadLetters, GroupReader, Log, Message
 from notify_svc.directory import Counted, Directory, Pauses
 from notify_svc.pusher import Pusher, Report
 from notify_svc.settings import NotifySettings
@@ -43,6 +43,7 @@ class Intake:
         self._pusher = pusher
         self._loop = loop
         self._logger = logger
+        self._dead = DeadLetters(log, "notify-svc", passed_over(logger))
         self._handed = 0
         self._asked_at = 0.0
         self._swept_at = 0.0
@@ -149,10 +150,13 @@ class Intake:
             report = self._done.get()
             self._unsaid += [*report.pauses, *report.counters]
             self._uncommitted |= report.commits
+            for record, error in report.unread:
+                self._dead.bury(record, error)
             self._kept = report.kept
         if self._unsaid:
             self._log.append(self._unsaid)
             self._unsaid = []
+        self._dead.write()
         if self._uncommitted:
             reader.commit(self._uncommitted)
             self._uncommitted = {}

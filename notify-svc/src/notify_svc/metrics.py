@@ -5,9 +5,7 @@ from __future__ import annotations
 from prometheus_client import Counter, Gauge, Histogram
 
 DELIVERED = Counter("millrace_notify_delivered_total", "Events that an address has confirmed.", ["stream"])
-DROPPED = Counter(
-    "millrace_notify_dropped_total", "Events (undecodable: messages) given up, by cause.", ["stream", "cause"]
-)
+DROPPED = Counter("millrace_notify_dropped_total", "Events given up, by cause.", ["stream", "cause"])
 MESSAGES = Counter("millrace_notify_messages_total", "Messages sent to addresses, repeats included.")
 FAILURES = Counter(
     "millrace_notify_failures_total", "Failed attempts to reach an address, by cause.", ["cause"]

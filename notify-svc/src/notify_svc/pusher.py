@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import aiohttp
-import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from millrace_core.errors import WireError
 from millrace_core.notice.message import Outgoing
 from millrace_core.notice.progress import Place, Progress
 from millrace_core.wire import notices, status
@@ -28,13 +28,15 @@ from notify_svc.settings import NotifySettings
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is to be written down: first ``pauses`` and ``counters`` (records of the ``status`` topic), then
-    ``commits``. ``kept``: the streams whose events must not be lost and wait."""
+    """What is to be written down: first ``pauses`` and ``counters`` (records of the ``status`` topic) and the
+    dead letters of what is ``unread``, then ``commits``. ``kept``: the streams whose events must not be lost
+    and wait."""
 
     pauses: list[Message]
     commits: dict[Place, int]
     kept: set[int]
     counters: list[Message] = field(default_factory=list)
+    unread: list[tuple[Record, WireError]] = field(default_factory=list)
 
 
 class Pusher:
@@ -46,6 +48,7 @@ class Pusher:
         self._settings = settings
         self._session = session
         self._log = log
+        self._unread: list[tuple[Record, WireError]] = []
         self._addresses: dict[str, Address] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._progress = Progress()
@@ -65,7 +68,7 @@ class Pusher:
         return sum(address.waiting for address in list(self._addresses.values()) if not address.stuck)
 
     def accept(self, records: Sequence[Record]) -> None:
-        """Take records, in the order of their partitions. Those that cannot be read are counted."""
+        """Take records, in the order of their partitions. Those that cannot be read are reported."""
         offers: dict[str, list[Outgoing]] = {}
         for record in records:
             self._take(record, offers)
@@ -77,10 +80,9 @@ class Pusher:
     def _take(self, record: Record, offers: dict[str, list[Outgoing]]) -> None:
         place = (record.topic, record.partition)
         try:
-            batch = notices.read(record.value or b"")
-        except msgspec.DecodeError as error:
-            metrics.DROPPED.labels("", "undecodable").inc()
-            self._log.error("undecodable", place=place, offset=record.offset, error=str(error))
+            batch = notices.BATCHES.read(record.key, record.value)
+        except WireError as error:
+            self._unread.append((record, error))
             batch = notices.ReadBatch([])
         count = sum(len(set(notice.urls)) for notice in batch.notices)
         ticket = self._progress.begin(place, record.offset, count)
@@ -153,7 +155,8 @@ class Pusher:
         counts = [Message(STATUS.name, key, value) for key, value in self._tally.take()]
         self._tally.keep({partition for _, partition in own})
         kept = {uid for address in self._addresses.values() for uid, _ in address.kept}
-        return Report(pauses, self._progress.commits(), kept, counts)
+        unread, self._unread = self._unread, []
+        return Report(pauses, self._progress.commits(), kept, counts, unread)
 
     @staticmethod
     def _pause(

@@ -6,8 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import msgspec
-
+from millrace_core.errors import WireError
 from millrace_core.notice.message import Outgoing
 from millrace_core.notice.position import Cursor, Positions, latest
 from millrace_core.wire import notices
@@ -130,9 +129,9 @@ def told_of(records: list[Record]) -> list[Told]:
     found: list[Told] = []
     for record in records:
         try:
-            batch = notices.read(record.value or b"").notices
-        except msgspec.DecodeError:
-            continue  # counted where it is read for the addresses
+            batch = notices.BATCHES.read(record.key, record.value).notices
+        except WireError:
+            continue  # a dead letter is made where it is read for the addresses
         last = len(batch) - 1
         for index, notice in enumerate(batch):
             after = (record.offset + 1, 0) if index == last else (record.offset, index + 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import polars as pl
 import pytest
@@ -9,11 +11,12 @@ import pytest
 from calc_svc.sources import one_relation
 from millrace_core.errors import ErrorCode, PlanError
 from millrace_core.model.revisions import altered
-from millrace_core.model.schema import Column, Table
+from millrace_core.model.schema import Child, Column, Table
 from millrace_core.model.types import DataType
 from millrace_core.plan import SourceUse
 from millrace_core.wire.operations import Altered, Retag
-from millrace_core.wire.topics import wal_topic
+from millrace_core.wire.topics import CATALOG, wal_topic
+from millrace_wal import MemoryLog, Record
 
 from .conftest import METERS, PLAIN, Running, eventually, row
 
@@ -73,16 +76,43 @@ def test_a_restart_reads_old_messages_by_the_old_definition(running: Running) ->
     assert not running.letters()
 
 
-def test_rows_wait_for_the_definition_that_they_need(running: Running) -> None:
+class LateCatalog(MemoryLog):
+    """A log whose catalog does not come while it is ``late``."""
+
+    late = False
+
+    def take(self, positions: dict[tuple[str, int], int], limit: int) -> list[Record]:
+        others = {where: at for where, at in positions.items() if not self.late or where[0] != CATALOG.name}
+        found = super().take(others, limit)
+        positions.update(others)
+        return found
+
+
+def test_rows_wait_for_the_definition_that_they_need(tmp_path: Path) -> None:
+    log = LateCatalog()
+    running = Running(tmp_path, log=log)
+    running.define(METERS, PLAIN, Child("power", "meters", "m1", (1,)))
+    running.start()
+    log.late = True
     new = altered(PLAIN, (*PLAIN.columns, Column("volts", INT)), (), {0: 0, 1: 0})
+    running.define(new)
     mark(running, new)
     running.send("log", {"ts": 1, "volts": 7}, PLAIN)
     running.send("m1", row(1))
     eventually(lambda: running.store.table(METERS).rows.count == 1)
     assert running.store.table(PLAIN).rows.count == 0
-    running.define(new)
+    log.late = False
     assert read(running, new, "ts", "volts") == [(1, 7)]
     assert not running.letters()
+    running.stop()
+
+
+def test_a_definition_that_does_not_exist_is_not_waited_for(running: Running) -> None:
+    running.send("log", Altered(7), PLAIN)
+    running.send("log", row(1), PLAIN)
+    assert read(running, PLAIN, "ts") == [(1,)]
+    (letter,) = running.letters()
+    assert (letter.cause, letter.detail) == ("UNDECODABLE", "the table power.log has no version 7")
 
 
 def test_a_renamed_column_keeps_its_values_and_a_stream_its_words(running: Running) -> None:

@@ -18,7 +18,7 @@ from calc_svc.overtaking import Overtaking
 from calc_svc.patience import append_apart
 from calc_svc.store import Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
-from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import Duration, Interval, Options, Output, Source, StreamSpec
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
@@ -190,7 +190,8 @@ def test_the_status_of_a_slot_and_of_a_calculation_are_two(desk: Desk) -> None:
     aside = status.StreamFailure(1, "ValueError: no", 3)
     desk.catalog.apply_status(status.key(aside), status.encode(aside))
     desk.catalog.apply_status(b"applied", status.encode(status.Applied(5)))
-    desk.catalog.apply_status(b"later", b'{"about":"something newer"}')
+    with pytest.raises(WireError):
+        desk.catalog.apply_status(b"later", b'{"about":"something newer"}')
     assert desk.catalog.stream_statuses()["d", "s1"] == ("Failed", "ValueError: no")
     assert desk.run(1, EVENT).status is None, "a calculation does not make a slot well"
     well = status.StreamFailure(1, "", 3)

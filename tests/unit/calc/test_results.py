@@ -39,7 +39,7 @@ from millrace_core.wire import notices as notice_wire
 from millrace_core.wire.events import Group, Kind, TriggerBatch, TriggerEvent
 from millrace_core.wire.notices import Notice
 from millrace_core.wire.rows import RowDecoder
-from millrace_wal import Record
+from millrace_wal import DeadLetters, MemoryLog, Record
 
 MINUTE = Duration(1, "m")
 TAG = OutputTag(Column("site", DataType("INT")), "site")
@@ -237,7 +237,7 @@ def test_repeated_batches_are_left_out() -> None:
         batch = TriggerBatch(1, epoch, 3, number, {}, [event()])
         return Record("triggers", 2, offset, 0, b"1/3", value or wire.encode(batch))
 
-    intake = Intake()
+    intake = Intake(DeadLetters(MemoryLog(), None))
     first = intake.take([record(0, 5), record(1, 6), record(2, 6), record(3, 0, value=b"{")])
     assert [batch.number for batch in first.streams[1]] == [5, 6]
     assert first.events == 2

@@ -6,14 +6,13 @@ import json
 import threading
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pytest
 
 from api_gateway.registrations import new_children
 from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.model.schema import Child
-from millrace_core.wire import operations
+from millrace_core.wire import operations, registrations
 from millrace_core.wire.arrow_stream import CONTINUATION
 from millrace_core.wire.rows import RowDecoder
 from millrace_wal import Message
@@ -120,7 +119,7 @@ def test_what_a_producer_registered_enters_the_catalog_once(meters: Any) -> None
         Child("d", "absent", "p2", (7,)), Child("d", "one", "p3", ()), Child("d", "meters", "gone", (5,)),
         Child("d", "meters", "gone", (6,), 1),
     ]  # fmt: skip
-    messages = [Message("registrations", None, msgspec.json.encode(child)) for child in children]
+    messages = [Message(*registrations.encode(child)) for child in children]
     meters.log.append([*messages, Message("registrations", None, b"{")])
     done = threading.Event()
     for _ in range(200):
@@ -133,7 +132,7 @@ def test_what_a_producer_registered_enters_the_catalog_once(meters: Any) -> None
     assert meters.log.end_offsets("catalog")[0] == before + 2
     meters.restart()
     assert meters.log.end_offsets("catalog")[0] == before + 2
-    assert new_children(meters.gateway.context.catalog, meters.records("registrations")) == []
+    assert new_children(meters.gateway.context.catalog, children) == []
 
 
 # -- queries -------------------------------------------------------------------------------------------------

@@ -82,7 +82,9 @@ class Deployment:
                 if isinstance(output, TriggerBatch):
                     self._hear([output])
                 else:
-                    self.cluster.send(HANDOVER.name, b"", recalc.encode(output))
+                    self.cluster.send(
+                        HANDOVER.name, recalc.key(output.stream, output.slot), recalc.encode(output)
+                    )
             self.run()
 
     def windows(self, child: str = "c1") -> dict[int, tuple[int, int]]:

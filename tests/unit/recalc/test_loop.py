@@ -20,7 +20,7 @@ from millrace_core.model.stream import Duration, Session
 from millrace_core.plan import News, system_rows
 from millrace_core.wire import events, recalc, status, topics
 from millrace_core.wire.topics import HANDOVER, RECALC, STATUS, TOPICS, TRIGGERS
-from millrace_wal import MemoryLog, Message, Record, replay
+from millrace_wal import DeadLetters, MemoryLog, Message, Record, replay
 
 ALL = -(1 << 62)
 
@@ -30,6 +30,10 @@ def until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < end, "it did not come"
         time.sleep(0.02)
+
+
+def understood(records: list[Record]) -> list[tuple[Record, recalc.Request]]:
+    return DeadLetters(MemoryLog(), None).understood(records, recalc.REQUESTS.read)
 
 
 class Bench:
@@ -107,7 +111,7 @@ def test_a_request_is_answered_once_and_again_after_a_crash_with_the_same_ids(se
     assert told == [("INVALID", 10, 12), ("OPEN", 1, 1), ("CLOSE", 1, 12)]
     assert bench.log.subscribe("calc-recalc", [RECALC.name]).poll(0.1) == []
     (record,) = replay(bench.log, RECALC.name)
-    (batch,) = batches([record], LANES["calc-recalc"])
+    (batch,) = batches(understood([record]), LANES["calc-recalc"])
     repeated = list(together.answers.answer(batch.requests, batch.place, Work()))
     assert [one.number for one in repeated] == [one.number for one in answer]
     told_again = [(event.id, event.kind) for one in repeated for event in one.events]
@@ -159,11 +163,11 @@ def test_a_history_that_cannot_be_read_does_not_hold_the_live_rows_for_ever(sess
 def test_a_lane_takes_what_is_its_own_and_passes_over_what_cannot_be_read() -> None:
     def record(offset: int, why: Any, stream: int = 1) -> Record:
         value = recalc.encode(recalc.Request(stream, 0, 0, 1, why, {}, 0))
-        return Record(RECALC.name, 0, offset, 0, b"k", value)
+        return Record(RECALC.name, 0, offset, 0, recalc.key(stream, 0), value)
 
-    broken = Record(RECALC.name, 0, 3, 0, b"k", b"\xc1")
+    broken = Record(RECALC.name, 0, 3, 0, b"1/0", b"\xc1")
     records = [record(0, "CHANGE"), record(1, "HISTORY"), record(2, "CHANGE"), broken, record(4, "CHANGE", 2)]
-    found = list(batches(records, LANES["calc-recalc"]))
+    found = list(batches(understood(records), LANES["calc-recalc"]))
     assert [(one.requests[0].stream, len(one.requests), one.place) for one in found] == [
         (1, 2, (0, 2)), (2, 1, (0, 4)),
     ]  # fmt: skip
@@ -176,13 +180,13 @@ def test_an_answer_that_is_given_again_is_calculated_again_whatever_its_numbers_
     def batch(slot: int, number: int, start: int) -> Record:
         event = events.TriggerEvent(str(start), "CLOSE", "RECALC", group, start, start + 9, -1, 0)
         value = events.encode(events.TriggerBatch(1, 0, slot, number, {}, [event]))
-        return Record(TRIGGERS.name, 0, number, 0, b"1/0", value)
+        return Record(TRIGGERS.name, 0, number, 0, f"1/{slot}".encode(), value)
 
     def starts(*records: Record) -> list[int]:
         found = intake.take(records).streams.get(1, [])
         return [event.start for batch in found for event in batch.events]
 
-    intake = Intake()
+    intake = Intake(DeadLetters(MemoryLog(), None))
     assert starts(batch(-1, 7 << 32, 10)) == [10]
     assert starts(batch(-1, 6 << 32, 20), batch(-1, 7 << 32, 30)) == [20, 30]
     assert starts(batch(0, 5, 40), batch(0, 5, 40), batch(0, 4, 50)) == [40]

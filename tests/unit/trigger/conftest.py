@@ -31,12 +31,13 @@ from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import STEADY
 from millrace_core.trigger.watermark import Arrivals, Clock, ClockMemory
 from millrace_core.trigger.windower import Occurrences, SoFar, Windower
-from millrace_core.wire import control, events, recalc, status
+from millrace_core.wire import control, dead, events, recalc, status
 from millrace_core.wire.operations import Operation, encode_operation
 from millrace_core.wire.rows import encode_rows
 from millrace_core.wire.topics import (
     CLOCK,
     CONTROL,
+    DEAD_LETTERS,
     RECALC,
     REGROUP,
     STATUS,
@@ -69,6 +70,7 @@ class Cluster:
         self.status: list[status.AnyStatus] = []
         self.asked: list[recalc.Request] = []
         self.regrouped = 0
+        self.letters: list[dead.DeadLetter] = []
         self.unheeded = 0
 
     def send(self, topic: str, key: bytes | None, value: bytes | None) -> None:
@@ -79,7 +81,7 @@ class Cluster:
 
     def control(self, *records: control.AnyControl) -> None:
         for record in records:
-            self.send(CONTROL.name, None, control.encode(record))
+            self.send(CONTROL.name, b"", control.encode(record))
 
     def define(self, spec: StreamSpec, epoch: int = 0) -> None:
         live_from = {}
@@ -138,6 +140,8 @@ class Cluster:
                 self.status.append(status.decode(value))
             elif topic == RECALC.name:
                 self.asked.append(recalc.decode_request(value))
+            elif topic == DEAD_LETTERS.name:
+                self.letters.append(dead.decode(value))
             else:
                 assert topic == REGROUP.name or topic.startswith(WAL_PREFIX)
                 self.regrouped += topic == REGROUP.name

@@ -53,7 +53,7 @@ def life_of(clock: Clock) -> Life:
 
 
 def tell(log: MemoryLog, *records: control.AnyControl) -> None:
-    log.append([Message(CONTROL.name, None, control.encode(record)) for record in records])
+    log.append([Message(CONTROL.name, b"", control.encode(record)) for record in records])
 
 
 def test_a_clock_that_nobody_needs_is_silent(kit: Any) -> None:

@@ -156,7 +156,7 @@ class Rig:
         self.life = Life(self.choice, logger)
 
     def tell(self, *records: control.AnyControl) -> None:
-        self.log.append([Message(CONTROL.name, None, control.encode(record)) for record in records])
+        self.log.append([Message(CONTROL.name, b"", control.encode(record)) for record in records])
 
     def changes(self) -> bool:
         found = self.changed.wait(5)

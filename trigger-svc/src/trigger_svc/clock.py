@@ -110,11 +110,11 @@ def take_in(
     record: Record, apply: Callable[[control.AnyControl, int], None], logger: FilteringBoundLogger
 ) -> None:
     """Apply a record of the topic ``control``, written at (ns since the epoch). Whatever it says, the thread
-    goes on: others wait for it, and the slots tell of what is wrong."""
-    if record.value is None:
+    goes on: others wait for it, and the slots tell of what is wrong and make a dead letter of it."""
+    if control.RECORDS.deletes(record.value):
         return
     try:
-        apply(control.decode_control(record.value), record.timestamp * NS_PER_MS)
+        apply(control.RECORDS.read(record.key, record.value), record.timestamp * NS_PER_MS)
     except Exception as error:
         cause = f"{type(error).__name__}: {error}"
         logger.error("a control record without effect", offset=record.offset, cause=cause)

@@ -8,6 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from millrace_core.errors import WireError
 from millrace_core.wire import status
 from millrace_core.wire.counters import BY_NAME, combined
 from millrace_core.wire.topics import STATUS
@@ -98,7 +99,10 @@ class QueryMetrics:
             for record in records:
                 if record.key is None or not record.key.startswith(b"counters/trigger-svc/"):
                     continue
-                news = status.decode(record.value) if record.value else None
+                try:
+                    news = status.read(record.key, record.value)
+                except WireError:
+                    continue  # calc-svc makes a dead letter of it
                 if isinstance(news, status.Counters):
                     self._totals[record.key] = news
                 else:

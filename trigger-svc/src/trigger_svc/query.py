@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from millrace_core.trigger.topic_use import one_of
-from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP
+from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PATTERN
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.workers import INPUT
 
@@ -45,17 +45,18 @@ SINK: dict[str, str] = {
 
 
 def topics(left_out: Collection[str]) -> str:
-    """The pattern of what the query reads: all WAL topics but these, and those that are no table's."""
-    tables = rf"(?!{one_of(left_out)}$)wal\..*" if left_out else r"wal\..*"
+    """The pattern of what the query reads: all topics that tables may have but these, and those of other
+    messages."""
+    tables = rf"(?!{one_of(left_out)}$){WAL_PATTERN}" if left_out else WAL_PATTERN
     return rf"^({tables}|{CONTROL.name}|{CLOCK.name}|{REGROUP.name}|{HANDOVER.name})$"
 
 
 def slot_of(slots: int) -> Column:
     """The slot of a message, as ``wire.topics.slot_for`` says; null for those that go to all."""
     # a topic's name escapes bytes as -xx where a URL has %xx
-    name = F.url_decode(F.replace(F.split_part("topic", F.lit("."), F.lit(3)), F.lit("-"), F.lit("%")))
+    name = F.try_url_decode(F.replace(F.split_part("topic", F.lit("."), F.lit(3)), F.lit("-"), F.lit("%")))
     # a cast takes a text's bytes as they are; encode goes through Java's strings
-    key = F.coalesce(F.col("key"), name.cast("binary"))
+    key = F.coalesce(F.col("key"), name.cast("binary"), F.lit("").cast("binary"))
     topic = F.col("topic").cast("binary")
     place = F.pmod(F.crc32(F.concat(topic, F.lit("/").cast("binary"), key)), F.lit(slots))
     return F.when(~F.col("topic").isin(CONTROL.name, CLOCK.name, HANDOVER.name), place.cast("int"))

@@ -13,6 +13,8 @@ import msgspec
 from millrace_core.model.revisions import current
 from millrace_core.model.schema import Child, Database, Table
 from millrace_core.model.stream import StreamSpec
+from millrace_core.wire.reading import Format, strictly, text_of, undecodable
+from millrace_core.wire.topics import CATALOG
 
 
 class User(msgspec.Struct, frozen=True):
@@ -84,8 +86,9 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "snode": Snode,
 }
 Record = Database | Table | Child | StreamEntry | User | Tombstone | Grant | Snode
-_DECODERS = {kind: msgspec.json.Decoder(type_) for kind, type_ in KINDS.items()}
 _SEP = "\x1f"
+_ONE_NAME = frozenset({"database", "user", "grant", "snode"})
+"""Kinds whose records are named by one name; the others by that of a database and their own."""
 
 
 def record_key(kind: str, *names: str) -> bytes:
@@ -113,6 +116,25 @@ def key_of(record: Record) -> bytes:
             return record_key("snode", str(number))
 
 
+_FORMATS = {
+    kind: Format(CATALOG, strictly(msgspec.json.Decoder(type_).decode), key_of)
+    for kind, type_ in KINDS.items()
+}
+
+
+def read(key: bytes | None, value: bytes | None) -> tuple[str, tuple[str, ...], Record | None]:
+    """The kind, the names and the record of a message of the topic; None: what has the key is removed.
+
+    :raises WireError: UNDECODABLE for one that is not as the topic's are; a newer gateway may write such.
+    """
+    kind, _, rest = text_of(key).partition(_SEP)
+    names = tuple(rest.split(_SEP, 0 if kind in _ONE_NAME else 1))
+    if kind not in KINDS or not all(names) or len(names) != (1 if kind in _ONE_NAME else 2):
+        raise undecodable("the key is not that of a definition")
+    form = _FORMATS[kind]
+    return kind, names, None if form.deletes(value) else form.read(key, value)
+
+
 class Catalog:
     """What exists, by name. Names of tables and children share one name space per database."""
 
@@ -128,13 +150,12 @@ class Catalog:
         self.family: dict[tuple[str, str], dict[str, Child]] = {}
         """(db, super table) -> its children by name."""
 
-    def apply(self, key: bytes, value: bytes | None) -> None:
-        """Take in one record; a None value removes. Records of an unknown kind are passed over (a newer
-        writer)."""
-        kind, *names = key.decode().split(_SEP)
-        if kind not in KINDS:
-            return
-        record = None if value is None else _DECODERS[kind].decode(value)
+    def apply(self, key: bytes | None, value: bytes | None) -> None:
+        """Take in one record; a None value removes.
+
+        :raises WireError: as :func:`read`; nothing has changed then.
+        """
+        kind, names, record = read(key, value)
         name = names[0] if len(names) == 1 else (names[0], names[1])
         if kind == "child":
             self._apply_child((names[0], names[1]), record)

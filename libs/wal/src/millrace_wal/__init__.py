@@ -1,5 +1,6 @@
 """The write-ahead log: Kafka, an in-memory twin of the same behaviour, and reading a topic from its start."""
 
+from millrace_wal.dead_letters import DeadLetters
 from millrace_wal.gaps import Gap, Gaps, GapWatch
 from millrace_wal.kafka import KafkaLog
 from millrace_wal.memory import MemoryLog
@@ -7,6 +8,6 @@ from millrace_wal.record import BEGIN, END, GroupReader, Log, Message, Positions
 from millrace_wal.replay import replay
 
 __all__ = [
-    "BEGIN", "END", "Gap", "GapWatch", "Gaps", "GroupReader", "KafkaLog", "Log", "MemoryLog", "Message",
-    "Positions", "Reader", "Record", "replay",
+    "BEGIN", "END", "DeadLetters", "Gap", "GapWatch", "Gaps", "GroupReader", "KafkaLog", "Log", "MemoryLog",
+    "Message", "Positions", "Reader", "Record", "replay",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from millrace_core.store.rows import HIGHEST, LOWEST, TableRows
 from millrace_core.store.search import Ints
 from millrace_core.wire.decoded import Bad, Decoded
 from millrace_core.wire.operations import Delete, Drop, Operation, Register, Retag
+from millrace_core.wire.reading import name_of
 from millrace_core.wire.revisions import TableDecoder
 
 
@@ -71,20 +72,21 @@ class Intake:
         with_rows = set(np.unique(decoded.message).tolist())
         numbers = np.full(len(keys), -1, dtype=np.int32)
         barriers: list[_Barrier] = []
-        own, known = self._family.table.name, self._family.numbers
+        table, known = self._family.table, self._family.numbers
+        own = table.name
         for index, key in enumerate(keys):
             if index in unusable:
                 continue
             try:
-                name = own if key is None else key.decode()
+                if key is None and table.kind == "super":
+                    raise WireError(ErrorCode.UNKNOWN_TABLE, f"no key: it names the child table of {own}")
+                name = own if key is None else name_of(key)
                 if index in operations:
                     self._operate(index, name, operations[index], int(versions[index]), taken, barriers)
                 number = known.get(name, -1)
                 if number < 0 and index in with_rows:
                     raise WireError(ErrorCode.UNKNOWN_TABLE, f"no table {name} of {own}")
                 numbers[index] = number
-            except UnicodeDecodeError as error:
-                taken.bad.append(Bad(index, WireError(ErrorCode.UNDECODABLE, f"key: {error}")))
             except WireError as error:
                 taken.bad.append(Bad(index, error))
         return numbers, barriers

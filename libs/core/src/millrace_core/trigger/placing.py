@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace_core.errors import WireError
 from millrace_core.model.schema import Table
 from millrace_core.trigger.blame import Blame
 from millrace_core.trigger.columns import Ints
@@ -16,6 +17,7 @@ from millrace_core.trigger.intake import Messages, TableRows, members_of, of_eac
 from millrace_core.trigger.stream import Stream, signals_of
 from millrace_core.trigger.watermark import Bools
 from millrace_core.wire.operations import OPERATION_MARK, Operation, Register
+from millrace_core.wire.reading import name_of
 
 Tags = tuple[Any, ...] | None
 
@@ -29,8 +31,9 @@ class Names:
 
     @staticmethod
     def of_messages(messages: Messages, table: Table) -> Names:
-        """Those that the keys say; a normal table's messages may have none."""
-        own = table.name.encode()
+        """Those that the keys say; a normal table's messages may have none, those of a super table without
+        one are no table's."""
+        own = table.name.encode() if table.kind == "normal" else b""
         return Names([own if key is None else key for key in messages.keys], messages.key)
 
     def of(self, place: int) -> bytes:
@@ -115,7 +118,9 @@ def placed(
     begin = 0
     for at, operation in operations:
         place_between(begin, at)
-        name = names.of(at)
+        begin, name = at, names.of(at)
+        if not _names_a_table(name):
+            continue
         ended = family.apply(name, operation, table)
         for stream in streams:
             with blame.of(stream.uid):
@@ -123,9 +128,15 @@ def placed(
                     stream.part(name)
                 if isinstance(operation, Register):
                     stream.meet(name, family)
-        begin = at
     place_between(begin, len(names.name))
     return places
+
+
+def _names_a_table(key: bytes) -> bool:
+    try:
+        return bool(name_of(key))
+    except WireError:
+        return False
 
 
 def _places(stream: Stream, tables: Names, family: Family) -> Ints:

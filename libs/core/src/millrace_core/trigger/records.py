@@ -1,24 +1,27 @@
 """Control records and other inner messages: whom they are about, and those that mean nothing.
 
 Whatever lies in the topics ``control``, ``clock``, ``regroup`` and ``handover``, a slot must get past it: a
-message that cannot be decoded is counted, remarked on, and passed over.
+message that cannot be decoded is counted, remarked on, and becomes a dead letter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
+from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.stream import Stream
-from millrace_core.wire import control
-from millrace_core.wire.topics import REGROUP
+from millrace_core.trigger.stream import Output, Stream
+from millrace_core.wire import control, dead
+from millrace_core.wire.reading import Format
+from millrace_core.wire.topics import DEAD_LETTERS, REGROUP
 
 T = TypeVar("T")
 
 
 class Refused:
-    """``totals``: messages passed over so far, by cause; ``remarks``: one sentence for each of this batch.
+    """``totals``: messages passed over so far, by cause; of this batch: ``remarks``, one sentence for each,
+    and ``letters``, the dead letters.
 
     ``counts``: whether this slot is the one that counts what goes to all slots.
     """
@@ -28,19 +31,20 @@ class Refused:
         self.totals: dict[str, int] = {}
         self.changed = False
         self.remarks: list[str] = []
+        self.letters: list[Output] = []
 
     def begin(self) -> None:
         """A new batch."""
-        self.changed, self.remarks = False, []
+        self.changed, self.remarks, self.letters = False, [], []
 
-    def decoded(self, messages: Messages, decode: Callable[[bytes], T]) -> Iterator[tuple[int, T]]:
+    def decoded(self, messages: Messages, form: Format[T]) -> Iterator[tuple[int, T]]:
         """Place and meaning of each message of a topic; deletions mean nothing."""
         for place, value in enumerate(messages.value):
-            if value is None:
+            if form.deletes(value):
                 continue
             try:
-                found = decode(value)
-            except ValueError as error:  # msgspec's errors are such, as those of wrong UTF-8
+                found = form.read(messages.key_of(place), value)
+            except WireError as error:
                 self.pass_over("undecodable", messages, place, error)
                 continue
             yield place, found
@@ -53,8 +57,15 @@ class Refused:
         cause = f"{why}_{topic}"
         self.totals[cause] = self.totals.get(cause, 0) + 1
         self.changed = True
-        at = f"partition {messages.partition[place]}, offset {messages.offset[place]}"
-        self.remarks.append(f"a message of the topic {topic} is {why} ({at}): {error}")
+        partition, offset = int(messages.partition[place]), int(messages.offset[place])
+        if not isinstance(error, MillraceError):
+            error = MillraceError(ErrorCode.INTERNAL, f"{type(error).__name__}: {error}")
+        letter = dead.letter(
+            topic, partition, offset, messages.key_of(place), messages.value[place], error, "trigger-svc"
+        )
+        at = f"partition {partition}, offset {offset}"
+        self.remarks.append(f"a message of the topic {topic} is {why} ({at}): {letter.detail}")
+        self.letters.append((DEAD_LETTERS.name, topic.encode(), dead.encode(letter)))
 
 
 def about(record: control.AnyControl, streams: Mapping[int, Stream]) -> list[int]:

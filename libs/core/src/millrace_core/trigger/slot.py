@@ -67,6 +67,7 @@ class Slot(SlotRows):
         # last: what came with the question is in the answer
         out += [answer(one, number, self.number, self.streams, self.failed) for number, one in self._asked]
         self._asked = []
+        out += self.refused.letters
         if self.refused.changed:
             tell(status.Counters(SERVICE, 0, self.number, self.refused.totals), out)
         self.blame.settle()
@@ -98,7 +99,7 @@ class Slot(SlotRows):
     def _on_control(self, messages: Messages, topics: dict[str, Messages], out: list[Output]) -> None:
         before = self.control
         times = (messages.timestamp * NS_PER_MS).tolist()
-        for place, record in self.refused.decoded(messages, control.decode_control):
+        for place, record in self.refused.decoded(messages, control.RECORDS):
             offset = int(messages.offset[place])
             if offset <= self.control:
                 continue
@@ -240,7 +241,7 @@ class Slot(SlotRows):
 
     def _on_regrouped(self, messages: Messages, out: list[Output]) -> None:
         received: dict[int, list[tuple[int, regroup.Regrouped]]] = {}
-        for place, message in self.refused.decoded(messages, regroup.decode):
+        for place, message in self.refused.decoded(messages, regroup.MESSAGES):
             received.setdefault(message.stream, []).append((int(messages.partition[place]), message))
         for uid in sorted(received):
             stream = self.streams.get(uid)
@@ -250,7 +251,7 @@ class Slot(SlotRows):
 
     def _on_handovers(self, messages: Messages, out: list[Output]) -> None:
         """What calc-svc tells of the past; every slot gets all of it."""
-        for place, handover in self.refused.decoded(messages, recalc.decode_handover):
+        for place, handover in self.refused.decoded(messages, recalc.HANDOVERS):
             stream = self.streams.get(handover.stream) if handover.slot == self.number else None
             if isinstance(stream, RecalcStream) and stream.live:
                 seen = self.seen.get(stream.definition.topic, {})
@@ -260,7 +261,7 @@ class Slot(SlotRows):
     # ------------------------------------------------------------------ processing time
 
     def _on_ticks(self, messages: Messages, out: list[Output]) -> None:
-        for _, tick in self.refused.decoded(messages, control.decode_tick):
+        for _, tick in self.refused.decoded(messages, control.TICKS):
             for stream in self.streams.values():
                 with self.blame.of(stream.uid):
                     if stream.live and stream.due <= tick.reach:

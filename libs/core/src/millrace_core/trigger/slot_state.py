@@ -122,13 +122,11 @@ class SlotState:
         """Whether these messages may mean something to the slot of this state (None: it has none yet)."""
         if messages.named() - {CLOCK.name}:
             return True
-        if blob is None:
-            return False
-        due, untold, _ = _head(blob)
+        due, untold, _ = (FAR, False, 0) if blob is None else _head(blob)
         if untold:
             return True
         refused = Refused(True)
-        ticks = [tick for _, tick in refused.decoded(messages, control.decode_tick)]
+        ticks = [tick for _, tick in refused.decoded(messages, control.TICKS)]
         return refused.changed or any(tick.reach >= due for tick in ticks)
 
     @staticmethod

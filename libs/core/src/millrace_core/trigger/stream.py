@@ -9,6 +9,7 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
+from millrace_core.errors import WireError
 from millrace_core.model.schema import Column, Table, stable_hash
 from millrace_core.trigger.columns import Columns, Ints, starts_of
 from millrace_core.trigger.definition import Definition, compiled
@@ -22,6 +23,7 @@ from millrace_core.trigger.windower import RECALC, Occurrences
 from millrace_core.wire import events, regroup
 from millrace_core.wire.control import Offsets, Tick
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.reading import name_of
 from millrace_core.wire.recalc import Taken
 from millrace_core.wire.topics import REGROUP, TRIGGERS
 
@@ -169,9 +171,9 @@ class Stream:
             return found
         spec, table = self.definition.spec, self.definition.table
         try:
-            text = name.decode()
-        except UnicodeDecodeError:
-            return -1
+            text = name_of(name)
+        except WireError:
+            return -1  # calc-svc makes dead letters of its messages
         normal = table.kind == "normal"
         if name in family.dropped or (self.definition.reads_tags and name not in family.tags):
             return -1

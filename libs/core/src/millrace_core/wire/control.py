@@ -10,9 +10,11 @@ import msgspec
 
 from millrace_core.model.schema import Child, Table
 from millrace_core.model.stream import StreamSpec
+from millrace_core.wire.reading import Format, Int64, strictly
+from millrace_core.wire.topics import CLOCK, CONTROL
 from millrace_core.wire.virtual import Link
 
-Offsets = dict[int, int]
+Offsets = dict[Int64, Int64]
 """WAL offsets: partition -> the first offset that is *not* included (an end) or that is (a start)."""
 
 
@@ -57,8 +59,8 @@ class RecalculateStream(ControlRecord, frozen=True, tag="recalculate"):
     """RECALCULATE STREAM: event times ``[first, last]`` in ticks. ``last`` None: up to where a group is."""
 
     uid: int
-    first: int
-    last: int | None = None
+    first: Int64
+    last: Int64 | None = None
 
 
 class DiagnoseStream(ControlRecord, frozen=True, tag="diagnose"):
@@ -124,10 +126,10 @@ class Tick(msgspec.Struct, frozen=True):
     ``early``: nanoseconds; open windows with MAX_DELAY that are due until so long after ``now`` trigger.
     """
 
-    now: int
-    since: int = (1 << 63) - 1
+    now: Int64
+    since: Int64 = (1 << 63) - 1
     ends: dict[str, Offsets] = {}
-    early: int = 0
+    early: Int64 = 0
 
     @property
     def reach(self) -> int:
@@ -137,16 +139,11 @@ class Tick(msgspec.Struct, frozen=True):
 
 _encoder = msgspec.json.Encoder()
 _control: msgspec.json.Decoder[AnyControl] = msgspec.json.Decoder(AnyControl)
-_tick = msgspec.json.Decoder(Tick)
+decode_control = strictly(_control.decode)
+decode_tick = strictly(msgspec.json.Decoder(Tick).decode)
+RECORDS = Format(CONTROL, decode_control)
+TICKS = Format(CLOCK, decode_tick)
 
 
 def encode(record: AnyControl | Tick) -> bytes:
     return _encoder.encode(record)
-
-
-def decode_control(value: bytes) -> AnyControl:
-    return _control.decode(value)
-
-
-def decode_tick(value: bytes) -> Tick:
-    return _tick.decode(value)

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from millrace_core.wire.events import Group
+from millrace_core.wire.reading import strictly
 
 PREFIX = "diagnosis/"
 """How the keys of these records begin."""
@@ -82,7 +83,7 @@ class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="about")
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Diagnosis)
+decode = strictly(msgspec.json.Decoder(Diagnosis).decode)
 
 
 def key(stream: int, slot: int) -> bytes:
@@ -97,7 +98,3 @@ def encode(part: Diagnosis) -> bytes:
 def size(part: GroupPart) -> int:
     """Bytes of a group in the message."""
     return len(_encoder.encode(part))
-
-
-def decode(value: bytes) -> Diagnosis:
-    return _decoder.decode(value)

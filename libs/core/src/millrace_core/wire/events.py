@@ -10,6 +10,8 @@ import msgspec
 import numpy as np
 
 from millrace_core.model.schema import HASH_BYTES, SEPARATOR
+from millrace_core.wire.reading import Format, Int64, strictly
+from millrace_core.wire.topics import TRIGGERS
 
 Kind = Literal["OPEN", "CLOSE", "ON_TIME", "INVALID", "GONE"]
 """GONE: the group's table was dropped, and its output table is to go too (DELETE_OUTPUT_TABLE)."""
@@ -22,7 +24,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
     ``table``: the child or normal table's name where the group is one table, else None;
     ``id``: 0 when ungrouped, the table's uid when grouped by tbname, else a hash of stream and key."""
 
-    id: int
+    id: Int64
     key: tuple[object, ...]
     table: str | None
 
@@ -42,11 +44,11 @@ class TriggerEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: Kind
     cause: Cause
     group: Group
-    start: int
-    end: int
-    rownum: int
-    localtime: int
-    next: int = 0
+    start: Int64
+    end: Int64
+    rownum: Int64
+    localtime: Int64
+    next: Int64 = 0
     detail: dict[str, object] | None = None
     written: dict[int, tuple[int, int]] | None = None
 
@@ -96,13 +98,15 @@ def answers_request(key: bytes | None) -> bool:
     return b"/-" in (key or b"")
 
 
+def key_of(batch: TriggerBatch) -> bytes:
+    """The key of a batch: those of one slot stay in order."""
+    return f"{batch.stream}/{batch.slot}".encode()
+
+
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(TriggerBatch)
+decode = strictly(msgspec.json.Decoder(TriggerBatch).decode)
+BATCHES = Format(TRIGGERS, decode, key_of)
 
 
 def encode(batch: TriggerBatch) -> bytes:
     return _encoder.encode(batch)
-
-
-def decode(value: bytes) -> TriggerBatch:
-    return _decoder.decode(value)

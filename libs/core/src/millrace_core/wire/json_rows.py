@@ -19,7 +19,8 @@ from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import DataType
 from millrace_core.wire.decoded import Bad, Decoded, polars_type, typed, undecodable
 from millrace_core.wire.names import caret, caret_keys, from_caret
-from millrace_core.wire.operations import MALFORMED, Operation, Register
+from millrace_core.wire.operations import Operation, Register
+from millrace_core.wire.reading import MALFORMED
 
 
 class _Tags(msgspec.Struct):

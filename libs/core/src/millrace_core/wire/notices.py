@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from millrace_core.wire.reading import Format, strictly
+from millrace_core.wire.topics import NOTIFICATIONS
+
 
 class Notice(msgspec.Struct, frozen=True):
     """One event of one stream. ``group`` is the groupId as text; ``urls`` may be empty (subscribers only)."""
@@ -49,22 +52,12 @@ class _Type(msgspec.Struct, frozen=True):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(NoticeBatch)
-_read = msgspec.json.Decoder(ReadBatch)
+decode = strictly(msgspec.json.Decoder(NoticeBatch).decode)
+read = strictly(msgspec.json.Decoder(ReadBatch).decode)
+"""As :func:`decode`, without reading the events; what is not JSON in them is found all the same."""
+BATCHES = Format(NOTIFICATIONS, read)
 _type = msgspec.json.Decoder(_Type).decode
 
 
 def encode(batch: NoticeBatch) -> bytes:
     return _encoder.encode(batch)
-
-
-def decode(value: bytes) -> NoticeBatch:
-    return _decoder.decode(value)
-
-
-def read(value: bytes) -> ReadBatch:
-    """As :func:`decode`, without reading the events; what is not JSON in them is found all the same.
-
-    :raises msgspec.DecodeError: for a message that is none.
-    """
-    return _read.decode(value)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
+from millrace_core.wire.reading import MALFORMED, Int64
+
 OPERATION_MARK = b"\x00"
-MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding JSON of anybody's raises; a tag may be nested thousands of levels deep."""
 
 
 class Register(msgspec.Struct, frozen=True, tag="create", tag_field="op"):
     """A child table of this key begins here, with these tags."""
 
     tags: dict[str, object]
-    incarnation: int = 0
+    incarnation: Int64 = 0
 
 
 class Drop(msgspec.Struct, frozen=True, tag="drop", tag_field="op"):
@@ -29,14 +29,14 @@ class Retag(msgspec.Struct, frozen=True, tag="retag", tag_field="op"):
 class Altered(msgspec.Struct, frozen=True, tag="altered", tag_field="op"):
     """In each partition, under any key: who reads on needs the table's definition of this version."""
 
-    version: int
+    version: Int64
 
 
 class Delete(msgspec.Struct, frozen=True, tag="delete", tag_field="op"):
     """Rows of the table of this key with ``first <= ts <= last`` are gone."""
 
-    first: int
-    last: int
+    first: Int64
+    last: Int64
 
 
 Operation = Register | Drop | Delete | Retag | Altered

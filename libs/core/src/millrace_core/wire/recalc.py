@@ -12,6 +12,8 @@ from typing import Literal
 import msgspec
 
 from millrace_core.wire.events import Group
+from millrace_core.wire.reading import Format, Int64, strictly
+from millrace_core.wire.topics import HANDOVER, RECALC
 
 Why = Literal["CHANGE", "MANUAL", "HISTORY", "UNTREATED"]
 """CHANGE: late rows, updates, deletes. MANUAL: RECALCULATE STREAM. HISTORY: rows older than the stream.
@@ -26,10 +28,10 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     closes later belongs to the live path. ``origin``: as :meth:`Windower.origin_of` has it."""
 
     group: Group
-    first: int
-    last: int
-    until: int
-    origin: int | None = None
+    first: Int64
+    last: Int64
+    until: Int64
+    origin: Int64 | None = None
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -48,9 +50,9 @@ class Request(msgspec.Struct, frozen=True):
     slots: int
     why: Why
     seen: dict[int, int]
-    localtime: int
+    localtime: Int64
     parts: list[Part] = []
-    rest: tuple[int, int] | None = None
+    rest: tuple[Int64, Int64] | None = None
     written: dict[int, tuple[int, int]] = {}
     origins: dict[str, dict[int, tuple[int, int]]] = {}
     taken: Taken = {}
@@ -65,10 +67,10 @@ class Past(msgspec.Struct, frozen=True, array_like=True):
     """
 
     group: Group
-    ts: list[int]
+    ts: list[Int64]
     columns: dict[str, list[object]]
-    upto: int
-    newest: int = 0
+    upto: Int64
+    newest: Int64 = 0
     memory: bytes | None = None
 
 
@@ -87,17 +89,11 @@ def key(stream: int, slot: int) -> bytes:
     return f"{stream}/{slot}".encode()
 
 
-_request = msgspec.msgpack.Decoder(Request)
-_handover = msgspec.msgpack.Decoder(Handover)
+decode_request = strictly(msgspec.msgpack.Decoder(Request).decode)
+decode_handover = strictly(msgspec.msgpack.Decoder(Handover).decode)
+REQUESTS = Format(RECALC, decode_request, lambda request: key(request.stream, request.slot))
+HANDOVERS = Format(HANDOVER, decode_handover, lambda message: key(message.stream, message.slot))
 
 
 def encode(message: Request | Handover) -> bytes:
     return msgspec.msgpack.encode(message)
-
-
-def decode_request(value: bytes) -> Request:
-    return _request.decode(value)
-
-
-def decode_handover(value: bytes) -> Handover:
-    return _handover.decode(value)

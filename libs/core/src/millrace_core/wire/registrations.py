@@ -6,11 +6,14 @@ is needed for a result, or an output child table that is to go.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from millrace_core.errors import WireError
 from millrace_core.model.schema import Child
+from millrace_core.wire.reading import Format, name_of, strictly, undecodable
 from millrace_core.wire.topics import REGISTRATIONS
 
 
@@ -29,29 +32,42 @@ class OutputGone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 Registration = Child | OutputWanted | OutputGone
-_DECODERS: tuple[msgspec.json.Decoder[Any], ...] = tuple(
-    msgspec.json.Decoder(kind) for kind in (Child, OutputWanted, OutputGone)
+_DECODERS: tuple[Callable[[bytes], Any], ...] = tuple(
+    strictly(msgspec.json.Decoder(kind).decode) for kind in (Child, OutputWanted, OutputGone)
 )
 
 
 def encode(registration: Registration) -> tuple[str, bytes, bytes]:
     """(topic, key, value) of the message."""
+    return REGISTRATIONS.name, key_of(registration), msgspec.json.encode(registration)
+
+
+def key_of(registration: Registration) -> bytes:
     match registration:
         case Child(db=db, name=name):
-            key = f"{db}.{name}"
+            return f"{db}.{name}".encode()
         case OutputWanted(stream=uid):
-            key = f"output/{uid}"
+            return f"output/{uid}".encode()
         case OutputGone(db=db, gone=name):
-            key = f"{db}.{name}"  # behind the child's own registration
-    return REGISTRATIONS.name, key.encode(), msgspec.json.encode(registration)
+            return f"{db}.{name}".encode()  # behind the child's own registration
 
 
-def decode(value: bytes | None) -> Registration | None:
-    """The inverse; None for what a newer calc-svc may write."""
+def decode(value: bytes) -> Registration:
+    """The inverse of :func:`encode`.
+
+    :raises WireError: UNDECODABLE for anything else, as a newer calc-svc may write.
+    """
+    errors: list[str] = []
     for decoder in _DECODERS:
         try:
-            found: Registration = decoder.decode(value or b"")
-            return found
-        except msgspec.DecodeError:
+            found: Registration = decoder(value)
+        except WireError as error:
+            errors.append(error.message)
             continue
-    return None
+        if isinstance(found, Child):
+            name_of(found.name.encode())
+        return found
+    raise undecodable(errors[0])  # children are what most messages are about
+
+
+REGISTERED = Format(REGISTRATIONS, decode, key_of)

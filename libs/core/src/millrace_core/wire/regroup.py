@@ -12,6 +12,8 @@ from __future__ import annotations
 import msgspec
 
 from millrace_core.wire.events import Group
+from millrace_core.wire.reading import Format, strictly, undecodable
+from millrace_core.wire.topics import REGROUP
 
 
 class Regrouped(msgspec.Struct, frozen=True, array_like=True):
@@ -47,7 +49,7 @@ def key(stream: int, group: int) -> bytes:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Regrouped)
+_decode = strictly(msgspec.msgpack.Decoder(Regrouped).decode)
 
 
 def encode(message: Regrouped) -> bytes:
@@ -55,8 +57,11 @@ def encode(message: Regrouped) -> bytes:
 
 
 def decode(value: bytes) -> Regrouped:
-    """:raises ValueError: if it is no such message."""
-    message = _decoder.decode(value)
+    """:raises WireError: UNDECODABLE if it is not such a message."""
+    message = _decode(value)
     if len(message.ts) % 8:
-        raise ValueError(f"{len(message.ts)} bytes are no times of 8 bytes each")
+        raise undecodable(f"the value: {len(message.ts)} bytes are not times of 8 bytes each")
     return message
+
+
+MESSAGES = Format(REGROUP, decode, lambda message: key(message.stream, message.group.id))

@@ -17,7 +17,8 @@ from millrace_core.wire.arrow_rows import MANY_ROWS, ArrowRows, encode_frame
 from millrace_core.wire.arrow_stream import CONTINUATION
 from millrace_core.wire.decoded import Bad, Decoded, check_cells, polars_type, together, typed, undecodable
 from millrace_core.wire.json_rows import JsonRows
-from millrace_core.wire.operations import MALFORMED, OPERATION_MARK, Operation, decode_operation
+from millrace_core.wire.operations import OPERATION_MARK, Operation, decode_operation
+from millrace_core.wire.reading import MALFORMED
 
 
 class RowDecoder:

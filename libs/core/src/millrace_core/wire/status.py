@@ -1,8 +1,15 @@
-"""Acknowledgements and counters that trigger-svc and calc-svc leave for the gateway (compacted)."""
+"""What services leave for each other to know, by key (compacted): acknowledgements, counters, failures."""
 
 from __future__ import annotations
 
+import re
+
 import msgspec
+
+from millrace_core.wire import diagnosis
+from millrace_core.wire.diagnosis import Diagnosis
+from millrace_core.wire.reading import Format, strictly, text_of, undecodable
+from millrace_core.wire.topics import STATUS
 
 
 class Applied(msgspec.Struct, frozen=True, tag="applied", tag_field="about"):
@@ -124,15 +131,38 @@ class Problem(msgspec.Struct, frozen=True, tag="problem", tag_field="about"):
     stalled_since: str = ""
 
 
+class Buried(msgspec.Struct, frozen=True, tag="buried", tag_field="about"):
+    """How far a topic that calc-svc reads from its beginning at each start has its dead letters: partition ->
+    the first offset that was not looked at. Key: ``buried/<topic>``."""
+
+    topic: str
+    offsets: dict[int, int]
+
+
 AnyStatus = (
     Applied | StreamFailure | StreamPaused | TriggersHeld | Counters | ReadUpTo | Recalculation | Problem
-)
+    | Buried
+)  # fmt: skip
 
-PAUSED, HELD, COUNTERS, READ, PROBLEM = "paused/", "held/", "counters/", "read/", "problem/"
+PAUSED, HELD, COUNTERS, READ, PROBLEM, BURIED = (
+    "paused/",
+    "held/",
+    "counters/",
+    "read/",
+    "problem/",
+    "buried/",
+)
 """How the keys of these records begin."""
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyStatus] = msgspec.json.Decoder(AnyStatus)
+decode = strictly(_decoder.decode)
+_KEY = re.compile(
+    r"applied|failure/-?\d+(/-?\d+)?|(paused|held)/-?\d+/-?\d+|recalculation/-?\d+/-?\d+/-?\d+"
+    r"|counters/[^/]+/-?\d+/-?\d+|(read|problem|buried)/.+|diagnosis/-?\d+/-?\d+",
+    re.ASCII | re.DOTALL,
+)
+"""What :func:`key` gives, and the key of a slot's diagnosis."""
 
 
 def key(status: AnyStatus) -> bytes:
@@ -155,6 +185,8 @@ def key(status: AnyStatus) -> bytes:
             return f"{READ}{topic}".encode()
         case Problem(service=service, what=what):
             return f"{PROBLEM}{service}/{what}".encode()
+        case Buried(topic=topic):
+            return f"{BURIED}{topic}".encode()
 
 
 def part_of(key: bytes) -> tuple[int, int]:
@@ -167,5 +199,18 @@ def encode(status: AnyStatus) -> bytes:
     return _encoder.encode(status)
 
 
-def decode(value: bytes) -> AnyStatus:
-    return _decoder.decode(value)
+_RECORDS = Format(STATUS, decode, key)
+_ANSWERS = Format(STATUS, diagnosis.decode, lambda part: diagnosis.key(part.stream, part.slot))
+
+
+def read(given: bytes | None, value: bytes | None) -> AnyStatus | Diagnosis | None:
+    """What a message of the topic says; None: its key is deleted.
+
+    :raises WireError: UNDECODABLE for one that is not as the topic's are.
+    """
+    if _RECORDS.deletes(value):
+        if _KEY.fullmatch(text_of(given)) is None:
+            raise undecodable("the message deletes a key that no record of the topic has")
+        return None
+    answer = (given or b"").startswith(diagnosis.PREFIX.encode())
+    return _ANSWERS.read(given, value) if answer else _RECORDS.read(given, value)

@@ -1,13 +1,22 @@
-"""The topics: one table says what each carries, its key, how it is kept; and how WAL topics are named."""
+"""The topics: one table says what each carries, its key, how it is kept, and who makes dead letters of what
+cannot be understood there; and how WAL topics are named."""
 
 from __future__ import annotations
 
 import re
 import zlib
 from dataclasses import dataclass
+from typing import Literal
+
+from millrace_core.errors import ErrorCode, WireError
 
 WAL_PREFIX = "wal."
 _PLAIN = re.compile(r"[a-z0-9_]")
+_NAME = r"(?:[a-z0-9_]|-[0-9a-f]{2})+"
+WAL_PATTERN = rf"wal\.{_NAME}\.{_NAME}"
+"""A regular expression (Java's and Python's) of what may be a table's topic."""
+
+Service = Literal["api-gateway", "trigger-svc", "calc-svc", "notify-svc"]
 
 
 TRIGGER_QUERY = "trigger-svc"
@@ -17,8 +26,12 @@ _HOUR, _DAY = 3_600_000, 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic of fixed name. ``compacted``: the last value of a key is kept for ever; else ``retention_ms``
-    (-1: for ever).
+    """A topic of fixed name. ``compacted``: the last value of a key is kept for ever, a null value deletes
+    the key; else ``retention_ms`` (-1: for ever), and there is no message without a value.
+
+    ``buried_by``: the one service that makes a dead letter of a message here that cannot be understood; other
+    readers pass it over and count it. None: nobody reads the topic. ``keyed``: each message has a key, which
+    is text; else none has.
 
     ``readers``: consumer groups, and TRIGGER_QUERY. What all of them have read is trimmed once it is
     ``kept_ms`` old; what one of them has not is kept however old it is.
@@ -32,37 +45,53 @@ class Topic:
     retention_ms: int = -1
     readers: tuple[str, ...] = ()
     kept_ms: int = _HOUR
+    buried_by: Service | None = None
+    keyed: bool = True
 
 
 CATALOG = Topic(
-    "catalog", "kind/db/name", "wire.records: the definition, or null once dropped", compacted=True
-)
+    "catalog", "kind/db/name", "catalog.Record: the definition, or null once dropped", compacted=True,
+    buried_by="calc-svc",
+)  # fmt: skip
 CONTROL = Topic(
-    "control", "stream or table name", "wire.control.ControlRecord, in force for all slots from there on"
-)
-CLOCK = Topic("clock", "none", "wire.control.Tick: processing time as data", readers=(TRIGGER_QUERY,))
+    "control", "stream or table name", "wire.control.ControlRecord, in force for all slots from there on",
+    buried_by="trigger-svc",
+)  # fmt: skip
+CLOCK = Topic(
+    "clock", "none", "wire.control.Tick: processing time as data", readers=(TRIGGER_QUERY,),
+    buried_by="trigger-svc", keyed=False,
+)  # fmt: skip
 REGROUP = Topic(
     "regroup", "stream uid/group", "wire.regroup: rows on their way to their group's slot", 4,
-    readers=(TRIGGER_QUERY,),
+    readers=(TRIGGER_QUERY,), buried_by="trigger-svc",
 )  # fmt: skip
 TRIGGERS = Topic(
     "triggers", "stream uid/slot", "wire.events.TriggerBatch", 4, readers=("calc-svc", "calc-again"),
-    kept_ms=_DAY,
+    kept_ms=_DAY, buried_by="calc-svc",
 )  # fmt: skip
-RECALC = Topic("recalc", "stream uid/slot", "wire.recalc.Request", 4, readers=("calc-recalc", "calc-history"))
+RECALC = Topic(
+    "recalc", "stream uid/slot", "wire.recalc.Request", 4, readers=("calc-recalc", "calc-history"),
+    buried_by="calc-svc",
+)  # fmt: skip
 HANDOVER = Topic(
-    "handover", "stream uid/slot", "wire.recalc.Handover, for one slot", readers=(TRIGGER_QUERY,)
-)
+    "handover", "stream uid/slot", "wire.recalc.Handover, for one slot", readers=(TRIGGER_QUERY,),
+    buried_by="trigger-svc",
+)  # fmt: skip
 NOTIFICATIONS = Topic(
     "notifications", "stream uid/group", "wire.notices.NoticeBatch", 4, readers=("notify-svc",),
-    kept_ms=7 * _DAY,
+    kept_ms=7 * _DAY, buried_by="notify-svc",
 )  # fmt: skip
-STATUS = Topic("status", "what it is about", "wire.status: acknowledgements and counters", compacted=True)
+STATUS = Topic(
+    "status", "what it is about", "wire.status: acknowledgements and counters; wire.diagnosis",
+    compacted=True, buried_by="calc-svc",
+)  # fmt: skip
 REGISTRATIONS = Topic(
-    "registrations", "db.child", "model.schema.Child that a producer made", readers=("api-gateway",),
-    kept_ms=_DAY,
+    "registrations", "db.child", "wire.registrations: children that producers made, and what else calc-svc "
+    "asks of the gateway", readers=("api-gateway",), kept_ms=_DAY, buried_by="api-gateway",
 )  # fmt: skip
 DEAD_LETTERS = Topic("dead-letters", "source topic", "wire.dead.DeadLetter", retention_ms=30 * _DAY)
+WAL_BURIED_BY: Service = "calc-svc"
+"""The same for all WAL topics, and for topics that begin so and are no table's."""
 
 TOPICS: tuple[Topic, ...] = (
     CATALOG, CONTROL, CLOCK, REGROUP, TRIGGERS, RECALC, HANDOVER, NOTIFICATIONS, STATUS, REGISTRATIONS,
@@ -86,9 +115,28 @@ def wal_topic(db: str, table: str) -> str:
 
 
 def table_of(topic: str) -> tuple[str, str]:
-    """The inverse of :func:`wal_topic`: (db, table)."""
-    db, table = topic.removeprefix(WAL_PREFIX).split(".", 1)
-    return _unescape(db), _unescape(table)
+    """The inverse of :func:`wal_topic`: (db, table).
+
+    :raises WireError: UNKNOWN_TABLE for a name that no table's topic can have.
+    """
+    parts = topic.removeprefix(WAL_PREFIX).split(".")
+    try:
+        db, table = map(_unescape, parts)
+        if db and table and wal_topic(db, table) == topic:
+            return db, table
+    except ValueError:
+        pass  # other than two parts, or bytes that are not UTF-8
+    raise WireError(ErrorCode.UNKNOWN_TABLE, f"the topic name {topic} is not that of a table: {_FORM}")
+
+
+_FORM = "wal.<database>.<table>, each byte other than a-z, 0-9, _ written as - and two hexadecimal digits"
+
+
+def buried_by(topic: str) -> Service | None:
+    """Which service makes dead letters of what cannot be understood in a topic; None: no service reads it."""
+    if topic.startswith(WAL_PREFIX):
+        return WAL_BURIED_BY
+    return next((one.buried_by for one in TOPICS if one.name == topic), None)
 
 
 def slot_of(topic: str, key: bytes, slots: int) -> int:
@@ -106,6 +154,12 @@ def slot_for(topic: str, key: bytes | None, slots: int) -> int | None:
     """
     if topic in _EVERYWHERE:
         return None
-    if key is None:
-        key = table_of(topic)[1].encode() if topic.startswith(WAL_PREFIX) else b""
-    return slot_of(topic, key, slots)
+    return slot_of(topic, _own_name(topic) if key is None else key, slots)
+
+
+def _own_name(topic: str) -> bytes:
+    """The name of a WAL topic's table; empty for a topic that is no table's: nobody judges its messages."""
+    try:
+        return table_of(topic)[1].encode() if topic.startswith(WAL_PREFIX) else b""
+    except WireError:
+        return b""

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from millrace_core.errors import ErrorCode, WireError
-from millrace_core.wire.operations import MALFORMED
+from millrace_core.wire.reading import Int64, strictly
 
 
 class Origin(msgspec.Struct, frozen=True, array_like=True):
@@ -20,8 +19,8 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
     topic: str
     uid: int
     key: str
-    partition: int
-    offset: int
+    partition: Int64
+    offset: Int64
 
     @property
     def source(self) -> str:
@@ -39,7 +38,7 @@ class Forwarded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     origin: Origin
     streams: tuple[int, ...]
     rows: msgspec.Raw = msgspec.Raw(b"[]")
-    deleted: tuple[int, int] | None = None
+    deleted: tuple[Int64, Int64] | None = None
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
@@ -52,16 +51,8 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
     columns: tuple[tuple[str, str], ...]
 
 
-_decoder = msgspec.json.Decoder(Forwarded)
+decode = strictly(msgspec.json.Decoder(Forwarded).decode)
 
 
 def encode(message: Forwarded) -> bytes:
     return msgspec.json.encode(message)
-
-
-def decode(value: bytes) -> Forwarded:
-    """:raises WireError: UNDECODABLE for anything that :func:`encode` does not make."""
-    try:
-        return _decoder.decode(value)
-    except MALFORMED as error:
-        raise WireError(ErrorCode.UNDECODABLE, f"rows of a virtual table's source: {error}") from error

@@ -1,0 +1,99 @@
+"""Topics that begin as those of tables do and belong to none: what is written there becomes dead letters.
+
+How far each was looked at is a record of the topic ``status``, so that a restart makes no letter again and
+misses none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from millrace_core.errors import ErrorCode, WireError
+from millrace_core.wire import status
+from millrace_core.wire.status import Buried
+from millrace_core.wire.topics import STATUS, WAL_PREFIX, table_of
+from millrace_wal import BEGIN, Log, Message
+
+ORPHAN_AFTER = 10.0  # seconds that a topic's table may lag behind it
+
+
+class Orphans:
+    """``topics``: those that are read. ``said``: how far topics were looked at, as ``status`` says it. Used
+    by one thread."""
+
+    def __init__(self, log: Log, said: Callable[[], Mapping[str, Mapping[int, int]]]) -> None:
+        self._log, self._said = log, said
+        self.topics: set[str] = set()
+        self._seen_at: dict[str, float] = {}
+        self._left: dict[str, dict[int, int]] = {}
+        """Topics of tables that were dropped -> where what is nobody's begins."""
+        self._looked: dict[str, dict[int, int]] = {}
+        """What was looked at since the start."""
+
+    def left_behind(self, topics: Collection[str]) -> None:
+        """Topics of tables that were dropped before this start: what is in them was these tables'."""
+        there = set(self._log.topics(WAL_PREFIX))
+        self._left |= {topic: self._log.end_offsets(topic) for topic in topics if topic in there}
+
+    def leave(self, topic: str) -> dict[int, int] | None:
+        """The topic's table is gone: what is in it was the table's, what comes later is nobody's. Where that
+        begins; None if the topic is gone too."""
+        self._seen_at[topic] = float("inf")
+        if topic not in self._log.topics(topic):
+            return None
+        self.topics.add(topic)
+        return self._log.end_offsets(topic)
+
+    def adopt(self, topic: str) -> None:
+        """The topic has a table."""
+        self.topics.discard(topic)
+        self._left.pop(topic, None)
+
+    def look(self, known: Collection[str], now: float) -> dict[str, dict[int, int]]:
+        """Topics that have been without a table for long, and where to read each from; ``known``: those that
+        have one."""
+        there = self._log.topics(WAL_PREFIX)
+        self._seen_at = {topic: self._seen_at.get(topic, now) for topic in there}
+        self.topics &= set(there)
+        found: dict[str, dict[int, int]] = {}
+        for topic in there:
+            if topic in known or topic in self.topics or now - self._seen_at[topic] < ORPHAN_AFTER:
+                continue
+            self.topics.add(topic)
+            found[topic] = self._start(topic)
+        return found
+
+    def _start(self, topic: str) -> dict[int, int]:
+        ends = self._log.end_offsets(topic)
+        self._looked[topic] = said = {**self._left.get(topic, {}), **self._said().get(topic, {})}
+        # a topic that was deleted and made again is shorter
+        return {p: said[p] if said.get(p, end + 1) <= end else BEGIN for p, end in ends.items()}
+
+    def looked_at(self, topic: str, ends: Mapping[int, int]) -> Message:
+        """What the topic ``status`` says once all before these offsets of a topic has its letters."""
+        looked = self._looked.setdefault(topic, {})
+        looked.update(ends)
+        return buried(topic, looked)
+
+    def forgotten(self) -> list[Message]:
+        """What the topic ``status`` says of topics that are not there any more."""
+        there = set(self._log.topics(WAL_PREFIX))
+        gone = [topic for topic in self._said() if topic.startswith(WAL_PREFIX) and topic not in there]
+        for topic in gone:
+            self._looked.pop(topic, None)
+        return [Message(STATUS.name, status.key(Buried(topic, {})), None) for topic in gone]
+
+
+def buried(topic: str, offsets: Mapping[int, int]) -> Message:
+    """What the topic ``status`` says once what lies before these offsets of a topic has its letters."""
+    news = Buried(topic, dict(offsets))
+    return Message(STATUS.name, status.key(news), status.encode(news))
+
+
+def unknown(topic: str) -> WireError:
+    """Why messages of the topic are of no use."""
+    try:
+        db, name = table_of(topic)
+    except WireError as error:
+        return error
+    return WireError(ErrorCode.UNKNOWN_TABLE, f"no table {db}.{name}")

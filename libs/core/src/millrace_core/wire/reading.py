@@ -1,0 +1,111 @@
+"""How messages are read: whatever is not understood, in whichever topic, is one error with its cause.
+
+Everybody who may write to the broker may write anything to any topic. A reader that meets a message that is
+none of Millrace's, or a newer version's, passes it over; the service that ``wire.topics`` names for the topic
+makes a dead letter of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+
+from millrace_core.errors import ErrorCode, WireError
+from millrace_core.model.schema import MAX_NAME
+from millrace_core.wire.topics import Topic
+
+T = TypeVar("T")
+
+MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding anybody's bytes raises; they may be nested thousands of levels deep."""
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""Of what is computed with on arrays: a number beyond would be an error only there."""
+
+SHOWN = 64
+"""Characters of a key that an error shows."""
+
+
+def strictly(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """The decoder, with a :class:`WireError` (UNDECODABLE) for whatever it cannot decode."""
+
+    def decoded(value: bytes) -> T:
+        try:
+            return decode(value)
+        except MALFORMED as error:
+            raise undecodable(f"the value: {error}") from error
+
+    return decoded
+
+
+class Format(Generic[T]):
+    """The messages of one topic, deletions apart.
+
+    ``decode``: reads a value, :raises WireError: for one that it cannot; ``key_of``: the key under which such
+    a message is sent (None: the key does not follow from the value).
+    """
+
+    def __init__(
+        self, topic: Topic, decode: Callable[[bytes], T], key_of: Callable[[T], bytes] | None = None
+    ) -> None:
+        self.topic, self._decode, self._key_of = topic, decode, key_of
+
+    def deletes(self, value: bytes | None) -> bool:
+        """Whether a message with this value deletes its key, and says nothing else."""
+        return value is None and self.topic.compacted
+
+    def read(self, key: bytes | None, value: bytes | None) -> T:
+        """What a message says.
+
+        :raises WireError: UNDECODABLE for one that is not as the topic's are.
+        """
+        if self.topic.keyed:
+            text_of(key)
+        elif key is not None:
+            raise undecodable(f"the key is {shown(key)}: messages of the topic {self.topic.name} have none")
+        if value is None:
+            raise undecodable("the message has no value")
+        found = self._decode(value)
+        if self._key_of is not None and key != (wanted := self._key_of(found)):
+            raise undecodable(f"the key is {shown(key)}: with this value it would be {shown(wanted)}")
+        return found
+
+
+def undecodable(detail: str) -> WireError:
+    """Why a message is not understood."""
+    return WireError(ErrorCode.UNDECODABLE, detail)
+
+
+def text_of(key: bytes | None) -> str:
+    """A message's key.
+
+    :raises WireError: UNDECODABLE if there is none, or it is not text.
+    """
+    if key is None:
+        raise undecodable("the message has no key")
+    try:
+        return key.decode()
+    except UnicodeDecodeError as error:
+        raise undecodable(f"the key is not valid UTF-8: {error.reason} at byte {error.start}") from error
+
+
+def name_of(key: bytes) -> str:
+    """The table that a WAL message's key names.
+
+    :raises WireError: UNDECODABLE for a key that cannot be the name of a table.
+    """
+    if not key:
+        raise undecodable("the key is empty: it names no table")
+    if len(key) > MAX_NAME:
+        raise undecodable(f"the key has {len(key)} bytes: a table name has {MAX_NAME} at most")
+    return text_of(key)
+
+
+def shown(key: bytes | None) -> str:
+    """A key, for people."""
+    if key is None:
+        return "null"
+    text = key[:SHOWN].decode(errors="backslashreplace")
+    return f"{text}…" if len(key) > SHOWN else text

@@ -1,0 +1,46 @@
+"""Messages that a service passes over, for they mean nothing to it: counted, and logged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from prometheus_client import Counter
+from structlog.typing import FilteringBoundLogger
+
+from millrace_core.errors import MillraceError
+from millrace_core.wire.topics import WAL_PREFIX
+
+PASSED_OVER = Counter(
+    "millrace_passed_over",
+    "Messages passed over because they could not be understood, by topic and error code.",
+    ["topic", "cause"],
+)
+
+
+class Place(Protocol):
+    """Where a message lies."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+
+
+def passed_over(logger: FilteringBoundLogger) -> Callable[[Place, MillraceError], None]:
+    """What counts and logs a message, and why it is of no use. What producers write is only counted: there
+    may be thousands a second, and each has a dead letter."""
+
+    def tell(place: Place, error: MillraceError) -> None:
+        if place.topic.startswith(WAL_PREFIX):
+            PASSED_OVER.labels(f"{WAL_PREFIX}*", error.code.name).inc()
+            return
+        PASSED_OVER.labels(place.topic, error.code.name).inc()
+        logger.error(
+            "a message was passed over", topic=place.topic, partition=place.partition, offset=place.offset,
+            code=error.code.name, cause=error.message[:500],
+        )  # fmt: skip
+
+    return tell

@@ -1,0 +1,86 @@
+"""Messages that cannot be understood: passed over, told of, and made dead letters of by one service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import accumulate, takewhile
+from typing import TypeVar
+
+from millrace_core.errors import MillraceError, WireError
+from millrace_core.wire import dead
+from millrace_core.wire.topics import DEAD_LETTERS, Service, buried_by
+from millrace_wal.record import Log, Message, Record
+
+T = TypeVar("T")
+TOGETHER = 32 * 1024 * 1024
+"""Bytes of letters that are appended at once."""
+KNOWN = 10_000
+"""Messages whose places are remembered."""
+Told = Callable[[Record, MillraceError], object]
+
+
+class DeadLetters:
+    """What one thread of a service does with what it cannot understand.
+
+    ``told``: called for each such message, to count and log it. Where the service is the one that makes the
+    dead letters of the topic (``wire.topics``) a letter waits for :meth:`write`, which comes before whatever
+    says that the message has been read. What is read again after a crash has the same letter again.
+    ``service`` None: another thread of the service makes the letters, and tells of them.
+    """
+
+    def __init__(self, log: Log, service: Service | None, told: Told = lambda record, error: None) -> None:
+        self._log, self._service, self._told = log, service, told
+        self._waiting: list[tuple[Record, Message]] = []
+        self._known: dict[tuple[str, int, int, int], None] = {}
+        """Places and times of those that were buried last: what is read again has one letter."""
+
+    def understood(
+        self, records: Iterable[Record], read: Callable[[bytes | None, bytes | None], T]
+    ) -> list[tuple[Record, T]]:
+        """The records that can be read, by their key and value, and what each says."""
+        found: list[tuple[Record, T]] = []
+        for record in records:
+            try:
+                found.append((record, read(record.key, record.value)))
+            except WireError as error:
+                self.bury(record, error)
+        return found
+
+    def bury(self, record: Record, error: MillraceError) -> None:
+        """A message that is of no use, and why."""
+        if record[:4] in self._known:
+            return
+        self._known[record[:4]] = None
+        if len(self._known) > KNOWN:
+            del self._known[next(iter(self._known))]
+        self._told(record, error)
+        if self._service is not None and buried_by(record.topic) == self._service:
+            letter = dead.letter(*record[:3], record.key, record.value, error, self._service)
+            message = Message(DEAD_LETTERS.name, record.topic.encode(), dead.encode(letter))
+            self._waiting.append((record, message))
+
+    def write(self) -> None:
+        """Append the letters that wait. One that the log refuses for good costs no other one.
+
+        :raises MillraceError: if the log is away; what has not been appended still waits.
+        """
+        together = TOGETHER
+        while self._waiting:
+            some = self._within(together)
+            try:
+                self._log.append([message for _, message in some])
+            except MillraceError as error:
+                if error.code.value.retry:
+                    raise
+                if len(some) > 1:
+                    together = 0  # one by one, to find out which
+                    continue
+                ((record, _),) = some
+                self._told(record, error)
+            del self._waiting[: len(some)]
+
+    def _within(self, size: int) -> list[tuple[Record, Message]]:
+        """The first of the letters, of so many bytes; one at least."""
+        sizes = accumulate(len(message.value or b"") for _, message in self._waiting)
+        count = sum(1 for _ in takewhile(lambda together: together <= size, sizes))
+        return self._waiting[: max(count, 1)]
