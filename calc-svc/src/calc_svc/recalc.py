@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
+from calc_svc.by_hand import ByHand
 from calc_svc.catalog import CatalogView
 from calc_svc.job_size import ROWS_PER_JOB, JobSize
 from calc_svc.recalc_rows import TriggerRows, slices
@@ -45,6 +46,7 @@ class Work:
     events: int = 0
     fraction: float = 0.0
     began: float = 0.0
+    by_hand: ByHand = field(default_factory=ByHand)
 
 
 Output = TriggerBatch | Handover
@@ -131,11 +133,12 @@ class Answers:
         for request in requests:
             mine = rows.groups(request.slot, request.slots)
             groups |= mine
-            parts += request.parts
+            asked = [part for part in request.parts if changed or part.group in mine]
             if request.rest is not None:
-                told = {part.group.id for part in request.parts}
+                told = {part.group.id for part in asked}
                 others = [group for group in mine if group.id not in told]
-                parts += self._rest(rows, mine, others, request.rest)
+                asked += self._rest(rows, mine, others, request.rest)
+            parts += asked if changed else writer.work.by_hand.take(request, asked)
         parts = coalesced(parts)
         told_of: dict[int, dict[int, int]] = {}
         for done, part in enumerate(parts):

@@ -46,6 +46,8 @@ LANES: dict[str, frozenset[Why]] = {
     "calc-recalc": frozenset({"CHANGE", "MANUAL"}), "calc-history": frozenset({"HISTORY", "UNTREATED"}),
 }  # fmt: skip
 """Consumer group -> what it answers: a long history does not hold up late rows."""
+DONE = ("Finished", "Ignored")
+"""States of what is over, and has not failed."""
 TOLD_OF: frozenset[Why] = frozenset({"MANUAL", "HISTORY", "UNTREATED"})
 """What stands in ``ins_stream_recalculates``; late rows are too many for that."""
 
@@ -196,7 +198,7 @@ class RecalcLoop:
             self._answer(batch, work, reader)
             if self._stop.is_set():
                 return False
-            self._report(batch, work, "Finished")
+            self._report(batch, work, *self._outcome(batch, work))
             self._count(batch, {"requests_answered": len(batch.requests), "rows_read_again": work.rows})
             metrics.RECALCULATION_SECONDS.labels(self._group).observe(time.monotonic() - began)
             return True
@@ -304,12 +306,19 @@ class RecalcLoop:
         first, last = min(span[0] for span in spans), max(span[1] for span in spans)
         news = status.Recalculation(
             request.stream, batch.place[0], batch.place[1], request.why, first, last, state,
-            1.0 if state == "Finished" else work.fraction, work.rows, work.events, message,
+            1.0 if state in DONE else work.fraction, work.rows, work.events, message,
             seconds_left(state, work.fraction, time.monotonic() - work.began),
         )  # fmt: skip
         self._patiently(
             lambda: self._log.append([Message(topics.STATUS.name, status.key(news), status.encode(news))])
         )
+
+    def _outcome(self, batch: Batch, work: Work) -> tuple[str, str]:
+        """State and message of what has been answered."""
+        entry = self._answers.catalog.stream(batch.requests[0].stream)
+        if batch.requests[0].why != "MANUAL" or entry is None:
+            return "Finished", ""
+        return work.by_hand.outcome(entry.spec)
 
     def _count(self, batch: Batch, counts: dict[str, int]) -> None:
         stream, (partition, _) = batch.requests[0].stream, batch.place
@@ -325,14 +334,14 @@ class RecalcLoop:
 def seconds_left(state: str, fraction: float, seconds: float) -> float | None:
     """How long what has taken so many seconds for this fraction still takes at the same pace; None for what
     is given up, or has done nothing yet."""
-    if state == "Finished":
+    if state in DONE:
         return 0.0
     return seconds * (1 - fraction) / fraction if state == "Running" and fraction > 0 else None
 
 
 def _spans(request: Request) -> list[tuple[int, int]]:
     found = [(part.first, part.last) for part in request.parts]
-    return found if request.rest is None else [*found, request.rest]
+    return [*found, *(span for span in (request.rest, request.asked) if span is not None)]
 
 
 def _message(output: Output) -> Message:

@@ -110,16 +110,18 @@ class RecalcStream(ChangingStream):
         started = self.clock.singles["newest"] != NEVER
         until = self.until.tolist()
         counting = isinstance(self.definition.spec.trigger, Count)
-        parts = []
+        parts, left_out = [], []
         for place in np.flatnonzero(started).tolist():
             if counting and (last is None or last > until[place]):
+                left_out.append(until[place])
                 continue
             end = until[place] if last is None else min(last, until[place])
             parts.append(Part(self.groups.get(place), first, end, until[place], self._origin(place)))
-        rest = None if counting else (first, RANGE if last is None else last)
+        asked = first, RANGE if last is None else last
         seen = seen if self.definition.home else self.life.seen
-        if parts or rest is not None:
-            yield self._sent(self._request("MANUAL", parts, seen, at, rest))
+        request = self._request("MANUAL", parts, seen, at, None if counting else asked)
+        ignored = (len(left_out), max(left_out)) if left_out else None
+        yield self._sent(msgspec.structs.replace(request, asked=asked, left_out=ignored))
 
     # ------------------------------------------------------------------ the past
 

@@ -41,7 +41,9 @@ class Request(msgspec.Struct, frozen=True):
     its other groups as well, each up to its newest stored row. ``seen``: WAL offsets of the trigger table
     that the answer must have seen. ``localtime``: ns. ``written``: HISTORY, UNTREATED: the stretches of the
     WAL (partition -> [from, to)) whose rows are meant; ``origins``: of a virtual trigger table the same of
-    its source tables instead, by topic. ``taken``: what lies behind these offsets alone.
+    its source tables instead, by topic. ``taken``: what lies behind these offsets alone. ``asked``: MANUAL:
+    the range that the user named; ``left_out``: of COUNT_WINDOW the groups that have not come to its end, and
+    the latest T of them.
     """
 
     stream: int
@@ -56,6 +58,8 @@ class Request(msgspec.Struct, frozen=True):
     written: dict[int, tuple[int, int]] = {}
     origins: dict[str, dict[int, tuple[int, int]]] = {}
     taken: Taken = {}
+    asked: tuple[int, int] | None = None
+    left_out: tuple[int, int] | None = None
 
 
 class Past(msgspec.Struct, frozen=True, array_like=True):

@@ -91,9 +91,10 @@ class Recalculation(msgspec.Struct, frozen=True, tag="recalculation", tag_field=
     """How far a recalculation by hand, or a history, has come.
 
     Key: ``recalculation/<stream>/<partition>/<offset>``, where its (last) request stands. ``first``,
-    ``last``: event times in ticks. ``state``: Running, Finished or Failed (``message`` says why).
-    ``fraction``: 0 to 1. ``rows``: stored rows read; ``events``: trigger events sent. ``seconds_left``: until
-    it is done if it goes on as it went so far; None while nothing can be said of that.
+    ``last``: event times in ticks. ``state``: Running, Finished, Ignored (by hand: the stream has not come so
+    far) or Failed; ``message`` says why. ``fraction``: 0 to 1. ``rows``: stored rows read; ``events``: events
+    sent. ``seconds_left``: until it is done if it goes on as it went so far; None while nothing can be
+    said of that.
     """
 
     stream: int
