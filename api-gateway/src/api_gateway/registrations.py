@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from api_gateway import metrics
 from api_gateway.context import Context, milliseconds
@@ -58,17 +59,27 @@ class Registrar:
     def _register(self, records: Sequence[Record]) -> None:
         with self._context.writer.ddl:
             found = self._dead.understood(records, registrations.REGISTERED.read)
-            fresh = new_children(self._context.catalog, [one for _, one in found])
-            self._context.writer.write(fresh)
-            for record, wanted in found:
-                try:
-                    self._grant(wanted)
-                except MillraceError as error:
-                    if error.code.value.retry:
-                        raise
-                    self._dead.bury(record, error)
-        metrics.CHILDREN.labels("producer").inc(len(fresh))
+            # in order: a child may be gone and come again under one name
+            for are_children, some in groupby(found, lambda one: isinstance(one[1], Child)):
+                if are_children:
+                    self._enter([wanted for _, wanted in some])
+                else:
+                    self._grant_all(some)
         self._dead.write()
+
+    def _enter(self, children: Sequence[Registration]) -> None:
+        fresh = new_children(self._context.catalog, children)
+        self._context.writer.write(fresh)
+        metrics.CHILDREN.labels("producer").inc(len(fresh))
+
+    def _grant_all(self, wishes: Iterable[tuple[Record, Registration]]) -> None:
+        for record, wanted in wishes:
+            try:
+                self._grant(wanted)
+            except MillraceError as error:
+                if error.code.value.retry:
+                    raise
+                self._dead.bury(record, error)
 
     def _grant(self, wanted: Registration) -> None:
         if isinstance(wanted, OutputWanted):

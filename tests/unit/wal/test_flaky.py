@@ -76,6 +76,16 @@ def test_a_process_that_is_killed(fault: Fault, there: int) -> None:
     assert log.log.end_offsets("t") == {0: there}
 
 
+def test_what_a_killed_process_read_goes_to_the_next() -> None:
+    log = flaky()
+    log.append(TWO)
+    killed = log.subscribe("g", ["t"])
+    log.give([Fault.KILLED_AFTER])
+    with pytest.raises(Killed):
+        killed.poll(0)
+    assert len(log.subscribe("g", ["t"]).poll(0)) == 2
+
+
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.HALF, Fault.AFTER])
 def test_a_poll_that_fails_has_given_nothing(fault: Fault) -> None:
     log = flaky()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
@@ -57,6 +57,7 @@ class FlakyLog(Closing):
         self.calls: list[tuple[str, Fault]] = []
         """What was called, and what became of it."""
         self._faults = iter(faults)
+        self._members: list[MemoryGroupReader] = []
 
     def give(self, faults: Iterable[Fault]) -> None:
         """The faults of the next calls; none, and all goes well."""
@@ -74,7 +75,7 @@ class FlakyLog(Closing):
         else:
             found = effect()
         if fault is Fault.KILLED_AFTER:
-            raise Killed(doing)
+            self._kill(doing)
         if fault in (Fault.AFTER, Fault.HALF):
             raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker has not answered")
         if fault is Fault.ENDED:
@@ -88,7 +89,7 @@ class FlakyLog(Closing):
             raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker has not answered")
         found = effect()
         if fault is Fault.KILLED_AFTER:
-            raise Killed(doing)
+            self._kill(doing)
         if fault is Fault.ENDED:
             ended()
         return found
@@ -97,10 +98,17 @@ class FlakyLog(Closing):
         fault = next(self._faults, Fault.NONE)
         self.calls.append((doing, fault))
         if fault is Fault.KILLED_BEFORE:
-            raise Killed(doing)
+            self._kill(doing)
         if fault is Fault.BEFORE:
             raise MillraceError(ErrorCode.UNAVAILABLE, f"{doing}: the broker cannot be reached")
         return fault
+
+    def _kill(self, doing: str) -> NoReturn:
+        """Its members of groups are not heard of any more, and their sessions end."""
+        members, self._members = self._members, []
+        for member in members:
+            self.log.forget(member)
+        raise Killed(doing)
 
     # ------------------------------------------------------------------ the log
 
@@ -142,7 +150,12 @@ class FlakyLog(Closing):
         return self.ask("reader", lambda: FlakyReader(self, self.log.reader(positions, grows)))
 
     def subscribe(self, group: str, topics: Sequence[str]) -> FlakyGroupReader:
-        return self.ask("subscribe", lambda: FlakyGroupReader(self, group, self.log.subscribe(group, topics)))
+        return self.ask("subscribe", lambda: self._subscribe(group, topics))
+
+    def _subscribe(self, group: str, topics: Sequence[str]) -> FlakyGroupReader:
+        member = self.log.subscribe(group, topics)
+        self._members.append(member)
+        return FlakyGroupReader(self, group, member)
 
     def close(self) -> None:
         self.log.close()
