@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from api_gateway.resource import Stream
+from millrace_core.errors import ErrorCode, WireError
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.notice import position
 from millrace_core.notice.message import Outgoing, compose
+from millrace_core.wire import dead
 from millrace_core.wire.arrow_rows import MANY_ROWS
 from millrace_core.wire.arrow_stream import CONTINUATION
 from millrace_core.wire.rows import RowDecoder, encode_columns, encode_rows
+from millrace_core.wire.topics import TOPICS, WAL_BURIED_BY, Service
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 EXAMPLES = sorted(SCHEMAS.glob("examples/*/*.json"))
@@ -103,6 +106,28 @@ def test_messages_to_subscribers_are_valid() -> None:
     at = position.write({0: (12, 0), 3: (7, 2)})
     outgoing = [Outgoing("power.s1", b'{"eventType":"ON_TIME"}')]
     check.validate(json.loads(compose("id", 1733284887203, outgoing, at)))
+
+
+def test_dead_letters_are_valid_whatever_the_message() -> None:
+    check = validator("dead-letter")
+    error = WireError(ErrorCode.UNDECODABLE, "no")
+    for key, value in ((None, None), (b"k", b"\xff{"), (b"k" * 100_000, bytes(8_000_000))):
+        letter = dead.letter("wal.power.meters", 0, 3, key, value, error, "calc-svc")
+        text = dead.encode(letter)
+        check.validate(json.loads(text))
+        assert dead.decode(text) == letter
+    for file in SCHEMAS.glob("examples/dead-letter/good-*.json"):
+        assert dead.decode(file.read_bytes()).cause in ErrorCode.__members__
+    properties = json.loads((SCHEMAS / "dead-letter.schema.json").read_text())["properties"]
+    assert set(properties) == set(dead.DeadLetter.__struct_fields__)
+    assert properties["service"]["enum"] == list(get_args(Service))
+    assert f"{dead.KEPT:,} bytes" in properties["truncated"]["description"]
+
+
+def test_the_page_says_who_makes_the_dead_letters_of_each_topic() -> None:
+    rows = [f"| `{one.name}` | {one.buried_by} |" for one in TOPICS if one.buried_by]
+    text = (SCHEMAS / "README.md").read_text()
+    assert "\n".join([f"| `wal.*` | {WAL_BURIED_BY} |", *rows]) in text
 
 
 def test_the_api_describes_streams_with_the_fields_of_the_schema() -> None:

@@ -11,7 +11,7 @@ from structlog.typing import FilteringBoundLogger
 
 from millrace_core.notice.progress import Place
 from millrace_core.wire import status
-from millrace_core.wire.topics import NOTIFICATIONS, STATUS
+from millrace_core.wire.topics import DEAD_LETTERS, NOTIFICATIONS, STATUS
 from millrace_service import behind, passed_over
 from millrace_wal import DeadLetters, GroupReader, Log, Message
 from notify_svc.directory import Counted, Directory, Pauses
@@ -68,7 +68,7 @@ class Intake:
         self._done.put(self._pusher.report(self._pauses, self._own, self._counted))
 
     def begin(self) -> None:
-        self._log.ensure_topics([NOTIFICATIONS])
+        self._log.ensure_topics([NOTIFICATIONS, DEAD_LETTERS])
         # a pause that is known from before must not be taken for over because nothing was read yet
         self._directory = Directory(self._log)
         self._reader = self._log.subscribe(self._settings.notify_group, [NOTIFICATIONS.name])
