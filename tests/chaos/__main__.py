@@ -1,9 +1,9 @@
 """``python -m tests.chaos --seeds 1..20 --minutes 2``: seeds one after another on one stack, a table in the
 end; 1 if a window is wrong or missing, or anything else went wrong.
 
-A seed has a database of its own, so that one stack serves many; after a seed that failed a new one is
-started. Each outcome is appended to a file of JSON lines: a seed that is in it (with as many minutes, and as
-many spared parts) is not run again, so a long run may be stopped and goes on where it was.
+A seed has a database of its own, so that one stack serves many; after a seed in which something was missing
+a new one is started. Each outcome is appended to a file of JSON lines: a seed that is in it (with as many
+minutes, and the same parts spared) is not run again, so a long run may be stopped and goes on where it was.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def run(given: argparse.Namespace, todo: Sequence[int]) -> Iterator[Outcome]:
                 if not outcome.is_right:
                     say(f"seed {seed} failed: see {keep}/report.txt")
                 yield outcome
-                if not outcome.is_right:
+                if outcome.faults or outcome.missing or (outcome.recovery is None and not stack.is_up()):
                     break
 
 

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from tests.chaos.changes import Change
 from tests.chaos.judge import Verdict, judge
 from tests.chaos.oracle import Result
-from tests.chaos.replay import could_not_be, empty_by_right, never_was
+from tests.chaos.replay import Made, could_not_be, empty_by_right, never_was
 from tests.chaos.streams import Interval, Stream
 from tests.chaos.workload import site_of
 
 
 def verdict(
-    stream: Stream, expected: Sequence[Result], changes: Sequence[Change], found: Iterable[Result]
+    stream: Stream,
+    expected: Sequence[Result],
+    changes: Sequence[Change],
+    found: Iterable[Result],
+    made: Mapping[str, Made] | None = None,
 ) -> Verdict:
-    """Holds an output table against the oracle's results; ``changes``: those of its trigger table."""
-    return judge(stream.name, expected, found, lambda beyond: never(stream, changes, beyond))
+    """Holds an output table against the oracle's results; ``changes``: those of its trigger table. ``made``:
+    of a stream that began with history, child -> when."""
+    return judge(stream.name, expected, found, lambda beyond: never(stream, changes, beyond, made or {}))
 
 
-def never(stream: Stream, changes: Sequence[Change], beyond: Sequence[Result]) -> list[Result]:
+def never(
+    stream: Stream, changes: Sequence[Change], beyond: Sequence[Result], made: Mapping[str, Made]
+) -> list[Result]:
     """Of rows of windows that are none in the end those that may not be there."""
     found: list[Result] = []
     for group, rows in groupby(
@@ -32,7 +39,7 @@ def never(stream: Stream, changes: Sequence[Change], beyond: Sequence[Result]) -
         if isinstance(stream.trigger, Interval) and stream.no_data:
             found += left  # a window that has lost its rows says so
         elif stream.by == "tbname":
-            found += never_was(stream, own, left)
+            found += never_was(stream, own, left, made.get(group))
         else:
             found += could_not_be(stream, own, left)
     return found

@@ -11,10 +11,13 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 from tests.chaos.changes import ROWS_A_MESSAGE, Change
 from tests.chaos.oracle import Result
 from tests.chaos.streams import Event, Interval, Session, State, Stream
+
+EARLIEST, LATEST = -(1 << 62), 1 << 62
 
 
 @dataclass
@@ -26,7 +29,7 @@ class Rows:
     cells: dict[int, dict[str, int | None]] = field(default_factory=dict)
     times: list[int] = field(default_factory=list)
     judged: list[int] = field(default_factory=list)
-    newest: int = -(1 << 62)
+    newest: int = EARLIEST
 
     def apply(self, change: Change) -> None:
         if change.row is None:
@@ -67,6 +70,13 @@ class Rows:
 
 def _between(times: list[int], first: int, last: int) -> list[int]:
     return times[bisect_left(times, first) : bisect_right(times, last)]
+
+
+class Made(NamedTuple):
+    """When a stream was made: between these places of a child's changes."""
+
+    first: int
+    last: int
 
 
 def is_window(stream: Stream, rows: Rows, start: int, upto: int) -> bool:
@@ -140,11 +150,14 @@ def in_steps(changes: Sequence[Change]) -> Iterator[Change]:
         yield from sorted(message, key=lambda one: one.first)
 
 
-def never_was(stream: Stream, changes: Sequence[Change], candidates: Sequence[Result]) -> list[Result]:
-    """Of results of one group, which is one child of these changes, those that no window ever gave."""
+def never_was(
+    stream: Stream, changes: Sequence[Change], candidates: Sequence[Result], made: Made | None = None
+) -> list[Result]:
+    """Of results of one group, which is one child of these changes, those that no window ever gave. ``made``:
+    of a stream that began with history, when."""
     rows = Rows(stream.least, "n" if stream.nested else "v")
     left = list(candidates)
-    existed: set[Result] = set()
+    existed = set(_of_history(stream, changes, candidates, made)) if made else set()
     for change in in_steps(changes):
         rows.apply(change)
         for one in list(left):
@@ -155,6 +168,22 @@ def never_was(stream: Stream, changes: Sequence[Change], candidates: Sequence[Re
         if not left:
             break
     return left
+
+
+def _of_history(
+    stream: Stream, changes: Sequence[Change], candidates: Sequence[Result], made: Made
+) -> Iterator[Result]:
+    """Those that were windows of the rows that had been there when the stream was made and that nobody had
+    written again: history is cut from these (decision 0017), while rows are written on."""
+    bases = {one.place for one in changes if made.first <= one.place <= made.last} | {made.first}
+    for base in sorted(bases):
+        rows = Rows(stream.least, newest=LATEST)
+        for one in in_steps(changes):
+            if one.place < base:
+                rows.apply(one)
+                continue
+            rows.apply(one._replace(row=None))  # what is rewritten is live, and not history any more
+            yield from (each for each in candidates if is_window(stream, rows, each.ts, each.upto))
 
 
 def could_not_be(stream: Stream, changes: Sequence[Change], candidates: Sequence[Result]) -> list[Result]:

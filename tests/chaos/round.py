@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing as closed_after
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.chaos.judge import Verdict, judge_rows
 from tests.chaos.load import KafkaWriter, SqlWriter, insist
 from tests.chaos.notices import judge_notices
 from tests.chaos.oracle import Oracle, Result, Stored
+from tests.chaos.replay import Made
 from tests.chaos.schedule import Disturbance
 from tests.chaos.streams import STREAMS, Stream, source_table, statement
 from tests.chaos.workload import METERS, TICKS, Step, closing, site_of, steps
@@ -101,6 +103,7 @@ class Round:
     report: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     before: dict[str, dict[int, int]] = field(default_factory=dict)
+    after: dict[str, dict[int, int]] = field(default_factory=dict)
     logs: dict[str, list[Change]] = field(default_factory=dict)
     outputs: dict[str, list[Result]] = field(default_factory=dict)
 
@@ -192,17 +195,21 @@ class Round:
         """The streams that begin with the history of a table."""
         with Rest(self.stack.settings.url("api-gateway"), timeout=60) as rest:
             for stream in sorted(STREAMS, key=lambda one: one.begins):
-                if stream.begins:
-                    time.sleep(max(0.0, began + stream.begins * self.seconds - time.monotonic()))
-                    if problem := insist(lambda stream=stream: self._note_ends(stream)):  # type: ignore[misc]
-                        self.faults.append(f"the ends of {stream.source}: {problem}")
-                    text = statement(stream, self.db, address)
-                    if problem := insist(lambda text=text: rest.execute(text)):  # type: ignore[misc]
+                if not stream.begins:
+                    continue
+                time.sleep(max(0.0, began + stream.begins * self.seconds - time.monotonic()))
+                steps: tuple[Callable[[], object], ...] = (
+                    partial(self._note_ends, stream, self.before),
+                    partial(rest.execute, statement(stream, self.db, address)),
+                    partial(self._note_ends, stream, self.after),
+                )
+                for step in steps:
+                    if problem := insist(step):
                         self.faults.append(f"CREATE STREAM {stream.name}: {problem}")
 
-    def _note_ends(self, stream: Stream) -> None:
+    def _note_ends(self, stream: Stream, made: dict[str, dict[int, int]]) -> None:
         with KafkaLog(self.stack.settings.broker, "chaos") as log:
-            self.before[stream.name] = log.end_offsets(wal_topic(self.db, source_table(stream)))
+            made[stream.name] = log.end_offsets(wal_topic(self.db, source_table(stream)))
 
     def _happened(self, line: str) -> None:
         self.report.append(line)
@@ -267,7 +274,12 @@ class Round:
 
     def _results(self, stream: Stream, expected: Sequence[Result]) -> Verdict:
         found = self.outputs[stream.output] = evidence.results_of(self.rest, stream, self.db)
-        return verdict(stream, expected, self.logs[source_table(stream)], found)
+        own = self.logs[source_table(stream)]
+        return verdict(stream, expected, own, found, self._made(stream, own))
+
+    def _made(self, stream: Stream, own: Sequence[Change]) -> dict[str, Made]:
+        ends = [places(ends.get(stream.name, {}), own) for ends in (self.before, self.after)]
+        return {child: Made(ends[0][child], ends[1][child]) for child in ends[0]} if stream.begins else {}
 
     def _asked(self, what: str, ask: Callable[[], Verdict]) -> Verdict:
         try:
