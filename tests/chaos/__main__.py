@@ -82,7 +82,7 @@ def run(given: argparse.Namespace, todo: Sequence[int]) -> Iterator[Outcome]:
     while left:
         with ExitStack() as stack_of_seeds:
             stack = stack_of_seeds.enter_context(running(given.folder / "stack"))
-            rest = stack_of_seeds.enter_context(Rest(stack.settings.url("api-gateway"), timeout=60))
+            rest = stack_of_seeds.enter_context(Rest(stack.settings.url("api-gateway"), timeout=20))
             while left:
                 seed = left.pop(0)
                 say(f"seed {seed}")

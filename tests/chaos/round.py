@@ -104,6 +104,7 @@ class Round:
     faults: list[str] = field(default_factory=list)
     before: dict[str, dict[int, int]] = field(default_factory=dict)
     after: dict[str, dict[int, int]] = field(default_factory=dict)
+    up: bool = True
     logs: dict[str, list[Change]] = field(default_factory=dict)
     outputs: dict[str, list[Result]] = field(default_factory=dict)
 
@@ -188,7 +189,8 @@ class Round:
         for writer in (*writers, last):
             self.faults += writer.faults
         self._happened("all rows are acknowledged")
-        self._wait(self.stack.is_up, "all parts run")
+        self.up = self._wait(self.stack.is_up, "all parts run")
+        self.report += [str(one) for one in self.stack.status()]
         return [step for writer in (*writers, last) for step in writer.acknowledged]
 
     def _define(self, began: float, address: str) -> None:
@@ -251,7 +253,7 @@ class Round:
             stands = evidence.moving(self.stack, self.db)
             if stands != stood:
                 moved, stood = time.monotonic(), stands
-            if right or time.monotonic() - moved > self.patience:
+            if right or not self.up or time.monotonic() - moved > self.patience:
                 return together(self._verdicts(due, inbox))
             time.sleep(0.5)
 
