@@ -115,6 +115,8 @@ def statements(step: Step, db: str) -> list[str]:
     """A step in SQL: rows that name the same columns go together."""
     if step.what == "delete":
         return [f"DELETE FROM {db}.{step.child} WHERE ts >= {step.first} AND ts <= {step.last}"]
+    if step.what == "recalculate":
+        return [f"RECALCULATE STREAM {db}.{step.table} FROM {step.first} TO {step.last}"]
     by_columns: dict[tuple[str, ...], list[Row]] = {}
     for row in step.rows:
         by_columns.setdefault(tuple(row), []).append(row)

@@ -20,6 +20,9 @@ BORN: dict[str, int] = {"n0": 1}
 """The child that its first message makes, in the middle of the load."""
 PERIOD = 1.0
 """Seconds between two steps of a table."""
+RECALCULATED = ("by_length", "overlapping", "by_gap", "site_gap", "by_state", "by_event", "by_slide")
+"""Streams that are recalculated by hand, one every :data:`BY_HAND` seconds."""
+BY_HAND = 8.0
 ROWS = (4, 20)
 """Rows of a step in order."""
 FAR, CLOSE_STEP = 100_000, 1_000
@@ -27,12 +30,13 @@ FAR, CLOSE_STEP = 100_000, 1_000
 Row = dict[str, Any]
 """``ts`` (ms) and ``op`` (the number of this version of the row, unlike all others); ``v`` (0 to 99) and
 ``s`` (0 to 3, or None) as far as the row names them."""
-What = Literal["produce", "insert", "delete"]
+What = Literal["produce", "insert", "delete", "recalculate"]
 
 
 class Step(NamedTuple):
     """One message or statement, ``at`` seconds after the load has begun. ``rows``: of ``produce`` and
-    ``insert``; ``first`` to ``last``: what ``delete`` removes; ``tags``: of a child's first message."""
+    ``insert``; ``first`` to ``last``: what ``delete`` removes; ``tags``: of a first message. ``table`` of
+    ``recalculate`` is a stream."""
 
     at: float
     what: What
@@ -112,6 +116,10 @@ def steps(seed: int, seconds: float) -> list[Step]:
             while at < seconds:
                 found.append(_step(child, table, at, first))
                 at, first = at + PERIOD * rng.uniform(0.7, 1.3), False
+    for number in range(1, int(seconds / BY_HAND) + 1):
+        begin = BASE + rng.randrange(int(5_000 * seconds))
+        end = begin + rng.randrange(100_000)
+        found.append(Step(number * BY_HAND, "recalculate", rng.choice(RECALCULATED), "", (), begin, end))
     # the numbers of versions follow the children; the order of time is that of the steps
     return sorted(found, key=lambda one: one.at)
 
@@ -141,7 +149,7 @@ def closing(seed: int, written: list[Step]) -> list[Step]:
     newest = max(row["ts"] for step in written for row in step.rows)
     begin = newest - newest % FAR + 2 * FAR
     ops = count(1 + max(row["op"] for step in written for row in step.rows))
-    tables = {step.child: step.table for step in written}
+    tables = {step.child: step.table for step in written if step.child}
     cells = ((0, 0, 901), (FAR, 50, 902), (FAR + CLOSE_STEP, 50, 903))
     return [
         Step(0.0, "produce", tables[child], child,

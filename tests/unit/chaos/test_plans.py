@@ -15,6 +15,7 @@ from ...chaos.changes import FIRST, LAST, ROWS_A_MESSAGE, Change, changes
 from ...chaos.load import statements, value_of
 from ...chaos.round import Outcome, not_in_the_log, places
 from ...chaos.schedule import VICTIMS, Disturbance
+from ...chaos.streams import STREAMS
 from ...chaos.workload import BASE, Step
 
 SEEDS = range(1, 21)
@@ -87,11 +88,17 @@ def test_versions_have_numbers_of_their_own_and_a_born_child_brings_its_tags() -
     assert json.loads(value_of(born)) == {"tags": {"site": 1}, "rows": list(born.rows)}
 
 
+def test_streams_are_recalculated_by_hand_of_those_that_are_there_from_the_start() -> None:
+    asked = [one.table for seed in SEEDS for one in workload.steps(seed, 60) if one.what == "recalculate"]
+    assert set(asked) == set(workload.RECALCULATED)
+    assert set(asked) <= {stream.name for stream in STREAMS if not stream.begins and not stream.nested}
+
+
 def test_the_last_rows_lie_behind_all_others() -> None:
     steps = workload.steps(5, 30)
     newest = max(row["ts"] for one in steps for row in one.rows)
     last = workload.closing(5, steps)
-    assert {one.child for one in last} == {one.child for one in steps}
+    assert {one.child for one in last} == {one.child for one in steps if one.child}
     assert all(row["ts"] > newest + 60_000 for one in last for row in one.rows)
 
 
@@ -101,6 +108,9 @@ def test_steps_in_sql() -> None:
     assert statements(Step(0, "insert", "meters", "m0", rows), "d") == [
         "INSERT INTO d.m0 (ts, op, v, s) VALUES (1, 2, 3, NULL) (7, 8, 9, 0)",
         "INSERT INTO d.m0 (ts, op, s) VALUES (4, 5, 6)",
+    ]
+    assert statements(Step(0, "recalculate", "by_gap", "", (), 1, 5), "d") == [
+        "RECALCULATE STREAM d.by_gap FROM 1 TO 5"
     ]
     assert statements(Step(0, "delete", "meters", "m0", (), 1, 5), "d") == [
         "DELETE FROM d.m0 WHERE ts >= 1 AND ts <= 5"
