@@ -15,12 +15,12 @@ from millrace_core.wire.topics import wal_topic
 
 class CatalogView:
     """``lock`` guards ``catalog``: a planner holds it while it plans. ``position``: the first offset of the
-    catalog topic that is not in yet."""
+    catalog topic that is not in yet; ``status_position``: the same of the ``status`` topic."""
 
     def __init__(self) -> None:
         self.catalog = Catalog()
         self.lock = threading.RLock()
-        self.position = 0
+        self.position = self.status_position = 0
         self.statuses: dict[bytes, AnyStatus] = {}
         """What the ``status`` topic says last, by its key."""
         self.definitions = 0

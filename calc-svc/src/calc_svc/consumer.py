@@ -32,6 +32,7 @@ LIST_EVERY = 2.0  # seconds between looks at which topics exist
 POLL = 0.25
 AGAIN = 30.0  # seconds that reading a stretch of a topic again may take
 BATCH = 20_000
+RETRY = 1.0
 GATHER, ENOUGH = 0.02, 1_000
 """After a step that read fewer records than ENOUGH more are gathered for so many seconds: a step costs a
 millisecond, however few rows it takes, and triggers come later than that behind their rows."""
@@ -57,6 +58,10 @@ class WalConsumer:
         self._marks: Positions = {}
         """Up to where topics were read, where their tables do not know of it yet."""
         self._listed = 0.0
+        self._changed: dict[tuple[str, str], Table | None] = {}
+        """Tables whose record has changed, as they were before, until the store has followed."""
+        self._failed = False
+        """Whether a step has: the reader stands behind what was taken in."""
 
     @property
     def alive(self) -> bool:
@@ -66,6 +71,7 @@ class WalConsumer:
         before = replayed(self._log, self._catalog, self._dead)
         self._write_letters(before.looked_at)
         self._store.clean()
+        self._catalog.status_position = before.status_end
         first = {topics.CATALOG.name: {0: self._catalog.position}, topics.STATUS.name: {0: before.status_end}}
         self._reader = self._log.reader(first, grows=True)
         self._pending = dict(self._catalog.tables())
@@ -86,14 +92,17 @@ class WalConsumer:
                 if 0 < self._step() < ENOUGH:
                     self._stop.wait(GATHER)
             except MillraceError as error:
-                # the broker is away: nothing was advanced, but the reader has moved on; go back
+                # the broker is away: nothing was advanced, but the reader has moved on
                 self._logger.warning("reading the WAL", error=str(error))
-                self._rewind()
-                self._stop.wait(1.0)
+                self._failed = True
+                self._stop.wait(RETRY)
 
     def _step(self) -> int:
         """Takes in what is there, or comes first; how many records."""
         assert self._reader is not None
+        if self._failed:
+            self._rewind()
+            self._failed = False
         records = self._reader.poll(POLL, BATCH)
         by_topic: dict[str, list[Record]] = {}
         for record in records:
@@ -114,6 +123,8 @@ class WalConsumer:
             elif topic in self._orphans.topics:
                 self._bury(found, [Bad(i, unknown(topic)) for i in range(len(found))])
                 self._append([self._orphans.looked_at(topic, ends_of(found))])
+        # deletions of its records, too, move the place up to which it has been read
+        self._catalog.status_position = self._reader.positions()[topics.STATUS.name][0]
         if self._pass_marks() or records:
             self._store.moved()
         now = time.monotonic()
@@ -137,9 +148,14 @@ class WalConsumer:
         return passed
 
     def _rewind(self) -> None:
+        """Go back to what was read and not taken in."""
         assert self._reader is not None
         self._held, self._marks, self._told_by = {}, {}, {}
         self._reader.add(topics.CATALOG.name, {0: self._catalog.position})
+        self._reader.add(topics.STATUS.name, {0: self._catalog.status_position})
+        for topic, positions in self._reader.positions().items():
+            if topic in self._orphans.topics:
+                self._reader.add(topic, self._orphans.reached(topic, positions))
         for stored in self._store.tables():
             self._reader.add(stored.topic, stored.positions)
             self._gaps.at(stored.topic, stored.positions)
@@ -147,8 +163,8 @@ class WalConsumer:
             self._reader.add(virtual.topic, virtual.read_to)
 
     def _take_catalog(self, records: list[Record]) -> set[str]:
-        """Apply catalog records: the topics whose table has ended."""
-        ended: set[str] = set()
+        """Apply catalog records: the topics whose table has ended. What the store could not follow, as the
+        broker was away, it follows with the next records: the catalog is behind them already."""
         for record in records:
             kind, *names = (record.key or b"").decode(errors="replace").split(SEPARATOR, 2)
             name = (names[0], names[-1]) if names else ("", "")
@@ -160,9 +176,16 @@ class WalConsumer:
                 self._write_letters({topics.CATALOG.name: record.offset + 1})
                 continue
             if kind == "table":
-                ended |= self._table_changed(name, before)
+                self._changed.setdefault(name, before)
             elif kind == "child":
                 self._child_changed(name)
+        ended: set[str] = set()
+        changed = list(self._changed.items())
+        for name, before in changed:
+            ended |= self._table_changed(name, before)
+            del self._changed[name]
+        if changed:
+            self._open_pending()
         return ended
 
     def _take_status(self, records: Iterable[Record]) -> None:
@@ -190,7 +213,6 @@ class WalConsumer:
             self._altered(name, table)
         if table is not None and (before is None or table.uid != before.uid):
             self._pending[name] = table
-            self._open_pending()
         return ended
 
     def _leave(self, topic: str) -> None:

@@ -105,9 +105,17 @@ class Holding:
     _reader: Reader | None = None
     _reading: int = -1
 
+    def _tasks(self, assigned: set[tuple[str, int]]) -> set[int]:
+        return {self.share.task(partition) for topic, partition in assigned if topic == TRIGGERS.name}
+
+    def owns(self, assigned: set[tuple[str, int]]) -> bool:
+        """Whether these partitions, and no others, are this instance's already."""
+        return self._tasks(assigned) == self._own
+
     def own(self, assigned: set[tuple[str, int]]) -> None:
-        """These partitions are this instance's now: what was held there before is its matter too."""
-        now = {self.share.task(partition) for topic, partition in assigned if topic == TRIGGERS.name}
+        """These partitions are this instance's now: what was held there before, as far as the catalog knows,
+        is its matter too."""
+        now = self._tasks(assigned)
         if now == self._own:
             return
         new = now - self._own

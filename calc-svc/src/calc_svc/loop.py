@@ -84,7 +84,8 @@ class TriggerLoop:
             while not self._stop.is_set():
                 records = reader.poll(0 if self._holding.due else POLL, TAKE)
                 assigned = reader.assigned()
-                self._holding.own(assigned)
+                if not self._own_now(assigned):
+                    return
                 self._own = {partition for _, partition in assigned}
                 self._gaps.keep(assigned)
                 if not self._patiently(partial(self._gaps.watch, records)):
@@ -96,6 +97,20 @@ class TriggerLoop:
         finally:
             self._holding.close()
             reader.close()
+
+    def _own_now(self, assigned: set[tuple[str, int]]) -> bool:
+        """Know what waits in partitions that were another's, or this one's before it began anew: the topic
+        ``status`` says so, up to its end as of now. False when stopped before that was read."""
+        if self._holding.owns(assigned):
+            return True
+        ends: dict[int, int] = {}
+        if not self._patiently(lambda: ends.update(self._log.end_offsets(topics.STATUS.name))):
+            return False
+        while self._jobs.catalog.status_position < ends.get(0, 0):
+            if self._stop.wait(0.01):
+                return False
+        self._holding.own(assigned)
+        return True
 
     def _take(self, records: Sequence[Record], reader: GroupReader) -> None:
         """Calculate what of the records is this loop's, and commit."""

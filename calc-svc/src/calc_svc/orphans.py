@@ -69,6 +69,11 @@ class Orphans:
         # a topic that was deleted and made again is shorter
         return {p: said[p] if said.get(p, end + 1) <= end else BEGIN for p, end in ends.items()}
 
+    def reached(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
+        """Where what was not looked at begins in these partitions of a topic."""
+        looked = self._looked.get(topic, {})
+        return {partition: looked.get(partition, BEGIN) for partition in partitions}
+
     def looked_at(self, topic: str, ends: Mapping[int, int]) -> Message:
         """What the topic ``status`` says once all before these offsets of a topic has its letters."""
         looked = self._looked.setdefault(topic, {})

@@ -77,14 +77,21 @@ class Jobs:
 
 
 class Calc:
-    """The trigger loop, and a catalog that follows the log as calc-svc's does."""
+    """The trigger loop, and a catalog that follows the log as calc-svc's does: the topic ``status`` only
+    once it ``follows``."""
 
-    def __init__(self, log: MemoryLog, share: Share = LIVE, stored: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, log: MemoryLog, share: Share = LIVE, stored: Mapping[str, int] | None = None, *,
+        follows: bool = True,
+    ) -> None:  # fmt: skip
         self.view = CatalogView()
         self.jobs = Jobs(self.view)
         self.jobs.store.positions = dict(stored or {})
         self._log = log
-        self._reader = log.reader({CATALOG.name: {0: 0}, STATUS.name: {0: 0}})
+        self._readers = [log.reader({topic.name: {0: 0}}) for topic in (CATALOG, STATUS)]
+        self.follows = threading.Event()
+        if follows:
+            self.follows.set()
         self.follow()
         self.loop = TriggerLoop(log, self.jobs, Overtaking(), share)  # type: ignore[arg-type]
         self._stop = threading.Event()
@@ -93,11 +100,13 @@ class Calc:
         self.loop.start()
 
     def follow(self) -> None:
-        for record in self._reader.poll(0):
-            if record.topic == CATALOG.name:
-                self.view.apply(record.offset, record.key or b"", record.value)
-            else:
+        catalog, statuses = self._readers
+        for record in catalog.poll(0):
+            self.view.apply(record.offset, record.key or b"", record.value)
+        if self.follows.is_set():
+            for record in statuses.poll(0):
                 self.view.apply_status(record.key or b"", record.value)
+            self.view.status_position = statuses.positions()[STATUS.name][0]
 
     def _run(self) -> None:
         while not self._stop.wait(0.01):

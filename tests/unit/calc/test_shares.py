@@ -48,6 +48,7 @@ class Both:
         self.done: list[tuple[str, int]] = []
         self.begun: list[str] = []
         self.catalog = CatalogView()
+        self.catalog.status_position = 1 << 60
         entry = StreamEntry(StreamSpec(ONE, "db", "s", "", Period(Duration(1, "s"))), "Running", 0, -1)
         self.catalog.apply(0, key_of(entry), encode(entry))
         overtaking = Overtaking()

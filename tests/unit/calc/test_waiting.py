@@ -50,6 +50,23 @@ def test_triggers_wait_for_their_rows_however_long_and_no_other_stream_waits(log
     again.stop()
 
 
+def test_what_waits_is_known_before_a_partition_is_read(log: MemoryLog) -> None:
+    """Where it begins stands in the topic ``status``, which another thread reads: the group has committed
+    past it."""
+    calc = Calc(log, stored={ROWS: 3})
+    trigger(log, ONE, OTHER, numbers=range(10))
+    until(lambda: calc.jobs.of(OTHER) == list(range(10)) and calc.view.held())
+    calc.stop()
+    again = Calc(log, follows=False)
+    trigger(log, ONE, OTHER, numbers=range(10, 12))
+    time.sleep(0.3)
+    assert again.jobs.done == []
+    again.follows.set()
+    until(lambda: again.jobs.of(ONE) == list(range(4, 12)))
+    until(lambda: again.jobs.of(OTHER) == [10, 11])
+    again.stop()
+
+
 def test_many_streams_that_wait_are_read_again_together(
     log: MemoryLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
