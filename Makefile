@@ -88,7 +88,7 @@ clean: ## stop the stack; remove its data, the jars, the environment and all cac
 
 lock: $(UV) ## resolve all dependencies anew and write requirements.lock (docs/decisions/0002)
 	@$(UV) lock --upgrade
-	@$(UV) export --quiet --all-packages --no-emit-workspace --no-header --no-annotate \
+	@$(UV) export --quiet --all-packages --all-extras --no-emit-workspace --no-header --no-annotate \
 	  --format requirements-txt --output-file requirements.lock
 	@wc -l requirements.lock
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from api_gateway import metrics
 from api_gateway.alter import alter_table
+from api_gateway.anodes import create_anode, drop_anode, show_anodes, update_anode
 from api_gateway.answer import INT, Answer, AnswerColumn, text_column
 from api_gateway.context import Context
 from api_gateway.data import delete, insert
@@ -82,10 +83,14 @@ HANDLERS: dict[type, Handler] = {
     statements.Grant: grant,
     statements.CreateSnode: create_snode,
     statements.DropSnode: drop_snode,
+    statements.CreateAnode: create_anode,
+    statements.UpdateAnode: update_anode,
+    statements.DropAnode: drop_anode,
+    statements.ShowAnodes: show_anodes,
 }
 READERS = frozenset({
     statements.Show, statements.ShowCreate, statements.ShowTags, statements.Describe, statements.UseDatabase,
-    statements.Query, statements.DiagnoseStream, statements.VerifyStream,
+    statements.Query, statements.ShowAnodes, statements.DiagnoseStream, statements.VerifyStream,
 })  # fmt: skip
 """Statements that change nothing."""
 

@@ -228,6 +228,7 @@ NEEDS: dict[type, Needs] = {
     s.DiagnoseStream: _stream_s("read"),
     s.VerifyStream: _verify,
     s.Show: _show,
+    s.ShowAnodes: lambda *_: iter(()),
     s.ShowCreate: _show_create,
     s.ShowTags: _named("any"),
     s.Describe: _named("any"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from millrace_analytics import directory
 from millrace_core.catalog import Catalog, StreamEntry, encode, key_of
 from millrace_core.dialect.problems import state_with, touching
 from millrace_core.model.schema import Child, Table
@@ -19,12 +20,13 @@ class CatalogView:
 
     def __init__(self) -> None:
         self.catalog = Catalog()
+        self.catalog.algorithms = directory().algorithms
         self.lock = threading.RLock()
         self.position = self.status_position = 0
         self.statuses: dict[bytes, AnyStatus] = {}
         """What the ``status`` topic says last, by its key."""
         self.definitions = 0
-        """Grows with every change of a database or table: plans made before may be out of date."""
+        """Grows with every change of a database, table or anode: plans made before may be out of date."""
         self._streams: dict[int, StreamEntry] = {}
         self._pauses: set[tuple[int, int]] = set()
         self._problems: dict[bytes, status.Problem] = {}
@@ -38,7 +40,7 @@ class CatalogView:
             self.position = offset + 1
             self.catalog.apply(key, value)
             key = key or b""
-            if key.startswith((b"table", b"database")):
+            if key.startswith((b"table", b"database", b"anode")):
                 self.definitions += 1
             if key.startswith(b"stream"):
                 self._streams = {entry.spec.uid: entry for entry in self.catalog.streams.values()}

@@ -16,9 +16,10 @@ from calc_svc.news import stream_news
 from calc_svc.session import Engine, Lane, Relation
 from calc_svc.sources import TID, Moment, TooManyRows, moments_of, one_relation, set_relation
 from calc_svc.store import TableStore
-from millrace_core.errors import MillraceError, PlanError
+from millrace_core.errors import ErrorCode, MillraceError, PlanError
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, system_rows, trigger_relation
+from millrace_core.plan.anomaly import FAILED
 from millrace_core.wire.decoded import polars_type
 from millrace_core.wire.events import TriggerEvent
 
@@ -30,10 +31,12 @@ SET_ROWS = 1_000_000  # rows of one source for all triggers of a job
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a trigger's query gave: ``rows`` with the plan's result columns by position (``r0``, ``r1``, …)
-    and ``_notify`` (whether to notify of the row), or the error that stopped it."""
+    and ``_notify`` (whether to notify of the row), or the error that stopped it. ``partial``: the error that
+    stopped some of the query's partitions; the rows are those of the others."""
 
     rows: pl.DataFrame
     error: MillraceError | None = None
+    partial: MillraceError | None = None
 
 
 @dataclass(slots=True)
@@ -161,13 +164,14 @@ class Calculator:
         tids, rows = tids[order], rows[order]
         wanted = np.array([moment.row[TID] for moment in moments], dtype=np.int64)
         begins, ends = np.searchsorted(tids, wanted, "left"), np.searchsorted(tids, wanted, "right")
-        return [Outcome(rows[int(b) : int(e)]) for b, e in zip(begins, ends, strict=True)]
+        parts = [rows[int(b) : int(e)] for b, e in zip(begins, ends, strict=True)]
+        return [outcome_of(part, plan) for part in parts]
 
     def _one(self, spec: StreamSpec, plan: Plan, moment: Moment, lane: Lane) -> Outcome:
         try:
             relations = {s.relation: self._one_source(s, moment, spec.partition) for s in plan.sources}
             found = lane.run(plan.one_sql(moment.row), relations, spec.timezone)
-            return Outcome(result_frame(found, plan, offset=0))
+            return outcome_of(result_frame(found, plan, offset=0), plan)
         except MillraceError as error:
             if error.code.value.retry:
                 raise
@@ -202,7 +206,25 @@ def result_frame(result: pa.Table, plan: Plan, offset: int) -> pl.DataFrame:
     if plan.notify:
         last = pl.Series(pl.from_arrow(result.column(len(plan.result) + offset).combine_chunks()))
         columns.append(last.fill_null(False).alias(NOTIFY))
+    if plan.failed:
+        place = len(plan.result) + plan.notify + offset
+        columns.append(
+            pl.Series(pl.from_arrow(result.column(place).combine_chunks())).cast(pl.String).alias(FAILED)
+        )
     return pl.DataFrame(columns)
+
+
+def outcome_of(rows: pl.DataFrame, plan: Plan) -> Outcome:
+    """What a trigger's rows say: some may tell what went wrong instead of a result."""
+    if not plan.failed:
+        return Outcome(rows)
+    errors = rows[FAILED].drop_nulls()
+    found = rows.filter(pl.col(FAILED).is_null()).drop(FAILED)
+    if not len(errors):
+        return Outcome(found)
+    more = f" (and in {len(errors) - 1} other partitions)" if len(errors) > 1 else ""
+    error = PlanError(ErrorCode.INVALID_VALUE, f"{errors[0]}{more}")
+    return Outcome(found, partial=error) if len(found) else Outcome(found, error)
 
 
 def typed_result(plan: Plan, result: pa.Table) -> pa.Table:

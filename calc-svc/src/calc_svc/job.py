@@ -213,7 +213,8 @@ class StreamJobs:
         self._refuse(spec, wanted, outcomes)
         events = self._with_beginning(spec, events, product)
         self._deliver(spec, plan, events, outcomes, product, waits)
-        errors = [outcome.error for outcome in outcomes.values() if outcome.error is not None]
+        told = [outcome.error or outcome.partial for outcome in outcomes.values()]
+        errors = [error for error in told if error is not None]
         for error in errors:
             metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
         product.counts["failures"] += len(errors)

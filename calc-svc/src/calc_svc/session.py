@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import re
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -14,7 +17,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-unt
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from calc_svc import metrics
+from calc_svc import analyses, metrics
 from calc_svc.prepared import PreparedQueries
 from calc_svc.shared_job import SharedJobs
 from millrace_core.errors import ErrorCode, PlanError
@@ -177,8 +180,14 @@ def _kind(relations: Mapping[str, Relation]) -> Kind:
     return "small" if rows <= SMALL_ROWS else "medium"
 
 
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?$")
+"""What a query raises itself, as Spark words it."""
+
+
 def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0] if text.strip() else "Spark refused the query"
+    line = text.strip().splitlines()[0] if text.strip() else "Spark refused the query"
+    raised = _RAISED.search(line)
+    return raised[1] if raised else line
 
 
 def _frame(session: SparkSession, relation: Relation) -> DataFrame:
@@ -212,6 +221,8 @@ class Engine:
     ) -> None:  # fmt: skip
         """``places``: pool -> how many of its jobs run side by side; ``lanes``: how many lanes share these
         (otherwise one has each)."""
+        # workers of Python are few, and run algorithms that would each take all cores
+        os.environ |= {"PYSPARK_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
         builder = SparkSession.builder.master(f"local[{cores}]").appName("millrace-calc")
         builder = builder.config("spark.driver.memory", memory)
         for key, value in (SETTINGS | {"spark.sql.shuffle.partitions": str(cores)}).items():
@@ -233,6 +244,7 @@ class Engine:
         session = self._root.newSession()
         for key, value in settings.items():
             session.conf.set(key, value)
+        analyses.register(session)
         return session
 
     def warm_up(self) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from millrace.demo import check, data, run
+from millrace.demo import check, data, faults, picture, run
 from millrace.demo.check import Day
+from millrace.demo.faults import Score, Span
 from millrace.demo.listen import Event, Listener, events_of
 
 DAY = data.DAY_MS
@@ -104,3 +105,31 @@ def test_the_endpoint_takes_pushes_and_drops_repeats() -> None:
 def test_events_carry_their_streams_name() -> None:
     message = {"streams": [{"streamName": "s1", "events": [{"a": 1}]}, {"streamName": "s2", "events": []}]}
     assert list(events_of(message)) == [{"streamName": "s1", "a": 1}]
+
+
+def test_the_faults_are_where_the_labels_say() -> None:
+    real = data.read(data.path("san_francisco"))
+    changed, labels = faults.readings()
+    moved = {one.ts for one, other in zip(changed, real, strict=False) if one.temp != other.temp}
+    assert moved == faults.hours(labels)
+    assert len(labels) == faults.FORTNIGHTS
+    assert len(changed) == faults.FORTNIGHTS * faults.FORTNIGHT + 1  # one more closes the last fortnight
+
+
+def test_precision_and_recall_count_hours() -> None:
+    hour = faults.HOUR_MS
+    labels = [Span(0, 2 * hour), Span(10 * hour, 10 * hour)]
+    assert faults.score([Span(hour, 2 * hour), Span(5 * hour, 6 * hour)], labels) == Score(4, 0.5, 0.5)
+    assert faults.score(labels, labels) == Score(4, 1.0, 1.0)
+    assert faults.score([], labels) == Score(0, 1.0, 0.0)
+
+
+def test_the_picture_is_one(tmp_path: Path) -> None:
+    changed, labels = faults.readings()
+    week = changed[:168]
+    file = tmp_path / "deep" / "one.png"
+    picture.write_png(file, week, labels[:1], labels[:1])
+    assert file.read_bytes().startswith(b"\x89PNG")
+    drawn = picture.for_terminal(week, labels[:1], 80)
+    assert "day" in drawn
+    assert "x" in drawn

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from sqlglot import exp
 
+from millrace_analytics import columns, directory
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import (
@@ -31,7 +32,7 @@ from millrace_core.model.stream import (
     StreamSpec,
 )  # fmt: skip
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, trigger_relation
+from millrace_core.plan import Plan, SourceUse, anomaly, forecast, plan_query, plan_stream, trigger_relation
 from millrace_core.plan.text import column_of
 from millrace_core.wire.decoded import polars_type
 from millrace_core.wire.events import Group, TriggerEvent, trigger_id
@@ -71,6 +72,7 @@ def make_catalog() -> Catalog:
     catalog = Catalog()
     for record in (Database("d"), Database("u", "us"), METERS, NT, ODD, MICRO, *CHILDREN):
         catalog.apply(key_of(record), encode(record))
+    catalog.algorithms = directory().algorithms
     return catalog
 
 
@@ -242,10 +244,20 @@ SPARK_MACROS = (
     "rand() AS random()", "try_to_binary(s, f) AS TRY(from_base64(s))",
     "make_valid_utf8(s) AS decode(CAST(s AS BLOB), 'replace')",
     "element_at(l, i) AS list_extract(l, i)", "percentile(x, p) AS quantile_cont(x, p)",
+    "arrays_zip(a, b) AS list_transform(range(1, len(a) + 1), lambda i: {'_rows': a[i], '_found': b[i]})",
+    "raise_error(e) AS error(e)",
     "mode(x, same) AS list_sort(list_transform(map_entries(histogram(x)), "
     "lambda e: {'n': -CAST(e.value AS BIGINT), 'x': e.key}))[1].x",
 )  # fmt: skip
 """Spark's functions that DuckDB lacks or has under another name."""
+
+
+ROWS = "STRUCT(n BIGINT, t BIGINT, v DOUBLE)[]"
+ANALYSES = {
+    anomaly.FUNCTION: (columns.find_anomalies, "STRUCT(w INTEGER, e VARCHAR)[]"),
+    forecast.FUNCTION: (columns.forecast, "STRUCT(t BIGINT, v DOUBLE, low DOUBLE, high DOUBLE, e VARCHAR)[]"),
+}
+"""The functions that Spark calls in Python."""
 
 
 @cache
@@ -254,6 +266,8 @@ def database() -> duckdb.DuckDBPyConnection:
     made = duckdb.connect(config={"threads": "1"})
     for macro in SPARK_MACROS:
         made.execute(f"CREATE OR REPLACE MACRO {macro}")
+    for name, (function, result) in ANALYSES.items():
+        made.create_function(name, function, [ROWS, "VARCHAR"], result, type="arrow")
     return made
 
 

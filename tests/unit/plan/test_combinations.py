@@ -210,7 +210,6 @@ ERRORS: list[tuple[str, str, int]] = [
     ("SELECT v FROM nt WHERE v = 'x'", "'x' is no number", 28),
     ("SELECT st_contains(v) FROM nt", "st_contains is not supported: there is no type GEOMETRY", 8),
     ("SELECT st_distance(v) FROM nt", "geometry functions such as st_distance are not supported", 8),
-    ("SELECT forecast(v) FROM nt", "the function forecast is not supported", 8),
     ("SELECT smu(v) FROM nt", "unknown function smu (did you mean", 8),
     ("SELECT s, v FROM d1 STATE_WINDOW(s)", "column v is neither grouped nor aggregated", 11),
 ]

@@ -1,4 +1,4 @@
-"""``millrace``: up, down, status, logs, sql, demo, jars."""
+"""``millrace``: up, down, status, logs, sql, demo, anode, jars."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from millrace.rest import Rest
 from millrace.settings import StackSettings, project_root
 from millrace.stack import NAMES, Stack
 from millrace_core.errors import MillraceError
+from millrace_service import configure_logs, serve
+
+ANODE_PORT = 6035
+"""Where newer TDengine releases look for an anode."""
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -88,6 +92,15 @@ def demo(arguments: argparse.Namespace) -> int:
     return run(_stack(), keep=arguments.keep)
 
 
+def anode(arguments: argparse.Namespace) -> int:
+    """Serves the analysis algorithms to others, until it is told to stop."""
+    from millrace_analytics.anode_app import anode_app  # needed here alone
+
+    configure_logs("anode", "INFO")
+    serve(anode_app(), arguments.host, arguments.port)
+    return 0
+
+
 def fetch_jars(_: argparse.Namespace) -> int:
     """Resolves the Java jars."""
     folder = StackSettings.from_environment().jars_dir
@@ -121,6 +134,9 @@ def parser() -> argparse.ArgumentParser:
     query.add_argument("--url", help="the gateway (default: the stack of this folder)")
     show = add("demo", demo, "daily temperatures of two cities, by streams, checked against DuckDB")
     show.add_argument("--keep", action="store_true", help="leave a stack that the demo started running")
+    node = add("anode", anode, "serve the analysis algorithms over TDgpt's protocol, for a TDengine")
+    node.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: loopback)")
+    node.add_argument("--port", type=int, default=ANODE_PORT, help=f"default: {ANODE_PORT}")
     add("jars", fetch_jars, "resolve the Java jars of ivy.xml")
     return root
 

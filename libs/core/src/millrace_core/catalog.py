@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from millrace_core.analytics import Algorithm, Directory, Kind, of_anodes
 from millrace_core.model.revisions import current
 from millrace_core.model.schema import Child, Database, Table
 from millrace_core.model.stream import StreamSpec
@@ -52,6 +53,17 @@ class Snode(msgspec.Struct, frozen=True):
     created: int = 0
 
 
+class Anode(msgspec.Struct, frozen=True):
+    """An analytics node of somebody else, ``url`` being ``host:port``, and the algorithms that it had when it
+    was asked last. Times in milliseconds."""
+
+    id: int
+    url: str
+    algorithms: tuple[tuple[Kind, str], ...] = ()
+    created: int = 0
+    updated: int = 0
+
+
 class StreamEntry(msgspec.Struct, frozen=True):
     """A stream and its life.
 
@@ -84,8 +96,9 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "tombstone": Tombstone,
     "grant": Grant,
     "snode": Snode,
+    "anode": Anode,
 }
-Record = Database | Table | Child | StreamEntry | User | Tombstone | Grant | Snode
+Record = Database | Table | Child | StreamEntry | User | Tombstone | Grant | Snode | Anode
 _SEP = "\x1f"
 _ONE_NAME = frozenset({"database", "user", "grant", "snode"})
 """Kinds whose records are named by one name; the others by that of a database and their own."""
@@ -114,6 +127,8 @@ def key_of(record: Record) -> bytes:
             return record_key("grant", user)
         case Snode(id=number):
             return record_key("snode", str(number))
+        case Anode(id=number):
+            return record_key("anode", str(number))
 
 
 _FORMATS = {
@@ -147,6 +162,9 @@ class Catalog:
         self.tombstones: dict[tuple[str, str], Tombstone] = {}
         self.grants: dict[str, Grant] = {}
         self.snodes: dict[str, Snode] = {}
+        self.anodes: dict[str, Anode] = {}
+        self.algorithms: tuple[Algorithm, ...] = ()
+        """What the process that reads the catalog can compute itself: no record says so."""
         self.family: dict[tuple[str, str], dict[str, Child]] = {}
         """(db, super table) -> its children by name."""
 
@@ -181,6 +199,11 @@ class Catalog:
     def _enter(self, child: Child) -> None:
         self.children[child.db, child.name] = child
         self.family.setdefault((child.db, child.table), {})[child.name] = child
+
+    def directory(self) -> Directory:
+        """The analysis algorithms that a query may name."""
+        registered = [(anode.id, anode.url, anode.algorithms) for anode in self.anodes.values()]
+        return Directory((*self.algorithms, *of_anodes(registered)))
 
     def find(self, db: str, name: str) -> tuple[Table, Child | None] | None:
         """The table of that name; for a child table its super table and the child itself."""

@@ -59,6 +59,7 @@ class ErrorCode(Enum):
     DATABASE_IN_USE = Code(0x03A3, 409, Fault.USER)
     STREAM_EXISTS = Code(0x03F0, 409, Fault.USER)
     UNKNOWN_STREAM = Code(0x03F1, 404, Fault.USER)
+    ANODE_UNREACHABLE = Code(0x0441, 502, Fault.EXTERNAL)
     USER_EXISTS = Code(0x0350, 409, Fault.USER)
     UNKNOWN_USER = Code(0x0351, 404, Fault.USER)
     AUTHENTICATION = Code(0x0357, 401, Fault.USER)

@@ -8,17 +8,15 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from millrace import console
-from millrace.demo import check, data
+from millrace.demo import anomalies, check, data
 from millrace.demo.check import Day, Key
 from millrace.demo.listen import Event, Listener
+from millrace.demo.steps import progress, wait, write
 from millrace.rest import Rest
 from millrace.stack import Stack
-from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import wal_topic
 
 DB = "demo"
@@ -49,12 +47,14 @@ SWINGS = (
 
 def run(stack: Stack, keep: bool = False) -> int:
     """Runs the demo on the stack, started for it if nothing runs (and then stopped unless ``keep``).
-    0 if every figure is DuckDB's, else 1."""
+    0 if every figure is DuckDB's and known faults are found, else 1."""
     ours = not stack.is_running()
     try:
         stack.up()
         with Rest(stack.settings.url("api-gateway")) as rest, Listener(_show_event) as listener:
-            return _run(rest, listener, stack.settings.broker)
+            wrong = _run(rest, listener, stack.settings.broker)
+            picture = stack.settings.data_dir / "demo" / "anomalies.png"
+            return wrong or anomalies.run(rest, stack.settings.broker, picture)
     finally:
         if ours and not keep:
             stack.down()
@@ -66,7 +66,8 @@ def _run(rest: Rest, listener: Listener, broker: str) -> int:
     say("\n[bold]Tables and streams[/bold]")
     prepare(rest, listener.url)
     say("\n[bold]Rows through Kafka, results as they come[/bold]")
-    rows, began = produce(broker), time.monotonic()
+    per_city = {city: data.read(data.path(city)) for city in data.CITIES}
+    rows, began = write(broker, wal_topic(DB, "temps"), per_city), time.monotonic()
     _wait_for_results(rest, listener, len(closed))
     seconds = time.monotonic() - began
     say(f"{rows} rows, {2 * len(closed)} windows calculated {seconds:.1f} s after the last row was written")
@@ -85,41 +86,7 @@ def prepare(rest: Rest, notify_url: str) -> None:
     for sql in (*TABLES, DAILY, SWINGS.replace("{url}", notify_url)):
         console.out.print(Text(f"  {sql}"), style="dim", soft_wrap=True)
         rest.execute(sql)
-    _wait(lambda: _states(rest) == {"Running"}, STREAM_SECONDS, lambda: f"the streams are {_states(rest)}")
-
-
-def produce(broker: str) -> int:
-    """Writes all readings, a message a day, the cities in turn; gives the number of rows. Any program with
-    a Kafka client could do this."""
-    failures: list[str] = []
-
-    def delivered(error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            failures.append(str(error))
-
-    producer = Producer(
-        # as Java clients and Millrace: a table's rows stay in one partition, in order, whoever writes
-        {"bootstrap.servers": broker, "acks": "all", "linger.ms": 5, "partitioner": "murmur2_random"}
-    )
-    topic = wal_topic(DB, "temps")
-    rows = 0
-    per_city = {city: data.read(data.path(city)) for city in data.CITIES}
-    days = {city: list(data.messages(readings)) for city, readings in per_city.items()}
-    with _bar() as bar:
-        task = bar.add_task("messages written", total=sum(map(len, days.values())))
-        for number in range(max(map(len, days.values()))):
-            for city, values in days.items():
-                if number < len(values):
-                    producer.produce(topic, key=city, value=values[number], on_delivery=delivered)
-                    producer.poll(0)
-                    bar.advance(task)
-        left = producer.flush(30)
-    rows = sum(map(len, per_city.values()))
-    if failures or left:
-        raise MillraceError(
-            ErrorCode.UNAVAILABLE, f"{len(failures) + left} messages were not written: {failures[:1]}"
-        )
-    return rows
+    wait(lambda: _states(rest) == {"Running"}, STREAM_SECONDS, lambda: f"the streams are {_states(rest)}")
 
 
 def read_daily(rest: Rest) -> list[tuple[Key, Day]]:
@@ -149,14 +116,6 @@ def swing_differences(expected: dict[Key, Day], events: Sequence[Event]) -> list
 # -- waiting and showing ---------------------------------------------------------------------------------
 
 
-def _wait(done: Callable[[], bool], seconds: float, state: Callable[[], str]) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() > deadline:
-            raise MillraceError(ErrorCode.TIMEOUT, f"after {seconds:g} s {state()}")
-        time.sleep(0.2)
-
-
 def _states(rest: Rest) -> set[str]:
     """The states of the demo's streams."""
     answer = rest.execute(f"SHOW {DB}.STREAMS")
@@ -177,7 +136,7 @@ def _wait_for_results(rest: Rest, listener: Listener, days: int) -> None:
         "daily swings": lambda: _count(rest, "daily_swings"),
         "notifications": lambda: len(listener.events()),
     }
-    with _bar() as bar:
+    with progress() as bar:
         tasks = {name: bar.add_task(name, total=days) for name in parts}
 
         def done() -> bool:
@@ -186,14 +145,7 @@ def _wait_for_results(rest: Rest, listener: Listener, days: int) -> None:
                 bar.update(tasks[name], completed=count)
             return all(count >= days for count in counts.values())
 
-        _wait(done, RESULT_SECONDS, lambda: f"not all of {days} days came; see `millrace logs`")
-
-
-def _bar() -> Progress:
-    return Progress(
-        TextColumn("  {task.description:<18}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        console=console.out,
-    )  # fmt: skip
+        wait(done, RESULT_SECONDS, lambda: f"not all of {days} days came; see `millrace logs`")
 
 
 def _show_event(number: int, event: Event) -> None:

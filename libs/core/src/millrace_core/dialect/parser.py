@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import get_args
 
@@ -9,24 +10,29 @@ from millrace_core.dialect import parse_data, parse_stream, parse_tables
 from millrace_core.dialect.cursor import Cursor
 from millrace_core.dialect.statements import (
     AlterUser,
+    CreateAnode,
     CreateSnode,
     CreateUser,
     Describe,
+    DropAnode,
     DropSnode,
     DropUser,
     Grant,
     Query,
     Show,
+    ShowAnodes,
     ShowCreate,
     Shown,
     ShowTags,
     Statement,
+    UpdateAnode,
 )  # fmt: skip
 from millrace_core.errors import ErrorCode, SqlError
 
 SHOWN = get_args(Shown)
 MAX_SQL = 1 << 24  # characters
 QUERY_WORDS = ("select", "(")
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}")
 
 
 def parse(sql: str) -> Statement:
@@ -67,8 +73,10 @@ def _explain(c: Cursor) -> Query:
     return _query(c, explain=True)
 
 
-def _show(c: Cursor) -> Show | ShowCreate | ShowTags:
+def _show(c: Cursor) -> Show | ShowCreate | ShowTags | ShowAnodes:
     where = c.here()
+    if c.take("anodes"):
+        return ShowAnodes(c.take("full"))
     if c.take("create"):
         what = c.one_of("stream", "table", "stable", "vtable", "database").lower()
         return ShowCreate(what, c.qualified("a name"))  # type: ignore[arg-type]
@@ -94,6 +102,14 @@ def _describe(c: Cursor) -> Describe:
 def _dnode(c: Cursor) -> int:
     c.expect("on", "dnode")
     return c.integer("the number of a dnode")
+
+
+def _create_anode(c: Cursor) -> CreateAnode:
+    where = c.here()
+    address = c.string("the address of an anode, 'host:port'").text.removeprefix("http://").rstrip("/")
+    if not _ADDRESS.fullmatch(address):
+        raise SqlError(ErrorCode.INVALID_VALUE, f"an anode's address is 'host:port', not {address!r}", where)
+    return CreateAnode(address, where)
 
 
 def _create_user(c: Cursor) -> CreateUser:
@@ -144,6 +160,7 @@ STATEMENTS: dict[tuple[str, ...], Callable[[Cursor], Statement]] = {
     ("create", "vtable"): parse_tables.create_vtable,
     ("create", "stream"): parse_stream.create_stream,
     ("create", "snode"): lambda c: CreateSnode(_dnode(c)),
+    ("create", "anode"): _create_anode,
     ("create", "user"): _create_user,
     ("drop", "database"): parse_tables.drop_database,
     ("drop", "stable"): parse_tables.drop_stable,
@@ -151,11 +168,14 @@ STATEMENTS: dict[tuple[str, ...], Callable[[Cursor], Statement]] = {
     ("drop", "vtable"): lambda c: parse_tables.drop_tables(c, virtual_only=True),
     ("drop", "stream"): parse_stream.drop_stream,
     ("drop", "snode"): lambda c: DropSnode(_dnode(c)),
+    ("drop", "anode"): lambda c: DropAnode(c.integer("the number of an anode")),
     ("drop", "user"): lambda c: DropUser(c.name("a user name")),
     ("alter", "table"): parse_tables.alter_table,
     ("alter", "vtable"): parse_tables.alter_table,
     ("alter", "stable"): lambda c: parse_tables.alter_table(c, super_only=True),
     ("alter", "user"): _alter_user,
+    ("update", "anode"): lambda c: UpdateAnode(c.integer("the number of an anode")),
+    ("update", "all", "anodes"): lambda c: UpdateAnode(None),
     ("use",): parse_tables.use_database,
     ("start", "stream"): parse_stream.start_stream,
     ("stop", "stream"): parse_stream.stop_stream,

@@ -288,6 +288,33 @@ class DropSnode:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateAnode:
+    """``CREATE ANODE 'host:port'``; ``position``: of the address."""
+
+    address: str
+    position: Position = START
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateAnode:
+    """``UPDATE ANODE number``, or ``UPDATE ALL ANODES`` (None)."""
+
+    number: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DropAnode:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShowAnodes:
+    """``SHOW ANODES [FULL]``; ``full``: their algorithms."""
+
+    full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CreateUser:
     name: Name
     password: str = field(repr=False)
@@ -322,5 +349,6 @@ Statement = (
     | DropTables | AlterTable | Insert | Delete | Query | Show | ShowCreate | ShowTags | Describe
     | CreateStream | DropStream | StartStream | StopStream | RecalculateStream
     | DiagnoseStream | VerifyStream
-    | CreateSnode | DropSnode | CreateUser | AlterUser | DropUser | Grant
+    | CreateSnode | DropSnode | CreateAnode | UpdateAnode | DropAnode | ShowAnodes
+    | CreateUser | AlterUser | DropUser | Grant
 )  # fmt: skip

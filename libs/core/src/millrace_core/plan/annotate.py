@@ -12,6 +12,7 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import TICKS_PER_SECOND
 from millrace_core.model.types import DataType
 from millrace_core.plan.annotate_calls import type_call
+from millrace_core.plan.anomaly import read_window
 from millrace_core.plan.json_tags import as_text, compared, type_contains, type_get
 from millrace_core.plan.scope import Context, Result, Scope
 from millrace_core.plan.typed import (
@@ -45,6 +46,9 @@ def annotate(scope: Scope, ctx: Context) -> None:
     typer = Typer(ctx)
     for clause in _clauses(select):
         _typed_places(clause, typer)
+    window = select.args.get("window_clause")
+    if isinstance(window, nodes.AnomalyWindow):
+        window.meta["analysis"] = read_window(window, scope.relations, ctx)
     for projection in select.expressions:
         found = typer.visit(projection.this)
         projection.set("this", found)
@@ -99,6 +103,9 @@ def _typed_window(clause: exp.Expr, typer: Typer) -> None:
                 clause.set(key, typer.row_condition(clause.args[key], "EVENT_WINDOW"))
         case nodes.SessionWindow() | nodes.StateWindow():
             clause.set("this", typer.row_value(clause.this, "a window clause"))
+        case nodes.AnomalyWindow():
+            first, *options = clause.expressions
+            clause.set("expressions", [typer.row_value(first, "ANOMALY_WINDOW"), *options])
         case nodes.CountWindow():
             values = [typer.row_value(node, "a window clause") for node in clause.expressions]
             clause.set("expressions", values)

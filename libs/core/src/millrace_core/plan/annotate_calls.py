@@ -9,6 +9,8 @@ from sqlglot import exp
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.plan.aggregates import AGGREGATES, COLS
 from millrace_core.plan.cols import type_cols
+from millrace_core.plan.forecast import NAME as FORECAST
+from millrace_core.plan.forecast import type_forecast
 from millrace_core.plan.functions import FUNCTIONS, LATER, cast_type
 from millrace_core.plan.functions_base import check_count, check_kind
 from millrace_core.plan.scope import near
@@ -33,6 +35,8 @@ def type_call(typer: Typer, node: exp.Expr) -> exp.Expr:
         return _aggregate(typer, node)
     if name in SERIES:
         return type_series(node, typer)
+    if name == FORECAST:
+        return type_forecast(typer, node)
     function = FUNCTIONS.get(name)
     if function is None:
         raise _unknown(node)
@@ -46,7 +50,7 @@ def _unknown(node: exp.Expr) -> MillraceError:
     if node.name in LATER:
         message = f"the function {node.name} is not supported{LATER[node.name]}"
         return fail(ErrorCode.UNSUPPORTED, message, node)
-    known = [*FUNCTIONS, *AGGREGATES, *SERIES, "cast"]
+    known = [*FUNCTIONS, *AGGREGATES, *SERIES, "cast", FORECAST]
     if node.name.startswith("st_"):
         return fail(ErrorCode.UNSUPPORTED, f"geometry functions such as {node.name} are not supported", node)
     message = f"unknown function {node.name}{near(node.name, known)}"

@@ -95,7 +95,6 @@ FUNCTIONS: dict[str, Function] = MATH | TEXT | TIME | OTHERS
 
 _GEOMETRY = ": there is no type GEOMETRY"
 LATER = {
-    "forecast": "; leastsquares fits a line, mavg smooths",
     **dict.fromkeys((
         "st_asgeojson", "st_astext", "st_contains", "st_containsproperly", "st_covers", "st_equals",
         "st_geomfromtext", "st_intersects", "st_makepoint", "st_touches",

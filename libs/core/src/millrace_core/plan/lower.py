@@ -11,6 +11,7 @@ from millrace_core.errors import ErrorCode
 from millrace_core.model.types import DataType
 from millrace_core.plan.aggregates import AGGREGATES, COLS
 from millrace_core.plan.aggregates_base import Gathering
+from millrace_core.plan.forecast import NAME as FORECAST
 from millrace_core.plan.functions import FUNCTIONS, Call, convert, duration_ticks
 from millrace_core.plan.functions_base import counted
 from millrace_core.plan.json_tags import lower_contains, lower_get
@@ -195,7 +196,7 @@ class Lowering:
             return self.cols(node)
         if name in AGGREGATES:
             return self.aggregate(node)
-        if name in SERIES:
+        if name in SERIES or name == FORECAST:
             return self.series(node)
         if name == "cast" and (division := whole_quotient(node)) is not None:
             sides = [self._as(side, Typed(BIGINT)) for side in (division.this, division.expression)]
@@ -231,7 +232,7 @@ class Lowering:
     def series(self, node: exp.Expr) -> exp.Expr:
         """Only the argument: the constants were read when the call was typed."""
         node.set("expressions", [self.visit(node.expressions[0]), *node.expressions[1:]])
-        node.meta["series"] = True
+        node.meta["series"] = node.name != FORECAST
         return node
 
     def case(self, node: exp.Expr) -> exp.Expr:

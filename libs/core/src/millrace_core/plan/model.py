@@ -136,7 +136,9 @@ class Plan:
     ``sources``: what must be there. ``result``: names and types of the result's columns, in order; the
     SQL's columns have these names too, but equal names get a ``#2`` there. ``uses``: placeholders.
     ``precision``: of all TIMESTAMP columns of the result. ``notify``: the SQL gives one more column,
-    ``_notify`` (boolean), after the result's. Trees are sqlglot's, with ``exp.Placeholder`` in ``one_tree``.
+    ``_notify`` (boolean), after the result's. ``failed``: the last column is ``_failed``, the text of what
+    went wrong in a partition of the query; a row with one has no result. Trees are sqlglot's, with
+    ``exp.Placeholder`` in ``one_tree``.
     ``set_tree``: None of a user's query. ``forced_tree``: with FORCE_OUTPUT, the row of a trigger whose query
     gives none.
     """
@@ -149,6 +151,7 @@ class Plan:
     set_tree: exp.Expr | None = field(compare=False, repr=False)
     notify: bool = False
     forced_tree: exp.Expr | None = field(default=None, compare=False, repr=False)
+    failed: bool = False
 
     @cached_property
     def _template(self) -> Template:

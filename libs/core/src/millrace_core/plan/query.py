@@ -13,11 +13,13 @@ from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Precision
 from millrace_core.plan.aggregates_running import lower_running
 from millrace_core.plan.annotate import annotate
+from millrace_core.plan.anomaly import tell_failures
 from millrace_core.plan.bounds import find_bounds
 from millrace_core.plan.clauses import check_clauses
 from millrace_core.plan.explain import explain, explained
 from millrace_core.plan.fill import fill_windows
 from millrace_core.plan.forced import forced_row
+from millrace_core.plan.forecast import lower_forecast
 from millrace_core.plan.group import split_aggregates
 from millrace_core.plan.interp import lower_interp
 from millrace_core.plan.joins import lower_joins, read_joins
@@ -96,9 +98,11 @@ PASSES: tuple[Pass, ...] = (
     lower_windows,
     lower_running,
     lower_interp,
+    lower_forecast,
     lower_series,
     split_aggregates,
     fill_windows,
+    tell_failures,
     type_results,
     order_rows,
     limit_partitions,
@@ -123,6 +127,7 @@ def plan(tree: exp.Expr, ctx: Context) -> Plan:
         set_tree=set_wise(planned) if ctx.placeholders else None,
         notify=ctx.notify is not None,
         forced_tree=forced_row(planned) if ctx.force_output else None,
+        failed=bool(planned.meta.get("failed")),
     )
 
 
@@ -141,6 +146,7 @@ def _planned(tree: exp.Expr, ctx: Context) -> exp.Expr:
     for apply in PASSES:
         apply(scope, ctx)
     scope.select.meta["results"] = scope.results
+    scope.select.meta["failed"] = scope.failed is not None
     return scope.select
 
 

@@ -10,6 +10,7 @@ from sqlglot import exp
 from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.query_nodes import WindowClause, position_of
 from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.plan.forecast import forecast_column
 from millrace_core.plan.interp import interp_column
 from millrace_core.plan.query_range import RANGE_COLUMNS, range_column
 from millrace_core.plan.scope import (
@@ -355,7 +356,7 @@ def _pseudo(node: exp.Column, relations: list[Relation], scope: Scope) -> exp.Ex
         return _keep(node, range_column(node, timed))
     elif not quoted and name in ("now", "today") and not node.args.get("table"):
         return _keep(node, exp.Anonymous(this=name, expressions=[]))
-    if (found := interp_column(name, scope)) is not None and not quoted:
+    if not quoted and (found := interp_column(name, scope) or forecast_column(name, scope)) is not None:
         return _keep(node, found)
     if name in NOT_YET:
         raise fail(ErrorCode.UNSUPPORTED, f"the pseudo column {name} is not possible here", node)

@@ -98,7 +98,8 @@ class Scope:
     ``partitioned``, ``ordered``, ``tags_only``: whether it was written with PARTITION BY, ORDER BY, TAGS.
     ``partitions``: its ``slimit`` and ``soffset``. ``state``: the expression of its STATE_WINDOW, and
     its value in a window. ``driving``: the relation on the right of its RIGHT JOIN;
-    ``pair``: its SEMI, ANTI, ASOF or WINDOW JOIN.
+    ``pair``: its SEMI, ANTI, ASOF or WINDOW JOIN. ``failed``: what went wrong in a row's partition, where the
+    result tells of it: the last of the window's keys.
     """
 
     select: exp.Select
@@ -116,6 +117,7 @@ class Scope:
     state: tuple[exp.Expr, exp.Expr] | None = None
     driving: Relation | None = None
     pair: Pair | None = None
+    failed: exp.Column | None = None
 
     @property
     def timed(self) -> Relation | None:

@@ -42,6 +42,10 @@ SYSTEM_TABLES: dict[str, dict[str, DataType]] = {
     "ins_users": {"name": _NAME, "super": _INT, "enable": _INT, "create_time": TIMESTAMP},
     "ins_dnodes": {"id": _INT, "endpoint": _NAME, "status": _NAME, "create_time": TIMESTAMP},
     "ins_snodes": {"id": _INT, "endpoint": _NAME, "create_time": TIMESTAMP},
+    "ins_anodes": {
+        "id": _INT, "url": _NAME, "status": _NAME, "create_time": TIMESTAMP, "update_time": TIMESTAMP,
+    },
+    "ins_anodes_full": {"id": _INT, "type": _NAME, "algo": _NAME},
     "ins_user_privileges": {
         "user_name": _NAME, "privilege": _NAME, "db_name": _NAME, "table_name": _NAME, "condition": _TEXT,
         "notes": _TEXT,
@@ -170,6 +174,27 @@ def _snodes(catalog: Catalog) -> list[Row]:
     ]  # fmt: skip
 
 
+def _anodes(catalog: Catalog) -> list[Row]:
+    """This deployment's own algorithms are number 0, without an address."""
+    own: list[Row] = [{"id": 0, "url": "local", "status": "ready"}]
+    return own + [
+        {
+            "id": anode.id, "url": anode.url, "status": "ready", "create_time": anode.created,
+            "update_time": anode.updated,
+        }
+        for anode in catalog.anodes.values()
+    ]  # fmt: skip
+
+
+def _analyses(catalog: Catalog) -> list[Row]:
+    """All that can be asked for; not what lacks a package here."""
+    return [
+        {"id": one.anode, "type": one.kind, "algo": one.name}
+        for one in catalog.directory().algorithms
+        if not one.missing
+    ]
+
+
 def _dnodes(catalog: Catalog) -> list[Row]:
     # what TDengine calls a dnode is the whole deployment
     return [{"id": 1, "endpoint": "local", "status": "ready"}]
@@ -194,5 +219,7 @@ _ROWS: dict[str, Callable[[Catalog], list[Row]]] = {
     "ins_users": _users,
     "ins_dnodes": _dnodes,
     "ins_snodes": _snodes,
+    "ins_anodes": _anodes,
+    "ins_anodes_full": _analyses,
     "ins_user_privileges": _privileges,
 }

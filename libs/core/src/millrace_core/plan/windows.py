@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from sqlglot import exp
 
 from millrace_core.dialect import query_nodes as nodes
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Precision
+from millrace_core.plan.anomaly import cut_anomalies, tells_failures
 from millrace_core.plan.fill import Filling
 from millrace_core.plan.fill_range import range_of
 from millrace_core.plan.lower import Lowering
 from millrace_core.plan.scope import Context, Relation, Scope, column, own
 from millrace_core.plan.typed import BIGINT, TIMESTAMP, Typed, cast, fail, number, with_type, wrap
 from millrace_core.plan.windows_interval import Grid, with_lengths
-from millrace_core.plan.windows_rows import STATE, Rows, cut_rows
+from millrace_core.plan.windows_rows import CUTTERS, STATE, Cutters, Rows, cut_rows
 
 
 def lower_windows(scope: Scope, ctx: Context) -> None:
@@ -106,16 +109,20 @@ def _of_rows(
     for key in ("this", "start", "end"):
         if isinstance(window.args.get(key), exp.Expr):
             window.set(key, lowering.visit(window.args[key]))
-    if isinstance(window, nodes.CountWindow):
+    if isinstance(window, nodes.CountWindow | nodes.AnomalyWindow):
         window.set("expressions", [lowering.visit(node) for node in window.expressions])
     # the clause stands in the SELECT while the levels are made, so that its columns are handed on
     scope.select.set("window_clause", window)
     rows = Rows(scope, parts)
     scope.select.set("window_clause", None)
     state = window.this.copy() if isinstance(window, nodes.StateWindow) else exp.Null()
-    keys = cut_rows(window, rows)
+    anomalies = partial(cut_anomalies, tells=tells_failures(scope, ctx))
+    cutters: Cutters = {**CUTTERS, nodes.AnomalyWindow: anomalies}
+    keys = cut_rows(window, rows, cutters)
     if isinstance(window, nodes.StateWindow):
         scope.state = (state, exp.Max(this=rows.column(STATE)))  # all states of a window are equal, or NULL
     start, end, _ = keys
+    if scope.failed is not None:
+        keys.append(scope.failed)
     lasted = exp.Sub(this=end.copy(), expression=start.copy())
     return keys, {"_wstart": start, "_wend": end, "_wduration": exp.Paren(this=lasted)}

@@ -133,21 +133,21 @@ class Cut:
     end: exp.Expr
 
 
-def cut_rows(window: exp.Expr, rows: Rows) -> list[exp.Expr]:
+Cutters = Mapping[type[exp.Expr], Callable[[exp.Expr, Rows], Cut]]
+"""How the rows are cut by each clause."""
+
+
+def cut_rows(window: exp.Expr, rows: Rows, cutters: Cutters) -> list[exp.Expr]:
     """Cut the rows by the clause, whose expressions are lowered.
 
     Gives the start, the end and the number of a row's window, which are to be grouped by.
 
-    :raises SqlError: INVALID_VALUE, NOT_ALLOWED, TYPE_MISMATCH, UNSUPPORTED at the clause.
+    :raises SqlError: INVALID_VALUE, NOT_ALLOWED, TYPE_MISMATCH at the clause.
     """
-    cutter = _CUTTERS.get(type(window))
-    if cutter is None:
-        name = type(window).__name__.removesuffix("Window").upper() + "_WINDOW"
-        raise fail(ErrorCode.UNSUPPORTED, f"{name} cannot be used in a query", window)
     precision = typed(rows.time).precision or "ms"
     least = window.args.get("true_for")
     shortest = duration_ticks(least, precision) if least is not None else None
-    cut = cutter(window, rows)
+    cut = cutters[type(window)](window, rows)
     rows.level({START: cut.start, END: cut.end})
     if shortest is not None:
         lasted = exp.Sub(this=rows.column(END), expression=rows.column(START))
@@ -156,7 +156,8 @@ def cut_rows(window: exp.Expr, rows: Rows) -> list[exp.Expr]:
     return [with_type(rows.column(START), type_), with_type(rows.column(END), type_), rows.column(NUMBER)]
 
 
-def _first_to_last(rows: Rows) -> Cut:
+def first_to_last(rows: Rows) -> Cut:
+    """From the first to the last row of each number."""
     start, end = exp.Min(this=rows.time.copy()), exp.Max(this=rows.time.copy())
     return Cut(rows.whole(start, NUMBER), rows.whole(end, NUMBER))
 
@@ -176,7 +177,7 @@ def _session(window: exp.Expr, rows: Rows) -> Cut:
     far = exp.Sub(this=rows.time.copy(), expression=rows.column("_before"))
     new = exp.GT(this=exp.Paren(this=far), expression=number(gap))
     rows.level({NUMBER: rows.over(_total(new))})
-    return _first_to_last(rows)
+    return first_to_last(rows)
 
 
 def _event(window: exp.Expr, rows: Rows) -> Cut:
@@ -193,7 +194,7 @@ def _event(window: exp.Expr, rows: Rows) -> Cut:
     closed = exp.LT(this=rows.column(NUMBER), expression=rows.column("_ends"))
     rows.scope.select.where(exp.EQ(this=rows.column("_open"), expression=number(1)), copy=False)
     rows.scope.select.where(closed, copy=False)
-    return _first_to_last(rows)
+    return first_to_last(rows)
 
 
 def _count(window: exp.Expr, rows: Rows) -> Cut:
@@ -214,7 +215,7 @@ def _count(window: exp.Expr, rows: Rows) -> Cut:
     last = exp.IntDiv(this=rows.column("_n"), expression=number(slide))
     if slide == size:
         rows.level({NUMBER: last})
-        return _first_to_last(rows)
+        return first_to_last(rows)
     overlaps = -(-size // slide)
     alias = exp.TableAlias(
         this=exp.to_identifier("_win", quoted=True), columns=[exp.to_identifier("n", quoted=True)]
@@ -228,7 +229,7 @@ def _count(window: exp.Expr, rows: Rows) -> Cut:
     inside = exp.LT(this=rows.column("_n"), expression=exp.Add(this=first, expression=number(size)))
     rows.scope.select.where(exp.GTE(this=rows.column(NUMBER), expression=number(0)), copy=False)
     rows.scope.select.where(inside, copy=False)
-    return _first_to_last(rows)
+    return first_to_last(rows)
 
 
 def _whole(node: exp.Expr, what: str) -> int:
@@ -283,7 +284,7 @@ def _state(window: exp.Expr, rows: Rows) -> Cut:
 
 
 def _extended(rows: Rows, extend: int) -> Cut:
-    cut = _first_to_last(rows)
+    cut = first_to_last(rows)
     if extend == 1:
         until = exp.Sub(this=rows.whole(exp.Min(this=rows.column("_next")), NUMBER), expression=number(1))
         return Cut(cut.start, exp.Coalesce(this=until, expressions=[cut.end]))
@@ -316,7 +317,7 @@ def _extend(node: exp.Expr | None) -> int:
     return int(node.name)
 
 
-_CUTTERS: dict[type[exp.Expr], Callable[[exp.Expr, Rows], Cut]] = {
+CUTTERS: Cutters = {
     nodes.SessionWindow: _session,
     nodes.StateWindow: _state,
     nodes.EventWindow: _event,

@@ -1,0 +1,101 @@
+"""An analytics node of somebody else, over TDgpt's REST protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import numpy as np
+from numpy.typing import NDArray
+
+from millrace_analytics.algorithm import AnalysisError, Flags, Forecast, Series
+from millrace_core.analytics import Analysis, Kind
+from millrace_core.errors import ErrorCode, MillraceError
+
+PROTOCOL = 1.0
+LIST_SECONDS = 5.0
+_PATHS: dict[Kind, str] = {"anomaly-detection": "/anomaly-detect", "forecast": "/forecast"}
+
+
+def list_algorithms(address: str) -> list[tuple[Kind, str]]:
+    """What the node at ``host:port`` has.
+
+    :raises MillraceError: ANODE_UNREACHABLE, if it does not answer, or not as the protocol says.
+    """
+    try:
+        answer = httpx.get(f"http://{address}/list", timeout=LIST_SECONDS, trust_env=False)
+        answer.raise_for_status()
+        details = answer.json()["details"]
+        return [
+            (detail["type"], algorithm["name"])
+            for detail in details
+            if detail["type"] in _PATHS
+            for algorithm in detail["algo"]
+        ]
+    except httpx.HTTPError as error:
+        why = str(error) or type(error).__name__
+        raise MillraceError(
+            ErrorCode.ANODE_UNREACHABLE, f"the analytics node at {address} does not answer: {why}"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise MillraceError(
+            ErrorCode.ANODE_UNREACHABLE, f"{address} does not answer /list as an analytics node does"
+        ) from error
+
+
+def detect(analysis: Analysis, series: Series) -> Flags:
+    """Which values the node finds anomalous.
+
+    :raises AnalysisError: what it says against them, or that it cannot be reached.
+    """
+    answer = _ask(analysis, series, {})
+    if int(answer.get("rows", -1)) < 0:
+        # white noise is no window here (SEMANTICS, S4), an error there
+        if "white noise" in str(answer.get("msg", "")).lower():
+            return np.zeros(len(series.values), dtype=bool)
+        raise AnalysisError(f"the analytics node at {analysis.url}: {answer.get('msg', 'no reason given')}")
+    flags = np.zeros(len(series.values), dtype=bool)
+    for first, last in answer.get("res", []):
+        flags |= (series.times >= int(first)) & (series.times <= int(last))
+    return flags
+
+
+def forecast(analysis: Analysis, series: Series) -> tuple[NDArray[np.int64], Forecast]:
+    """Times and values of the rows to come; :raises AnalysisError: as :func:`detect`."""
+    from millrace_analytics.columns import steps
+
+    start, every = steps(analysis, series)
+    wanted = analysis.parameters
+    more = {
+        "forecast_rows": int(wanted["rows"]), "conf": float(wanted["conf"]), "return_conf": 1,
+        "start": start, "every": every,
+    }  # fmt: skip
+    answer = _ask(analysis, series, more)
+    if int(answer.get("rows", -1)) < 0:
+        raise AnalysisError(f"the analytics node at {analysis.url}: {answer.get('msg', 'no reason given')}")
+    times, values, *bounds = (np.asarray(column) for column in answer["res"])
+    low, high = bounds if len(bounds) == 2 else (values, values)
+    return times.astype(np.int64), Forecast(values, low, high)
+
+
+def _ask(analysis: Analysis, series: Series, more: Mapping[str, object]) -> dict[str, Any]:
+    body = {
+        "schema": [["ts", "TIMESTAMP", 8], ["val", "DOUBLE", 8]],
+        "data": [series.times.tolist(), series.values.tolist()],
+        "rows": len(series.values), "algo": analysis.algorithm, "option": analysis.option,
+        "prec": analysis.precision, "wncheck": int(analysis.wncheck), "protocol": PROTOCOL,
+    }  # fmt: skip
+    try:
+        answer = httpx.post(
+            f"http://{analysis.url}{_PATHS[analysis.kind]}", json={**body, **more}, timeout=analysis.timeout,
+            trust_env=False,
+        )  # fmt: skip
+        answer.raise_for_status()
+        found = answer.json()
+    except (httpx.HTTPError, ValueError) as error:
+        why = str(error) or type(error).__name__
+        raise AnalysisError(f"the analytics node at {analysis.url} does not answer: {why}") from error
+    if not isinstance(found, dict):
+        raise AnalysisError(f"the analytics node at {analysis.url} does not answer as the protocol says")
+    return found

@@ -1,0 +1,176 @@
+"""Analyses over Arrow columns: a list of rows for each group, all groups of a batch in one call.
+
+These functions are what Spark calls. A group that cannot be analysed has a text that says why in its answer;
+it never ends the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import structlog
+from numpy.typing import NDArray
+
+from millrace_analytics import anode_client
+from millrace_analytics.algorithm import AnalysisError, Detector, Flags, Forecast, Forecaster, Series
+from millrace_analytics.noise import is_white_noise
+from millrace_analytics.registry import algorithms
+from millrace_core.analytics import LEAST_ROWS, Analysis, read_analysis
+
+WINDOWS = pa.list_(pa.struct([("w", pa.int32()), ("e", pa.string())]))
+"""Of each row the number of its window (NULL: in none); beside the first row what went wrong."""
+FORECASTS = pa.list_(
+    pa.struct([
+        ("t", pa.int64()), ("v", pa.float64()), ("low", pa.float64()), ("high", pa.float64()),
+        ("e", pa.string()),
+    ])
+)  # fmt: skip
+"""The rows to come; or one with what went wrong."""
+T = TypeVar("T")
+
+
+def find_anomalies(rows: pa.Array[Any], asked: pa.Array[Any]) -> pa.Array[Any]:
+    """``rows``: of each group a list of structs (n, t, v) in order; ``asked``: for each of them the same
+    :class:`Analysis` as text. Gives WINDOWS."""
+    found = []
+    for times, values, known in _groups(rows):
+        answer = _attempt(_windows, asked, times, values, known)
+        numbers = answer if not isinstance(answer, str) else [0, *[None] * (len(values) - 1)]
+        errors = [answer if isinstance(answer, str) else None, *[None] * (len(values) - 1)]
+        found.append([{"w": w, "e": e} for w, e in zip(numbers, errors, strict=True)] if len(values) else [])
+    return pa.array(found, type=WINDOWS)
+
+
+def forecast(rows: pa.Array[Any], asked: pa.Array[Any]) -> pa.Array[Any]:
+    """As :func:`find_anomalies`. Gives FORECASTS."""
+    found: list[list[dict[str, object]]] = []
+    for times, values, known in _groups(rows):
+        if not len(values):
+            found.append([])
+            continue
+        answer = _attempt(_rows_to_come, asked, times, values, known)
+        found.append([{"e": answer}] if isinstance(answer, str) else answer)
+    return pa.array(found, type=FORECASTS)
+
+
+Group = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]
+
+
+def _groups(rows: pa.Array[Any]) -> Iterator[Group]:
+    """Times, values and which of these are known, group by group."""
+    flat = rows.flatten()  # type: ignore[attr-defined]  # a ListArray
+    times = flat.field("t").to_numpy(zero_copy_only=False)
+    column = flat.field("v")
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    values = column.fill_null(0).to_numpy(zero_copy_only=False)
+    known = known & np.isfinite(values)
+    lengths = rows.value_lengths().fill_null(0)  # type: ignore[attr-defined]
+    ends = np.cumsum(lengths.to_numpy(zero_copy_only=False))
+    begin = 0
+    for end in ends.tolist():
+        yield times[begin:end], values[begin:end], known[begin:end]
+        begin = end
+
+
+def _attempt(analyse: Callable[[Analysis, *Group], T], asked: pa.Array[Any], *group: *Group) -> T | str:
+    """The answer, or what went wrong."""
+    try:
+        return analyse(read_analysis(asked[0].as_py()), *group)
+    except AnalysisError as error:
+        return str(error)
+    except Exception as error:  # of an algorithm: one group's rows must not end the job
+        structlog.get_logger("analytics").exception("an algorithm failed")
+        return f"the algorithm failed: {type(error).__name__}: {error}"
+
+
+def check_rows(analysis: Analysis, count: int) -> None:
+    """:raises AnalysisError: if the algorithm takes fewer or more."""
+    if not LEAST_ROWS <= count <= analysis.most_rows:
+        raise AnalysisError(
+            f"{analysis.algorithm} takes {LEAST_ROWS} to {analysis.most_rows} rows of a group, not {count}"
+        )
+
+
+def _windows(
+    analysis: Analysis, times: NDArray[np.int64], values: NDArray[np.float64], known: NDArray[np.bool_]
+) -> list[int | None]:
+    check_rows(analysis, len(values))
+    series = Series(times[known], values[known])
+    return window_numbers(anomalous(analysis, series), known)
+
+
+def anomalous(analysis: Analysis, series: Series) -> Flags:
+    """Which values are anomalies, white noise being looked for first.
+
+    :raises AnalysisError: if the algorithm does not take the series.
+    """
+    if not len(series.values):
+        return np.zeros(0, dtype=bool)
+    if analysis.url:
+        return anode_client.detect(analysis, series)
+    if analysis.wncheck and is_white_noise(series.values):
+        return np.zeros(len(series.values), dtype=bool)
+    detector = algorithms()[analysis.kind, analysis.algorithm]
+    assert isinstance(detector, Detector)
+    return detector.detect(series, analysis.parameters)
+
+
+def window_numbers(flags: Flags, known: NDArray[np.bool_]) -> list[int | None]:
+    """Runs of neighbouring anomalies, numbered from 0. Rows whose value is not known end no run: those
+    between two anomalies of a run are in its window."""
+    runs = np.full(len(flags), -1)
+    starts = flags & ~np.concatenate([[False], flags[:-1]])
+    runs[flags] = np.cumsum(starts)[flags] - 1
+    numbers = np.full(len(known), -1)
+    numbers[known] = runs
+    unknown = np.flatnonzero(~known)
+    if len(unknown) and len(runs):
+        behind = np.cumsum(known)[unknown]  # how many known rows lie before each
+        before = np.where(behind > 0, runs[np.maximum(behind - 1, 0)], -1)
+        after = np.where(behind < len(runs), runs[np.minimum(behind, len(runs) - 1)], -1)
+        numbers[unknown] = np.where(before == after, before, -1)
+    return [int(number) if number >= 0 else None for number in numbers]
+
+
+def _rows_to_come(
+    analysis: Analysis, times: NDArray[np.int64], values: NDArray[np.float64], known: NDArray[np.bool_]
+) -> list[dict[str, object]]:
+    check_rows(analysis, len(values))
+    series = Series(times[known], values[known])
+    if len(series.values) < LEAST_ROWS:
+        raise AnalysisError(f"{analysis.algorithm} needs at least {LEAST_ROWS} values that are not NULL")
+    at, found = predicted(analysis, series)
+    lists = (array.tolist() for array in (at, found.values, found.low, found.high))
+    return [{"t": t, "v": v, "low": low, "high": high} for t, v, low, high in zip(*lists, strict=True)]
+
+
+def predicted(analysis: Analysis, series: Series) -> tuple[NDArray[np.int64], Forecast]:
+    """The times of the rows to come, in ticks, and their values.
+
+    :raises AnalysisError: if the algorithm does not take the series, or it is white noise.
+    """
+    if analysis.url:
+        return anode_client.forecast(analysis, series)
+    if analysis.wncheck and is_white_noise(series.values):
+        raise AnalysisError("the values are white noise, which nothing forecasts (wncheck=0 does not look)")
+    forecaster = algorithms()[analysis.kind, analysis.algorithm]
+    assert isinstance(forecaster, Forecaster)
+    wanted = analysis.parameters
+    rows = int(wanted["rows"])
+    found = forecaster.forecast(series, rows, float(wanted["conf"]) / 100, wanted)
+    start, every = steps(analysis, series)
+    return start + every * np.arange(rows, dtype=np.int64), found
+
+
+def steps(analysis: Analysis, series: Series) -> tuple[int, int]:
+    """The first instant of a forecast and the step to the next, in ticks: as asked for, otherwise behind the
+    last row by the mean step of the rows."""
+    first, last = int(series.times[0]), int(series.times[-1])
+    every = int(analysis.parameters["every"])
+    if every < 0:
+        every = max(1, (last - first) // (len(series.times) - 1))
+    start = int(analysis.parameters["start"])
+    return (last + every if start < 0 else start), every

@@ -1,0 +1,35 @@
+"""lof: the local outlier factor, by scikit-learn."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from millrace_analytics.algorithm import AnalysisError, Flags, Parameters, Series
+from millrace_core.analytics import Parameter
+
+LIMIT = 1.5
+"""The factor above which scikit-learn's default calls a value an outlier."""
+
+
+class LocalOutlierFactor:
+    """How much less dense a value's surroundings are than those of its neighbours."""
+
+    name: ClassVar[str] = "lof"
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter("neighbors", "int", 10, least=1),
+        Parameter("algorithm", "text", "auto", choices=("auto", "ball_tree", "kd_tree", "brute")),
+    )
+    requires: ClassVar[tuple[str, ...]] = ("scikit-learn",)
+
+    def detect(self, series: Series, parameters: Parameters) -> Flags:
+        from sklearn.neighbors import LocalOutlierFactor as Factor
+
+        neighbors = int(parameters["neighbors"])
+        if neighbors >= len(series.values):
+            raise AnalysisError(
+                f"lof: neighbors = {neighbors} needs more than {neighbors} values, not {len(series.values)}"
+            )
+        model = Factor(n_neighbors=neighbors, algorithm=str(parameters["algorithm"]))
+        model.fit(series.values.reshape(-1, 1))
+        found: Flags = -model.negative_outlier_factor_ > LIMIT
+        return found

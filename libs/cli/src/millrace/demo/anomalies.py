@@ -1,0 +1,110 @@
+"""The demo's second part: anomaly windows in streams, held against faults that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from millrace import console
+from millrace.demo import faults, picture
+from millrace.demo.data import Reading
+from millrace.demo.faults import FORTNIGHT, FORTNIGHTS, Score, Span
+from millrace.demo.steps import wait, write
+from millrace.rest import Rest
+from millrace_core.wire.topics import wal_topic
+
+DB = "demo"
+ALGORITHMS = {
+    "shesd": "algo=shesd, period=24, wncheck=0",
+    "ksigma": "algo=ksigma, wncheck=0",
+    "iqr": "algo=iqr, wncheck=0",
+}
+"""Stream -> its options. The first one knows of days, and is the one that is drawn."""
+DRAWN = 4 * FORTNIGHT
+RESULT_SECONDS = 180.0
+LEAST_RECALL = 0.5
+"""Less means that something is broken: the faults and the data are always the same."""
+
+
+def stream(name: str) -> str:
+    """Fortnights are counted from 2010-01-01, which lies 8 days behind a multiple of 14 since 1970."""
+    return (
+        f"CREATE STREAM {DB}.{name} INTERVAL(14d, 8d) SLIDING(14d) FROM {DB}.sensor INTO {DB}.found_by_{name}"
+        " AS SELECT _wstart AS ts, _wend AS until, count(*) AS n, min(temp) AS low, max(temp) AS high"
+        f" FROM {DB}.sensor WHERE ts >= _twstart AND ts < _twend ANOMALY_WINDOW(temp, '{ALGORITHMS[name]}')"
+    )
+
+
+def run(rest: Rest, broker: str, file: Path) -> int:
+    """Makes the streams in the demo's database, writes the readings, shows what was found, and draws it into
+    ``file``. 0 if the first stream finds half of the faults or more, else 1."""
+    console.out.print("\n[bold]Anomalies: a sensor with known faults, judged a fortnight at a time[/bold]")
+    readings, labels = faults.readings()
+    rest.execute(f"CREATE TABLE {DB}.sensor (ts TIMESTAMP, temp DOUBLE)")
+    for name in ALGORITHMS:
+        console.out.print(Text(f"  {stream(name)}"), style="dim", soft_wrap=True)
+        rest.execute(stream(name))
+    write(broker, wal_topic(DB, "sensor"), {"sensor": readings})
+    wait(lambda: min(_calculated(rest).values()) >= FORTNIGHTS, RESULT_SECONDS, lambda: _state(rest))
+    found = {name: _windows(rest, name) for name in ALGORITHMS}
+    first = next(iter(ALGORITHMS))
+    scores = _show(found, labels)
+    _draw(file, readings[:DRAWN], labels, found[first])
+    return 0 if scores[first].recall >= LEAST_RECALL else 1
+
+
+def _calculated(rest: Rest) -> dict[str, int]:
+    """How many fortnights of each stream have been judged."""
+    sql = f"SELECT stream_name, calculations FROM information_schema.ins_streams WHERE db_name = '{DB}'"
+    found = {str(name): int(count or 0) for name, count in rest.execute(sql).rows}
+    return {name: found.get(name, 0) for name in ALGORITHMS}
+
+
+def _state(rest: Rest) -> str:
+    return f"not all of {FORTNIGHTS} fortnights were judged: {_calculated(rest)}; see `millrace logs`"
+
+
+def _windows(rest: Rest, name: str) -> list[Span]:
+    rows = rest.execute(f"SELECT ts, until FROM {DB}.found_by_{name} ORDER BY ts").rows
+    return [Span(_millis(first), _millis(last)) for first, last in rows]
+
+
+def _show(found: Mapping[str, Sequence[Span]], labels: Sequence[Span]) -> dict[str, Score]:
+    first = next(iter(found))
+    by_fortnight: list[Sequence[Any]] = []
+    for span in labels:
+        near = [one for one in found[first] if faults.hours([one]) & faults.hours([span])]
+        by_fortnight.append((_words(span), ", ".join(map(_words, near)) or "-"))
+    console.out.print(console.table("Faults, and what was found there", ("labelled", first), by_fortnight))
+    scores = {name: faults.score(spans, labels) for name, spans in found.items()}
+    rows = [
+        (name, ALGORITHMS[name], len(found[name]), one.found, f"{one.precision:.2f}", f"{one.recall:.2f}")
+        for name, one in scores.items()
+    ]
+    columns = ("stream", "options", "windows", "hours", "precision", "recall")
+    console.out.print(console.table("By stream, hour by hour", columns, rows))
+    return scores
+
+
+def _draw(file: Path, readings: Sequence[Reading], labels: Sequence[Span], found: Sequence[Span]) -> None:
+    last = readings[-1].ts
+    shown = [[span for span in spans if span.first <= last] for spans in (labels, found)]
+    picture.write_png(file, readings, *shown)
+    width = min(console.out.width, 110)
+    console.out.print(Text(picture.for_terminal(readings, shown[1], width)))
+    console.out.print(f"as a picture: {file}", soft_wrap=True)
+
+
+def _words(span: Span) -> str:
+    first = datetime.fromtimestamp(span.first / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+    hours = len(faults.hours([span]))
+    return f"{first}, {hours} h"
+
+
+def _millis(text: Any) -> int:
+    """RFC 3339 as the gateway writes timestamps."""
+    return round(datetime.fromisoformat(str(text)).timestamp() * 1000)
