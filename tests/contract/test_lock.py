@@ -32,6 +32,8 @@ def test_every_dependency_is_locked() -> None:
     projects = [tomllib.loads(file.read_text()) for file in (*MEMBERS, ROOT / "pyproject.toml")]
     ours = {_plain(one["project"]["name"]) for one in projects}
     wanted = {_plain(name) for one in projects for name in one["project"].get("dependencies", ())}
+    groups = [one["project"].get("optional-dependencies", {}) for one in projects]
+    wanted |= {_plain(name) for group in groups for names in group.values() for name in names}
     wanted |= {_plain(name) for name in projects[-1]["dependency-groups"]["dev"]}
-    assert len(projects) == 10
+    assert len(projects) == 11
     assert wanted - ours - locked == set()

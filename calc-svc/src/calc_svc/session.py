@@ -37,6 +37,7 @@ SETTINGS: dict[str, str] = {
     "spark.sql.crossJoin.enabled": "true",
     "spark.python.sql.dataFrameQueryContext.enabled": "false",  # it walks the stack at every call
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "calc_svc.daemon",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 # One partition and no exchange: the job is one task. Broadcasts cost more than they save there (measured on

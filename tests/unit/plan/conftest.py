@@ -6,7 +6,7 @@ Sources are filled just as a :class:`SourceUse` says, so that its contract is te
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -253,9 +253,13 @@ SPARK_MACROS = (
 
 
 ROWS = "STRUCT(n BIGINT, t BIGINT, v DOUBLE)[]"
-ANALYSES = {
-    anomaly.FUNCTION: (columns.find_anomalies, "STRUCT(w INTEGER, e VARCHAR)[]"),
-    forecast.FUNCTION: (columns.forecast, "STRUCT(t BIGINT, v DOUBLE, low DOUBLE, high DOUBLE, e VARCHAR)[]"),
+ANALYSES: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    # DuckDB would evaluate annotations
+    anomaly.FUNCTION: (lambda rows, asked: columns.find_anomalies(rows, asked), "STRUCT(w INT, e VARCHAR)[]"),
+    forecast.FUNCTION: (
+        lambda rows, asked: columns.forecast(rows, asked),
+        "STRUCT(t BIGINT, v DOUBLE, low DOUBLE, high DOUBLE, e VARCHAR)[]",
+    ),
 }
 """The functions that Spark calls in Python."""
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace_core.trigger.intake import Messages
-from trigger_svc.daemon import without_archives
+from millrace_service.python_workers import without_archives
 from trigger_svc.workers import Arrived
 
 Record = tuple[str, int, int, int, bytes | None, bytes | None]

@@ -1,25 +1,8 @@
-"""Spark's daemon of Python workers, without archives among the places that modules come from.
-
-Spark puts its own archives before the installed packages. Modules of archives are compiled anew in each
-daemon, and their tables of contents are read anew for each task, which took an eighth of a worker's time.
-``spark.python.daemon.module`` names this module; Spark's own daemon does the work.
-"""
+"""Spark's daemon of the workers that judge large batches."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-
-ARCHIVES = (".zip", ".jar")
-
-
-def without_archives(path: Sequence[str]) -> list[str]:
-    """The places of ``path`` that are no archives, in order."""
-    return [place for place in path if not place.endswith(ARCHIVES)]
-
+from millrace_service.python_workers import serve_workers
 
 if __name__ == "__main__":
-    sys.path[:] = without_archives(sys.path)
-    from pyspark.daemon import manager
-
-    manager()
+    serve_workers()

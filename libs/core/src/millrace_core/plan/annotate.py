@@ -12,7 +12,6 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import TICKS_PER_SECOND
 from millrace_core.model.types import DataType
 from millrace_core.plan.annotate_calls import type_call
-from millrace_core.plan.anomaly import read_window
 from millrace_core.plan.json_tags import as_text, compared, type_contains, type_get
 from millrace_core.plan.scope import Context, Result, Scope
 from millrace_core.plan.typed import (
@@ -46,9 +45,6 @@ def annotate(scope: Scope, ctx: Context) -> None:
     typer = Typer(ctx)
     for clause in _clauses(select):
         _typed_places(clause, typer)
-    window = select.args.get("window_clause")
-    if isinstance(window, nodes.AnomalyWindow):
-        window.meta["analysis"] = read_window(window, scope.relations, ctx)
     for projection in select.expressions:
         found = typer.visit(projection.this)
         projection.set("this", found)

@@ -9,7 +9,7 @@ from sqlglot import exp
 from millrace_core.dialect import query_nodes as nodes
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Precision
-from millrace_core.plan.anomaly import cut_anomalies, tells_failures
+from millrace_core.plan.anomaly import cut_anomalies, read_window, tells_failures
 from millrace_core.plan.fill import Filling
 from millrace_core.plan.fill_range import range_of
 from millrace_core.plan.lower import Lowering
@@ -109,6 +109,8 @@ def _of_rows(
     for key in ("this", "start", "end"):
         if isinstance(window.args.get(key), exp.Expr):
             window.set(key, lowering.visit(window.args[key]))
+    if isinstance(window, nodes.AnomalyWindow):
+        window.meta["analysis"] = read_window(window, scope.relations, ctx)
     if isinstance(window, nodes.CountWindow | nodes.AnomalyWindow):
         window.set("expressions", [lowering.visit(node) for node in window.expressions])
     # the clause stands in the SELECT while the levels are made, so that its columns are handed on

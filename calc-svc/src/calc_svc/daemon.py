@@ -1,0 +1,12 @@
+"""Spark's daemon of the workers that run analyses. It imports the algorithms once: a worker is then a fork
+away, not two seconds."""
+
+from __future__ import annotations
+
+import millrace_analytics.columns  # noqa: F401
+from millrace_analytics.registry import algorithms
+from millrace_service.python_workers import serve_workers
+
+if __name__ == "__main__":
+    algorithms()
+    serve_workers()
