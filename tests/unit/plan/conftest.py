@@ -254,10 +254,13 @@ SPARK_MACROS = (
 
 ROWS = "STRUCT(n BIGINT, t BIGINT, v DOUBLE)[]"
 ANALYSES: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
-    # DuckDB would evaluate annotations
-    anomaly.FUNCTION: (lambda rows, asked: columns.find_anomalies(rows, asked), "STRUCT(w INT, e VARCHAR)[]"),
+    # DuckDB would evaluate annotations, and gives chunks
+    anomaly.FUNCTION: (
+        lambda rows, asked: columns.find_anomalies(rows.combine_chunks(), asked),
+        "STRUCT(w INT, e VARCHAR)[]",
+    ),
     forecast.FUNCTION: (
-        lambda rows, asked: columns.forecast(rows, asked),
+        lambda rows, asked: columns.forecast(rows.combine_chunks(), asked),
         "STRUCT(t BIGINT, v DOUBLE, low DOUBLE, high DOUBLE, e VARCHAR)[]",
     ),
 }
