@@ -29,7 +29,8 @@ def create_database(context: Context, session: Session, statement: CreateDatabas
             raise CatalogError(
                 ErrorCode.DATABASE_EXISTS, f"the database {name} already exists", statement.name.position
             )
-        context.writer.write([Database(name, statement.precision, milliseconds(session.now))])
+        kept = (statement.keep, statement.wal_retention)
+        context.writer.write([Database(name, statement.precision, milliseconds(session.now), *kept)])
     return affected(0)
 
 

@@ -18,7 +18,7 @@ from millrace_core.wire import registrations
 from millrace_core.wire.registrations import OutputGone, OutputWanted, Registration
 from millrace_core.wire.topics import REGISTRATIONS
 from millrace_service import behind, passed_over
-from millrace_wal import DeadLetters, GroupReader, Log, Record
+from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Record
 
 POLL_SECONDS = 0.5
 
@@ -33,14 +33,17 @@ class Registrar:
         self._dead = DeadLetters(log, "api-gateway", passed_over(context.logger))
         self._reader: GroupReader | None = None
         self._done: dict[int, int] = {}
+        self._gaps = GapWatch(log, "api-gateway", "api-gateway")
 
     def begin(self) -> None:
         self._reader = self._log.subscribe("api-gateway", [REGISTRATIONS.name])
+        self._gaps = GapWatch(self._log, "api-gateway", "api-gateway")
 
     def step(self) -> None:
         assert self._reader is not None, "begin comes first"
         records = self._reader.poll(POLL_SECONDS)
         if records:
+            self._gaps.watch(records)
             self._register(records)
             self._reader.commit({(r.topic, r.partition): r.offset + 1 for r in records})
         self._done = dict(self._reader.positions().get(REGISTRATIONS.name, {}))

@@ -27,6 +27,7 @@ from api_gateway.rest import rest_router
 from api_gateway.settings import GatewaySettings
 from api_gateway.stalls import Stalls
 from api_gateway.status_board import StatusBoard, StatusReader
+from api_gateway.trimming import Trimmer
 from api_gateway.wal_topics import WalTopics
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.timeline.calendar import zone
@@ -79,6 +80,7 @@ class Gateway:
         self._lives.add(statuses, statuses.look)
         self._lives.add(registrar, registrar.look)
         self._lives.add(self._stalls)
+        self._lives.add(Trimmer(log, context))
         self._lives.start()
         self._ready = True
         context.logger.info(

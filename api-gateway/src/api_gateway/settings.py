@@ -35,5 +35,11 @@ class GatewaySettings(ServiceSettings):
         description="How long the empty WAL topic of a dropped table stays before it is deleted. At least as "
         "long as consumers keep what they know of a topic: one made anew sooner confuses them.",
     )
+    trim_seconds: float = Field(60, gt=0, description="Seconds between two looks at what topics may forget.")
+    keep_consumed_seconds: int = Field(
+        7 * 86_400,
+        ge=60,
+        description="The longest time for which inner topics keep what was consumed; most keep it for less.",
+    )
     query_seconds: float = Field(120, gt=0, description="How long a query may take, in seconds.")
     threads: int = Field(64, ge=4, le=1024, description="Requests that are worked on at the same time.")

@@ -7,7 +7,7 @@ import threading
 from millrace_analytics import directory
 from millrace_core.catalog import Catalog, StreamEntry, encode, key_of
 from millrace_core.dialect.problems import state_with, touching
-from millrace_core.model.schema import Child, Table
+from millrace_core.model.schema import KEEP, Child, Table
 from millrace_core.wire import status
 from millrace_core.wire.diagnosis import Diagnosis
 from millrace_core.wire.status import AnyStatus
@@ -157,6 +157,12 @@ class CatalogView:
     def streams(self) -> list[StreamEntry]:
         with self.lock:
             return list(self._streams.values())
+
+    def keep_of(self, table: Table) -> int:
+        """For how many minutes rows of a table are kept."""
+        with self.lock:
+            database = self.catalog.databases.get(table.db)
+            return KEEP if database is None else database.keep
 
     def tables(self) -> dict[tuple[str, str], Table]:
         with self.lock:

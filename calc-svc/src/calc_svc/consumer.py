@@ -267,9 +267,10 @@ class WalConsumer:
         """Read a table on from where its files end. One that cannot be opened must not keep the others from
         being read: it is tried again later, and its streams and queries are told why they wait."""
         try:
+            begins, ends = self._log.begin_offsets(topic), self._log.end_offsets(topic)
+            self._unusable.require_files(table, begins)
             stored = self._store.open(table)
-            ends = self._log.end_offsets(topic)
-            at = stored.resume(self._log.begin_offsets(topic), ends)
+            at = stored.resume(begins, ends)
             self._tell(self._gaps.begin(topic, at))
             self._require().add(topic, at)
         except Exception as error:

@@ -62,7 +62,7 @@ class DamagedTable(MillraceError):
         super().__init__(
             ErrorCode.INTERNAL,
             f"the files of table {table.db}.{table.name} are damaged: {cause}; restore the folder {path} "
-            "from a copy, or empty it (and leave it there) to go on with what its WAL topic still has",
+            "from a copy, or leave an empty folder there to go on with what its WAL topic still has",
         )
 
 
@@ -263,6 +263,14 @@ class DeltaRows:
             return []
         uris = delta.file_uris(file_pruning_predicate=[(self.key, ">=", low), (self.key, "<=", high)])
         return [uri.removeprefix("file://") for uri in uris]
+
+    def expire(self, cut: int) -> None:
+        """Rows with ``ts < cut`` are gone."""
+        delta = self.open()
+        if delta is not None:
+            before = delta.version()
+            delta.delete(f'"{self.key}" < {cut}')
+            self._sync(before)
 
     def maintain(self) -> None:
         """Now and then put small files together and remove those that no reader can need."""

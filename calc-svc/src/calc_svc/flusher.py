@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import structlog
 
 from calc_svc import metrics
 from calc_svc.store import TableStore
 from calc_svc.table import StoredTable
+from millrace_core.errors import MillraceError
 
 AGE = 1.0  # seconds that a write waits for its flush while flushing keeps up
 FEW, AGE_OF_FEW = 1_000, 300.0
@@ -23,8 +25,14 @@ TICK = 0.5
 class Flusher:
     """The WAL keeps what is not flushed: a late flush costs time at the next start, nothing else."""
 
-    def __init__(self, store: TableStore) -> None:
-        self._store = store
+    def __init__(
+        self,
+        store: TableStore,
+        report: Callable[[], None] = lambda: None,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """``report``: is called now and then between flushes; ``now``: says what time it is, ns."""
+        self._store, self._report, self._now = store, report, now
         self._logger = structlog.get_logger("calc-svc")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
@@ -55,6 +63,23 @@ class Flusher:
                 if self._stop.wait(rest):
                     return
             self._evict()
+            self._expire()
+            self._tell()
+
+    def _tell(self) -> None:
+        try:
+            self._report()
+        except MillraceError as error:
+            self._logger.warning("what is stored could not be told", error=str(error))
+
+    def _expire(self) -> None:
+        """Rows older than KEEP of their database leave."""
+        for stored in self._store.tables():
+            try:
+                stored.expire(self._store.catalog.keep_of(stored.table), self._now())
+            except Exception as error:
+                metrics.FLUSH_FAILURES.inc()
+                self._logger.error("rows older than KEEP stay", table=stored.topic, error=str(error))
 
     def _flush(self, stored: StoredTable) -> float:
         began = time.monotonic()

@@ -20,6 +20,7 @@ from calc_svc.recalc import Answers
 from calc_svc.recalc_loop import LANES, RecalcLoop
 from calc_svc.session import Engine
 from calc_svc.store import TableStore
+from calc_svc.stored import StoredReport, store_id
 from calc_svc.told import Told
 from millrace_core.errors import MillraceError
 from millrace_core.wire import registrations, topics
@@ -64,7 +65,8 @@ class CalcService:
             self._engine, self._catalog, self.store, settings.calc_result_rows, settings.calc_one_by_one
         )
         self._consumer = WalConsumer(self._log, self._catalog, self.store)
-        self._flusher = Flusher(self.store)
+        name = store_id(settings.data_dir / "tables.id")
+        self._flusher = Flusher(self.store, StoredReport(self._log, self._catalog, self.store, name).step)
         jobs = {}
         for share in (LIVE, AGAIN):
             jobs[share] = StreamJobs(self.calculator, self._catalog, self.store, share.pool)

@@ -112,6 +112,10 @@ class TableStore:
             self._moved.notify_all()
         return stored
 
+    def path(self, table: Table) -> Path:
+        """The folder of a table's files."""
+        return self._folder / str(table.uid)
+
     def refuse(self, topic: str, cause: MillraceError) -> None:
         """The table of this topic cannot be opened; who wants it is told why."""
         with self._moved:
@@ -125,7 +129,7 @@ class TableStore:
 
     def remove(self, table: Table) -> None:
         """The files of a table that is not open."""
-        shutil.rmtree(self._folder / str(table.uid), ignore_errors=True)
+        shutil.rmtree(self.path(table), ignore_errors=True)
 
     def close(self, topic: str) -> StoredTable | None:
         with self._moved:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from calc_svc.delta import DeltaRows, StoredRows
-from millrace_core.model.schema import Child, Table
+from millrace_core.model.schema import TICKS_PER_SECOND, Child, Table
 from millrace_core.store.family import Family
 from millrace_core.store.intake import Intake, Taken
 from millrace_core.store.place import Spans
@@ -21,9 +21,11 @@ from millrace_core.store.run import Children, Run, write_run
 from millrace_core.store.search import Ints
 from millrace_core.wire.topics import wal_topic
 
+NS_PER_SECOND = 1_000_000_000
 KEPT_READS = 3
 KEPT_ROWS = 1_000_000  # of one read; more is not kept
 KEPT_SECONDS = 30.0
+EXPIRE_EVERY = 3600.0  # seconds between two looks for rows older than KEEP
 MARGIN = 0.25  # of the times that are read, so much more before them: windows reach back
 
 
@@ -62,11 +64,14 @@ class StoredTable:
         self.there: dict[int, int] = {}
         self.dropped = False
         self._flushed: dict[int, int] = {}
+        self._committed = False
+        """Whether there are files."""
         self._flushing = threading.Lock()
         self._written_at: float | None = None
         self.unflushed = 0
         """Rows taken that Delta lacks."""
         self._reads: list[Read] = []
+        self._expire_at = 0.0
         self._changes = 0
         """How often rows below the floor may have changed: what was read before is forgotten."""
         for child in children:
@@ -101,9 +106,16 @@ class StoredTable:
         to ``ends``: one that is calculated again with less would take its place.
         """
         self.there = {partition: end for partition, end in ends.items() if end > begins.get(partition, 0)}
-        self._flushed = dict(begins) | self.delta.positions(list(begins))
+        committed = self.delta.positions(list(begins))
+        self._flushed, self._committed = dict(begins) | committed, bool(committed)
         self.positions = dict(self._flushed)
         return dict(self._flushed)
+
+    @property
+    def flushed(self) -> dict[int, int]:
+        """Partition -> the WAL offset up to which (exclusive) the table's rows are in files."""
+        with self.lock:
+            return dict(self._flushed) if self._committed else {}
 
     def take(
         self, keys: Sequence[bytes | None], values: Sequence[bytes | None], places: Ints | None = None
@@ -165,7 +177,8 @@ class StoredTable:
                 self.rows.end_flush(flush)
                 if flush.deletions or len(flush.changed) or (flush.fresh.ts < self.rows.floor).any():
                     self._forget()
-            self._flushed = positions
+            with self.lock:
+                self._flushed, self._committed = positions, True
             return len(flush.fresh) + len(flush.changed)
 
     def files(self, low: int, high: int) -> list[str]:
@@ -187,6 +200,25 @@ class StoredTable:
             middle = self.rows.middle()
             if middle is not None:
                 self.rows.evict(middle + 1)
+
+    def expire(self, keep: int, now: int) -> None:
+        """Rows whose time is more than ``keep`` minutes before ``now`` (ns) go, at most once in an hour, and
+        only if there are any: files that hold others too are written anew."""
+        cut = (now // NS_PER_SECOND - keep * 60) * TICKS_PER_SECOND[self.table.precision]
+        if self.dropped or time.monotonic() < self._expire_at:
+            return
+        self._expire_at = time.monotonic() + EXPIRE_EVERY
+        with self.lock:
+            oldest = self.rows.oldest()
+        stored = min((low for low, _, _ in self.delta.statistics()), default=cut)
+        if min(oldest, stored) >= cut:
+            return
+        self.flush()
+        with self._flushing:
+            self.delta.expire(cut)
+            with self.lock:
+                self.rows.expire(cut)
+                self._forget()
 
     def drop(self) -> None:
         """The table is gone: so are its files."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 
 from calc_svc.catalog import CatalogView
+from calc_svc.delta import DamagedTable
 from calc_svc.store import TableStore
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
 from millrace_core.wire import status
-from millrace_core.wire.status import Problem
+from millrace_core.wire.status import Problem, Stored
 from millrace_core.wire.topics import STATUS, wal_topic
 from millrace_wal import Message
 
@@ -45,6 +46,18 @@ class Unusable:
         self._store.close(topic)
         self._store.refuse(topic, cause)
         self._tell(topic, cause.message)
+
+    def require_files(self, table: Table, begins: Mapping[int, int]) -> None:
+        """:raises DamagedTable: if a table that was in files has none, and its WAL topic (its first offsets
+        are ``begins``) has forgotten rows that were in them."""
+        path, topic = self._store.path(table), wal_topic(table.db, table.name)
+        if path.exists():
+            return
+        with self._catalog.lock:
+            told = [one for one in self._catalog.statuses.values() if isinstance(one, Stored)]
+        mine = [one for one in told if (one.topic, one.table) == (topic, table.uid)]
+        if any(begins.get(p, 0) > 0 and at > 0 for one in mine for p, at in one.offsets.items()):
+            raise DamagedTable(table, path, "they are not there")
 
     def opened(self, table: Table) -> None:
         self.tables.pop((table.db, table.name), None)

@@ -13,7 +13,7 @@ from millrace_core.notice.progress import Place
 from millrace_core.wire import status
 from millrace_core.wire.topics import DEAD_LETTERS, NOTIFICATIONS, STATUS
 from millrace_service import behind, passed_over
-from millrace_wal import DeadLetters, GroupReader, Log, Message
+from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Message
 from notify_svc.directory import Counted, Directory, Pauses
 from notify_svc.pusher import Pusher, Report
 from notify_svc.settings import NotifySettings
@@ -58,6 +58,7 @@ class Intake:
         self._directory: Directory | None = None
         self._reader: GroupReader | None = None
         self._positions: dict[int, int] = {}
+        self._gaps = GapWatch(log, settings.notify_group, settings.notify_group)
         self.reads = False
         """Whether notifications have been read since the last failure."""
 
@@ -71,7 +72,9 @@ class Intake:
         self._log.ensure_topics([NOTIFICATIONS, DEAD_LETTERS])
         # a pause that is known from before must not be taken for over because nothing was read yet
         self._directory = Directory(self._log)
-        self._reader = self._log.subscribe(self._settings.notify_group, [NOTIFICATIONS.name])
+        group = self._settings.notify_group
+        self._gaps = GapWatch(self._log, group, group)
+        self._reader = self._log.subscribe(group, [NOTIFICATIONS.name])
 
     def step(self) -> None:
         """Take in what has come and write down what is done."""
@@ -79,6 +82,8 @@ class Intake:
         assert reader is not None and directory is not None, "begin comes first"
         records = reader.poll(_POLL, self._limit())
         self.reads = True
+        self._gaps.keep(reader.assigned())
+        self._gaps.watch(records)
         if records:
             self._handed += len(records)
             self._loop.call_soon_threadsafe(self._pusher.accept, records)

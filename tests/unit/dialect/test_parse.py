@@ -36,6 +36,33 @@ def test_create_database() -> None:
     assert (statement.name.text, statement.precision, statement.if_not_exists) == ("power", "us", True)
 
 
+@pytest.mark.parametrize(
+    ("options", "minutes", "seconds"),
+    [
+        ("", 3650 * 1440, 3600), ("KEEP 10", 14_400, 3600), ("KEEP 1d, 48h, 4320m", 4320, 3600),
+        ("WAL_RETENTION_PERIOD 0", 3650 * 1440, 0), ("WAL_RETENTION_PERIOD -1 KEEP 36500", 36500 * 1440, -1),
+    ],
+)  # fmt: skip
+def test_for_how_long_a_database_keeps_rows(options: str, minutes: int, seconds: int) -> None:
+    statement = parse(f"CREATE DATABASE d {options} VGROUPS 2")
+    assert isinstance(statement, s.CreateDatabase)
+    assert (statement.keep, statement.wal_retention) == (minutes, seconds)
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "column"),
+    [
+        ("KEEP 0", "KEEP 0: at least one day", 24), ("KEEP 1w", "KEEP 1w: at least one day", 24),
+        ("KEEP 23h", "KEEP 23h: at least one day", 24), ("KEEP soon", "expected days", 24),
+        ("WAL_RETENTION_PERIOD -2", "-1 or more", 40), ("WAL_RETENTION_PERIOD 'x'", "expected seconds", 40),
+    ],
+)  # fmt: skip
+def test_how_long_makes_no_sense(options: str, text: str, column: int) -> None:
+    with pytest.raises(SqlError, match=text) as caught:
+        parse(f"CREATE DATABASE d {options}")
+    assert caught.value.position == Position(1, column)
+
+
 def test_create_super_table() -> None:
     statement = parse(
         "create stable if not exists power.Meters (ts timestamp, n int unsigned primary key, "

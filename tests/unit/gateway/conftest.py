@@ -14,7 +14,7 @@ import pytest
 import structlog
 from fastapi.testclient import TestClient
 
-from api_gateway import registrations, stalls, status_board
+from api_gateway import registrations, stalls, status_board, trimming
 from api_gateway.answer import Answer
 from api_gateway.service import Gateway, gateway_app
 from api_gateway.session import Session
@@ -145,7 +145,7 @@ def gateway_on(log: MemoryLog, calc: Calc, **changes: Any) -> Gateway:
 @pytest.fixture(autouse=True)
 def soon_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop waits for the polls under way; records end them at once, however long they may take."""
-    for module in (registrations, status_board):
+    for module in (registrations, status_board, trimming):
         monkeypatch.setattr(module, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(stalls, "EVERY", 0.5)
 

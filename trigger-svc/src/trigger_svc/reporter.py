@@ -14,11 +14,13 @@ from typing import Any
 
 from millrace_core.wire import status
 from millrace_core.wire.status import ReadUpTo
-from millrace_core.wire.topics import CLOCK, STATUS, WAL_PREFIX
+from millrace_core.wire.topics import CLOCK, STATUS, TOPICS, TRIGGER_QUERY, WAL_PREFIX
 from millrace_wal import Log, Message
 from trigger_svc.clock import Ends, ends_of, idle_tick
 
 EVERY = 1.0
+TRIMMED = frozenset(topic.name for topic in TOPICS if TRIGGER_QUERY in topic.readers)
+"""Inner topics that forget what this query has read."""
 
 
 def moved(before: Mapping[str, Mapping[int, int]], now: Ends) -> Ends:
@@ -57,7 +59,7 @@ class Reporter:
         reports = [
             ReadUpTo(topic, ends, self._instance)
             for topic, ends in news.items()
-            if topic.startswith(WAL_PREFIX)
+            if topic.startswith(WAL_PREFIX) or topic in TRIMMED
         ]
         messages = [Message(STATUS.name, status.key(one), status.encode(one)) for one in reports]
         gone = [topic for topic in self._told if topic.startswith(WAL_PREFIX) and topic not in now]

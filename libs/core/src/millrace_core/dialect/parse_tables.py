@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import cast
 
 from millrace_core.dialect.cursor import Cursor, check_length
@@ -31,7 +32,7 @@ from millrace_core.dialect.statements import (
     UseDatabase,
 )  # fmt: skip
 from millrace_core.errors import ErrorCode, SqlError
-from millrace_core.model.schema import Precision
+from millrace_core.model.schema import KEEP, WAL_RETENTION, Precision
 from millrace_core.model.types import ALIASES, MAX_LENGTH, TYPES, DataType
 
 SIZED = {"VARCHAR": MAX_LENGTH, "VARBINARY": MAX_LENGTH, "NCHAR": MAX_LENGTH // 4}
@@ -42,12 +43,14 @@ KEY_TYPES = frozenset({"INT", "INT UNSIGNED", "BIGINT", "BIGINT UNSIGNED", "VARC
 # what TDengine lets one set for a database besides PRECISION; storage is Millrace's own affair
 DATABASE_OPTIONS = frozenset({
     "buffer", "cachemodel", "cachesize", "comp", "duration", "encrypt_algorithm", "maxrows", "minrows",
-    "keep", "pages", "pagesize", "replica", "wal_level", "vgroups", "single_stable", "stt_trigger",
-    "table_prefix", "table_suffix", "tsdb_pagesize", "dnodes", "keep_time_offset", "wal_retention_period",
+    "pages", "pagesize", "replica", "wal_level", "vgroups", "single_stable", "stt_trigger",
+    "table_prefix", "table_suffix", "tsdb_pagesize", "dnodes", "keep_time_offset",
     "wal_fsync_period", "wal_retention_size", "wal_roll_period", "wal_segment_size", "retentions",
     "schemaless", "ss_chunkpages", "ss_keeplocal", "ss_compact", "s3_chunkpages", "s3_keeplocal",
     "s3_compact", "compact_interval", "compact_time_range", "compact_time_offset", "strict",
 })  # fmt: skip
+KEEP_UNITS = {"": 1440, "d": 1440, "h": 60, "m": 1}
+"""Minutes."""
 TABLE_OPTIONS = frozenset({
     "ttl", "sma", "max_delay", "watermark", "rollup", "delete_mark", "keep",
 })  # fmt: skip
@@ -61,6 +64,7 @@ def create_database(c: Cursor) -> CreateDatabase:
     if "." in name.text:
         raise SqlError(ErrorCode.INVALID_VALUE, f"a database name has no dot: {name.text}", name.position)
     precision: Precision = "ms"
+    keep, wal_retention = KEEP, WAL_RETENTION
     while c.peek().kind is Kind.WORD:
         option = c.name("a database option")
         if option.text == "precision":
@@ -71,13 +75,50 @@ def create_database(c: Cursor) -> CreateDatabase:
                     value.position,
                 )  # fmt: skip
             precision = cast(Precision, value.text.lower())
+        elif option.text == "keep":
+            keep = _keep(c)
+        elif option.text == "wal_retention_period":
+            wal_retention = _retention(c)
         elif option.text in DATABASE_OPTIONS:
             _skip_values(c, f"a value of {option.text.upper()}")
         else:
             raise SqlError(
                 ErrorCode.SYNTAX, f"unknown database option {option.text.upper()}", option.position
             )
-    return CreateDatabase(name, if_not_exists, precision)
+    return CreateDatabase(name, if_not_exists, precision, keep, wal_retention)
+
+
+def _keep(c: Cursor) -> int:
+    """``10``, ``10d``, ``240h`` or ``14400m``, or three of them, of which the last one decides: minutes.
+
+    :raises SqlError: for another unit, or less than a day.
+    """
+    while True:
+        token, where = c.peek(), c.here()
+        if token.kind not in (Kind.INTEGER, Kind.DURATION):
+            raise c.unexpected("days, or a time like 240h")
+        c.next()
+        found = re.fullmatch(r"(\d+)([mhd]?)", token.text.lower())
+        minutes = 0 if found is None else int(found[1]) * KEEP_UNITS[found[2]]
+        if minutes < KEEP_UNITS["d"]:
+            raise SqlError(
+                ErrorCode.INVALID_VALUE,
+                f"KEEP {token.text}: at least one day, as days, 24h or 1440m, is allowed", where,
+            )  # fmt: skip
+        if not c.take(","):
+            return minutes
+
+
+def _retention(c: Cursor) -> int:
+    """Seconds; -1: for ever. :raises SqlError: for less."""
+    where = c.here()
+    sign = -1 if c.take("-") else 1
+    seconds = sign * c.integer("seconds, or -1")
+    if seconds < -1:
+        raise SqlError(
+            ErrorCode.INVALID_VALUE, f"WAL_RETENTION_PERIOD {seconds}: -1 or more is allowed", where
+        )
+    return seconds
 
 
 def _skip_values(c: Cursor, what: str) -> None:

@@ -28,7 +28,7 @@ from millrace_core.dialect.stream_statements import TagDefinition as TagDefiniti
 from millrace_core.dialect.stream_statements import TriggerClause as TriggerClause
 from millrace_core.dialect.stream_statements import VerifyStream as VerifyStream
 from millrace_core.errors import Position
-from millrace_core.model.schema import Precision
+from millrace_core.model.schema import KEEP, WAL_RETENTION, Precision
 from millrace_core.model.types import DataType
 
 
@@ -59,6 +59,8 @@ class CreateDatabase:
     name: Name
     if_not_exists: bool = False
     precision: Precision = "ms"
+    keep: int = KEEP
+    wal_retention: int = WAL_RETENTION
 
 
 @dataclass(frozen=True, slots=True)

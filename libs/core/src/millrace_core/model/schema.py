@@ -38,12 +38,23 @@ class Column(msgspec.Struct, frozen=True):
         return self.stored or self.name
 
 
+KEEP = 3650 * 24 * 60
+WAL_RETENTION = 3600
+"""TDengine's defaults of KEEP (minutes) and WAL_RETENTION_PERIOD (seconds)."""
+
+
 class Database(msgspec.Struct, frozen=True):
-    """A database; ``created`` is milliseconds since the epoch."""
+    """A database; ``created`` is milliseconds since the epoch.
+
+    ``keep``: minutes; rows whose time is older are not kept. ``wal_retention``: for so many seconds a row
+    stays in its WAL topic after everybody has done with it; -1: for ever.
+    """
 
     name: str
     precision: Precision = "ms"
     created: int = 0
+    keep: int = KEEP
+    wal_retention: int = WAL_RETENTION
 
 
 class Origin(msgspec.Struct, frozen=True, array_like=True):

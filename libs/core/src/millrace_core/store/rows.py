@@ -308,6 +308,17 @@ class TableRows:
             kept.append(run if keep.all() else run.take(np.flatnonzero(keep)))
         self.runs = [run for run in kept if len(run)]
 
+    def expire(self, cut: int) -> None:
+        """Rows before ``cut`` are gone, from Delta too; those that Delta lacks stay until their flush."""
+        if self.floor < cut:
+            self.evict(cut)
+            self.floor = LOWEST  # what lies below is nowhere
+
+    def oldest(self) -> int:
+        """The lowest time of the rows here; HIGHEST if there are none."""
+        self.seal()
+        return min((int(run.ts.min()) for run in self.runs if len(run)), default=HIGHEST)
+
     def middle(self) -> int | None:
         """A time about which half of the rows are newer."""
         self.seal()

@@ -111,6 +111,17 @@ class Recalculation(msgspec.Struct, frozen=True, tag="recalculation", tag_field=
     seconds_left: float | None = None
 
 
+class Stored(msgspec.Struct, frozen=True, tag="stored", tag_field="about"):
+    """A table store has the rows of a table in files: partition of its WAL topic -> the first offset that is
+    not. The topic may forget what lies before. ``store``: one of several stores; ``table``: the table's uid.
+    Key: ``stored/<store>/<topic>``."""
+
+    store: str
+    topic: str
+    table: int
+    offsets: dict[int, int]
+
+
 class Problem(msgspec.Struct, frozen=True, tag="problem", tag_field="about"):
     """What keeps a service from a part of its work, or what it has lost; deleted (a null value) once over.
 
@@ -141,18 +152,12 @@ class Buried(msgspec.Struct, frozen=True, tag="buried", tag_field="about"):
 
 
 AnyStatus = (
-    Applied | StreamFailure | StreamPaused | TriggersHeld | Counters | ReadUpTo | Recalculation | Problem
-    | Buried
+    Applied | StreamFailure | StreamPaused | TriggersHeld | Counters | ReadUpTo | Recalculation | Stored
+    | Problem | Buried
 )  # fmt: skip
 
-PAUSED, HELD, COUNTERS, READ, PROBLEM, BURIED = (
-    "paused/",
-    "held/",
-    "counters/",
-    "read/",
-    "problem/",
-    "buried/",
-)
+PAUSED, HELD, COUNTERS, READ = "paused/", "held/", "counters/", "read/"
+STORED, PROBLEM, BURIED = "stored/", "problem/", "buried/"
 """How the keys of these records begin."""
 
 _encoder = msgspec.json.Encoder()
@@ -184,6 +189,8 @@ def key(status: AnyStatus) -> bytes:
             return f"{COUNTERS}{service}/{uid}/{slot}".encode()
         case ReadUpTo(topic=topic):
             return f"{READ}{topic}".encode()
+        case Stored(store=store, topic=topic):
+            return f"{STORED}{store}/{topic}".encode()
         case Problem(service=service, what=what):
             return f"{PROBLEM}{service}/{what}".encode()
         case Buried(topic=topic):

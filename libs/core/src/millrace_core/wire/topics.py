@@ -58,9 +58,10 @@ CONTROL = Topic(
     buried_by="trigger-svc",
 )  # fmt: skip
 CLOCK = Topic(
-    "clock", "none", "wire.control.Tick: processing time as data", readers=(TRIGGER_QUERY,),
+    "clock", "none", "wire.control.Tick: processing time as data", retention_ms=_HOUR,
     buried_by="trigger-svc", keyed=False,
 )  # fmt: skip
+"""Old ticks tell nothing."""
 REGROUP = Topic(
     "regroup", "stream uid/group", "wire.regroup: rows on their way to their group's slot", 4,
     readers=(TRIGGER_QUERY,), buried_by="trigger-svc",

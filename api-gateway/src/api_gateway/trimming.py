@@ -1,0 +1,211 @@
+"""What topics may forget: what everybody who reads it has done with, once it is old enough (decision 0038).
+
+A WAL topic has two kinds of readers: every table store (``status.Stored`` says what it has in files), and the
+trigger query (``status.ReadUpTo``), if streams want the topic. An inner topic names its readers
+(``wire.topics``). Nothing younger than ``FLOOR_MS`` goes, whatever is said of it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+
+from api_gateway.context import Context
+from millrace_core.catalog import Catalog, StreamEntry
+from millrace_core.errors import MillraceError
+from millrace_core.model.schema import Table
+from millrace_core.model.stream import Period
+from millrace_core.trigger.topic_use import TopicUse
+from millrace_core.wire import control, status
+from millrace_core.wire.topics import CONTROL, STATUS, TOPICS, TRIGGER_QUERY, TRIGGERS, Topic, wal_topic
+from millrace_wal import BEGIN, Log, Reader
+
+FLOOR_MS = 60_000
+"""A commit that a power failure takes back is not older than that."""
+POLL_SECONDS = 0.5
+Offsets = Mapping[int, int]
+
+
+class Followed:
+    """What the topics ``status`` and ``control`` say of who needs what."""
+
+    def __init__(self) -> None:
+        self.use = TopicUse()
+        self._status: dict[bytes, status.AnyStatus] = {}
+
+    def take_status(self, key: bytes, value: bytes | None) -> None:
+        self._status.pop(key, None)
+        if value is None or not key.startswith((b"stored/", b"read/", b"held/")):
+            return
+        try:
+            self._status[key] = status.decode(value)
+        except ValueError:
+            return  # of a newer writer: it bounds nothing that this one knows
+
+    def take_control(self, value: bytes | None) -> None:
+        if value is None:
+            return
+        try:
+            self.use.apply(control.decode_control(value))
+        except ValueError:
+            return  # the slots pass it over too
+
+    def stored(self, topic: str, table: Table) -> Offsets | None:
+        """Up to where all table stores have the topic's rows in files; None if none has told."""
+        found = [
+            one.offsets
+            for one in self._status.values()
+            if isinstance(one, status.Stored) and (one.topic, one.table) == (topic, table.uid)
+        ]
+        return lowest(found) if found else None
+
+    def judged(self, topic: str) -> Offsets | None:
+        """Up to where the trigger query has done with a WAL topic; None if no stream wants it."""
+        wanted = self.use.wanted.get(topic)
+        if wanted is None:
+            return None
+        read = self.read(topic)
+        return {p: max(read.get(p, 0), wanted.get(p, 0)) for p in read.keys() | wanted.keys()}
+
+    def read(self, topic: str) -> Offsets:
+        """Up to where the trigger query has read a topic."""
+        found = self._status.get(status.key(status.ReadUpTo(topic, {})))
+        return found.offsets if isinstance(found, status.ReadUpTo) else {}
+
+    def held(self) -> Offsets:
+        """From where on triggers of streams that wait are still to be calculated."""
+        marks: dict[int, int] = {}
+        for one in self._status.values():
+            if isinstance(one, status.TriggersHeld):
+                # the loop of answers numbers its partitions below zero
+                partition = one.partition if one.partition >= 0 else -1 - one.partition
+                marks[partition] = min(one.offset, marks.get(partition, one.offset))
+        return marks
+
+
+def lowest(bounds: Iterable[Offsets]) -> dict[int, int]:
+    """What lies before all of these; a partition that one of them does not tell of stays as it is."""
+    several = list(bounds)
+    common = set[int].intersection(*(set(one) for one in several)) if several else set[int]()
+    return {partition: min(one[partition] for one in several) for partition in common}
+
+
+class Trimmer:
+    """A work of :class:`millrace_service.Life`. ``look_every``: seconds between two looks."""
+
+    def __init__(self, log: Log, context: Context) -> None:
+        self.name, self.stopping = "trimming", threading.Event()
+        self._log, self._context = log, context
+        self._reader: Reader | None = None
+        self._followed = Followed()
+        self._next = 0.0
+        self._trimmed: dict[str, Offsets] = {}
+
+    def begin(self) -> None:
+        self._followed = Followed()
+        self._reader = self._log.reader({STATUS.name: {0: BEGIN}, CONTROL.name: {0: BEGIN}})
+        self._next = 0.0
+
+    def step(self) -> None:
+        self._follow()
+        if time.monotonic() >= self._next and self._up_to_date():
+            self.trim(time.time_ns() // 1_000_000)
+            self._next = time.monotonic() + self._context.settings.trim_seconds
+
+    def end(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _follow(self) -> None:
+        assert self._reader is not None, "begin comes first"
+        for record in self._reader.poll(POLL_SECONDS):
+            if record.topic == STATUS.name:
+                self._followed.take_status(record.key or b"", record.value)
+            else:
+                self._followed.take_control(record.value)
+
+    def _up_to_date(self) -> bool:
+        """Whether all that has been said is known: a stream that was defined may want old rows."""
+        assert self._reader is not None
+        at = self._reader.positions()
+        return all(
+            at.get(topic, {}).get(0, 0) >= ends.get(0, 0)
+            for topic, ends in self._log.ends_of([STATUS.name, CONTROL.name]).items()
+        )
+
+    def trim(self, now: int) -> None:
+        """Have topics forget what nobody needs; ``now``: ms since the epoch.
+
+        :raises MillraceError: if the broker cannot be asked; what was trimmed is.
+        """
+        there = set(self._log.topics())
+        for topic in TOPICS:
+            if topic.readers and topic.name in there:
+                kept = min(topic.kept_ms, self._context.settings.keep_consumed_seconds * 1000)
+                self._trim(topic.name, self._consumed(topic), now - kept, now)
+        catalog = self._context.catalog
+        for table in list(catalog.tables.values()):
+            name = wal_topic(table.db, table.name)
+            seconds = retention_of(table, catalog)
+            if seconds is not None and name in there:
+                self._trim(name, self._done(table, name), now - seconds * 1000, now)
+        self._trimmed = {name: ends for name, ends in self._trimmed.items() if name in there}
+
+    def _consumed(self, topic: Topic) -> dict[int, int]:
+        bounds: list[Offsets] = [
+            self._followed.read(topic.name)
+            if reader == TRIGGER_QUERY
+            else self._log.committed(reader, topic.name)
+            for reader in topic.readers
+        ]
+        found = lowest(bounds)
+        if topic.name == TRIGGERS.name:
+            held = self._followed.held()
+            found = {partition: min(end, held.get(partition, end)) for partition, end in found.items()}
+        return found
+
+    def _done(self, table: Table, topic: str) -> dict[int, int]:
+        bounds = [self._followed.judged(topic)]
+        if not table.virtual:
+            bounds.append(self._followed.stored(topic, table) or {})
+        known = [bound for bound in bounds if bound is not None]
+        return lowest(known) if known else self._log.end_offsets(topic)
+
+    def _trim(self, topic: str, done: Mapping[int, int], older_than: int, now: int) -> None:
+        before = self._trimmed.get(topic, {})
+        news = {partition: end for partition, end in done.items() if end > before.get(partition, 0)}
+        if not news:
+            return
+        try:
+            begins = self._log.begin_offsets(topic)
+            old = self._log.offsets_at(topic, min(older_than, now - FLOOR_MS))
+        except MillraceError:
+            if topic in self._log.topics(topic):
+                raise
+            return  # dropped meanwhile
+        ends = {partition: min(end, old.get(partition, 0)) for partition, end in news.items()}
+        ends = {partition: end for partition, end in ends.items() if end > begins.get(partition, 0)}
+        if ends:
+            self._log.trim({topic: ends})
+            self._trimmed[topic] = {**before, **ends}
+
+
+def retention_of(table: Table, catalog: Catalog) -> int | None:
+    """For how many seconds a table's WAL topic keeps what everybody has done with; None: for ever.
+
+    A virtual table's topic is what %%trows of PERIOD are looked up in: it stays whole while there is such a
+    stream.
+    """
+    database = catalog.databases.get(table.db)
+    if database is None or database.wal_retention < 0:
+        return None
+    if table.virtual and any(_is_period_on(entry, table) for entry in list(catalog.streams.values())):
+        return None
+    return database.wal_retention
+
+
+def _is_period_on(entry: StreamEntry, table: Table) -> bool:
+    source = entry.spec.source
+    return isinstance(entry.spec.trigger, Period) and source is not None and source.table.uid == table.uid
