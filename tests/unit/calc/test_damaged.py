@@ -67,6 +67,8 @@ def rows_gone(folder: Path) -> None:
 def problems(running: Running) -> dict[bytes, str | None]:
     found: dict[bytes, str | None] = {}
     for record in replay(running.log, STATUS.name):
+        if not (record.key or b"").startswith(b"problem/"):
+            continue
         news = None if record.value is None else status.decode(record.value)
         if news is not None and not isinstance(news, status.Problem):
             continue

@@ -24,6 +24,8 @@ DAY = 86_400_000
 def told(running: Running) -> dict[bytes, Stored | None]:
     found: dict[bytes, Stored | None] = {}
     for record in replay(running.log, STATUS.name):
+        if not (record.key or b"").startswith(b"stored/"):
+            continue
         news = None if record.value is None else status.decode(record.value)
         assert news is None or isinstance(news, Stored)
         found[record.key or b""] = news
@@ -48,9 +50,9 @@ def test_what_is_in_files_is_told_once_and_forgotten_with_its_table(running: Run
     ((key, one),) = told(running).items()
     assert key.decode() == f"stored/a/{TOPIC}"
     assert one == Stored("a", TOPIC, METERS.uid, running.log.end_offsets(TOPIC))
-    before = running.log.end_offsets(STATUS.name)
+    before = len(list(replay(running.log, STATUS.name)))
     report.step(2 * EVERY)
-    assert running.log.end_offsets(STATUS.name) == before
+    assert len(list(replay(running.log, STATUS.name))) == before
     running.undefine(METERS)
     eventually(lambda: running.store.by_topic(TOPIC) is None)
     report.step(3 * EVERY)

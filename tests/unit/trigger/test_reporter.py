@@ -66,7 +66,7 @@ def test_rows_are_followed_by_one_report_and_one_tick() -> None:
 
 def test_regrouped_rows_need_a_tick_too() -> None:
     bench = Bench()
-    assert bench.step(progress(regroup=3)) == ([status.ReadUpTo("regroup", {0: 3}, "here")], 1)
+    assert bench.step(progress(regroup=3)) == ([status.ReadUpTo("regroup", {0: 3}, "host:1")], 1)
 
 
 def test_a_topic_that_is_gone_is_forgotten() -> None:

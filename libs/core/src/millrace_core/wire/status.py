@@ -165,7 +165,7 @@ _decoder: msgspec.json.Decoder[AnyStatus] = msgspec.json.Decoder(AnyStatus)
 decode = strictly(_decoder.decode)
 _KEY = re.compile(
     r"applied|failure/-?\d+(/-?\d+)?|(paused|held)/-?\d+/-?\d+|recalculation/-?\d+/-?\d+/-?\d+"
-    r"|counters/[^/]+/-?\d+/-?\d+|(read|problem|buried)/.+|diagnosis/-?\d+/-?\d+",
+    r"|counters/[^/]+/-?\d+/-?\d+|(read|stored|problem|buried)/.+|diagnosis/-?\d+/-?\d+",
     re.ASCII | re.DOTALL,
 )
 """What :func:`key` gives, and the key of a slot's diagnosis."""
