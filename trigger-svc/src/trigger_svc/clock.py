@@ -24,6 +24,9 @@ after."""
 LONGEST_WAIT = 500 * NS_PER_MS
 """After that the clock asks again what is due; the slots tell of more than that in advance
 (``trigger.delay.AHEAD``)."""
+ASK_AGAIN = NS_PER_SECOND
+"""After that the clock tries again to tell the ends of a topic that the broker did not tell it: the instant
+for which they were to be told may be the last of the day."""
 LATE = 5 * NS_PER_SECOND
 """A clock that wakes so much later than it meant to (the machine slept, the broker was away) has missed
 what was planned until then, as if the service had been down; below that it fires late."""
@@ -95,14 +98,17 @@ class Clock:
         if topics is None:
             return False
         ends: dict[str, control.Offsets] = {}
+        unknown: list[str] = []
         for topic in sorted(topics):
             try:
                 ends[topic] = self._log.end_offsets(topic)
             except MillraceError as error:
-                # dropped just now, or it fires with the next tick that tells
                 self._logger.warning("a tick without ends", topic=topic, cause=str(error))
+                unknown.append(topic)
         tick = control.Tick(now, agenda.since, ends, agenda.early)
         ((_, self.written),) = self._log.append([Message(CLOCK.name, None, control.encode(tick))])
+        if unknown:  # dropped just now, which the topic control tells; else their streams fire a little later
+            agenda.again(unknown, now + ASK_AGAIN)
         return True
 
 

@@ -8,7 +8,7 @@ worth writing, and of which WAL topics it must tell the ends.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from millrace_core.errors import MillraceError
@@ -118,3 +118,9 @@ class Agenda:
                     planned.next = FAR  # it has no instants any more; the slots say so
         self._ticked, self._reached = now, now + self.early
         return topics - {""}
+
+    def again(self, topics: Collection[str], at: int) -> None:
+        """A tick did not tell the ends of these topics: what it was for is due at ``at`` (ns) once more."""
+        for planned in self._planned.values():
+            if planned.topic in topics:
+                planned.next = min(planned.next, at)
