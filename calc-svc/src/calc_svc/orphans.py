@@ -81,8 +81,8 @@ class Orphans:
         return buried(topic, looked)
 
     def forgotten(self) -> list[Message]:
-        """What the topic ``status`` says of topics that are not there any more."""
-        there = set(self._log.topics(WAL_PREFIX))
+        """What the topic ``status`` says of topics that were not there when :meth:`look` looked."""
+        there = self._seen_at.keys()
         gone = [topic for topic in self._said() if topic.startswith(WAL_PREFIX) and topic not in there]
         for topic in gone:
             self._looked.pop(topic, None)

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from millrace_core import catalog
 from millrace_core.errors import ErrorCode, WireError
+from millrace_core.model.schema import Column, Table
+from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.wire import control, dead, events, notices, recalc, registrations, regroup, status
+from millrace_core.wire.rows import RowDecoder
 from millrace_core.wire.topics import (
     CATALOG,
     CLOCK,
@@ -43,6 +46,7 @@ READS: dict[str, Callable[[bytes | None, bytes | None], Any]] = {
     NOTIFICATIONS.name: notices.BATCHES.read, STATUS.name: status.read,
     REGISTRATIONS.name: registrations.REGISTERED.read,
 }  # fmt: skip
+TABLE = Table("d", "t", "normal", 1, "ms", (Column("ts", TIMESTAMP), Column("v", DataType("INT"))))
 CELLS = [cell for topic in INNER for cell in cells(topic)]
 
 
@@ -127,3 +131,26 @@ def test_a_long_key_is_cut_as_a_long_value_is() -> None:
     letter = dead.letter("t", 0, 0, MEGABYTES, None, WireError(ErrorCode.UNDECODABLE, "no"), "calc-svc")
     assert letter.key == MEGABYTES[: dead.KEPT] and set(letter.truncated) == {"key"}
     assert len(dead.encode(letter)) <= dead.LARGEST
+
+
+@pytest.mark.parametrize("begin", [b"", b"{", b'{"ts":1,"', b"[", b"\xff\xff\xff\xff", b"\x00{"])
+def test_megabytes_of_garbage_in_a_table_cost_no_other_message(begin: bytes) -> None:
+    rows = [b'{"ts":1,"v":1}', begin + MEGABYTES, b'[{"ts":2,"v":2},{"ts":3}]']
+    found = RowDecoder(TABLE).decode(rows)
+    assert [one.index for one in found.bad] == [1]
+    assert found.frame["ts"].to_list() == [1, 2, 3]
+    assert len(found.bad[0].error.message) < 1_000
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        b'{"op":"delete","first":0,"last":9223372036854775808}',
+        b'{"op":"create","tags":{},"incarnation":1e300}',
+        b'{"op":"altered","version":-9223372036854775809}', b'{"op":"rename"}', b"[" * 100_000, b"",
+    ],
+)  # fmt: skip
+def test_operations_that_cannot_be_done_are_bad(operation: bytes) -> None:
+    found = RowDecoder(TABLE).decode([b"\x00" + operation, b'{"ts":1,"v":1}'])
+    assert [one.index for one in found.bad] == [0] and not found.operations
+    assert found.frame["ts"].to_list() == [1]
