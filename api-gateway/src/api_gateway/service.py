@@ -68,7 +68,7 @@ class Gateway:
         if not context.catalog.users:
             password = context.settings.root_password.get_secret_value()
             context.writer.write([new_user(ROOT, password, superuser=True)])
-        statuses = StatusReader(log, context.board, context.logger)
+        statuses = StatusReader(log, context.board)
         statuses.catch_up()
         settle(context)
         context.topics.adopt(list(context.catalog.tables))

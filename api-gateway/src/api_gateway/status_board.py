@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from structlog.typing import FilteringBoundLogger
+import structlog
 
 from api_gateway.diagnosis_board import Diagnoses
 from millrace_core.catalog import Catalog, StreamEntry
@@ -101,11 +101,11 @@ class StatusBoard:
 class StatusReader:
     """Takes in what comes in the topic; a work of :class:`millrace_service.Life`."""
 
-    def __init__(self, log: Log, board: StatusBoard, logger: FilteringBoundLogger) -> None:
+    def __init__(self, log: Log, board: StatusBoard) -> None:
         self.name, self.stopping = "status", threading.Event()
         self._log, self._board = log, board
         # calc-svc makes the dead letters
-        self._dead = DeadLetters(log, "api-gateway", passed_over(logger))
+        self._dead = DeadLetters(log, "api-gateway", passed_over(structlog.get_logger("api-gateway")))
         self._reader: Reader | None = None
         self._at = BEGIN
 
