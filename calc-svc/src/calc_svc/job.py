@@ -13,7 +13,7 @@ from typing import Literal
 import polars as pl
 import structlog
 
-from calc_svc import metrics
+from calc_svc import conditions, metrics
 from calc_svc.catalog import CatalogView
 from calc_svc.compute import Calculator, Outcome
 from calc_svc.counts import count_rows, without_beginning
@@ -204,15 +204,16 @@ class StreamJobs:
         wanted = [event for event in events if calculates(spec, event)]
         outcomes: dict[int, Outcome] = {}
         with self._room(wanted), self.calculator.engine.lane(self.pool, LANE_SECONDS) as lane:
-            plan = self._plan(spec) if wanted else None
-            if plan is not None:
+            plan = self._plan(spec) if wanted or conditions.has_condition(spec) else None
+            met = conditions.met(self.calculator, spec, plan, events, lane)
+            if plan is not None and wanted:
                 counted = count_rows(self.calculator, spec, wanted, plan, lane)
                 found = self.calculator.calculate(spec, plan, counted, lane)
                 outcomes = {id(event): outcome for event, outcome in zip(wanted, found, strict=True)}
             self._name_groups(spec, [event.group for event in events], lane)
         self._refuse(spec, wanted, outcomes)
         events = self._with_beginning(spec, events, product)
-        self._deliver(spec, plan, events, outcomes, product, waits)
+        self._deliver(spec, plan, events, outcomes, product, waits, met)
         told = [outcome.error or outcome.partial for outcome in outcomes.values()]
         errors = [error for error in told if error is not None]
         for error in errors:
@@ -302,15 +303,16 @@ class StreamJobs:
 
     def _deliver(
         self, spec: StreamSpec, plan: Plan | None, events: Sequence[TriggerEvent],
-        outcomes: dict[int, Outcome], product: Product, waits: Waits,
+        outcomes: dict[int, Outcome], product: Product, waits: Waits, met: Mapping[int, bool] | None,
     ) -> None:  # fmt: skip
         precision = spec.source.table.precision if spec.source else "ms"
         result = plan.result if plan else ()
-        factor = (1, 1)
+        factor = times = (1, 1)
         stores = spec.output is not None and not spec.options.calc_notify_only
         if spec.output is not None:
             table = self._output_table(spec, waits)
             factor = scale(precision, table.precision)
+            times = scale(plan.precision, table.precision) if plan is not None else times
             if plan is not None and stores:
                 family = self.store.table(table).family
                 found = [(event, outcomes[id(event)]) for event in events if id(event) in outcomes]
@@ -324,7 +326,8 @@ class StreamJobs:
                 product.counts.update(result_rows=written.rows, null_key=written.null_keys)
         product.notices += notices(
             spec, result, [(event, outcomes.get(id(event))) for event in events],
-            lambda group: self.names.of(spec, group).name if spec.output else None, factor,
+            lambda group: self.names.of(spec, group).name if stores else None, factor, times,
+            None if met is None else [met[id(event)] for event in events],
         )  # fmt: skip
 
     def _output_table(self, spec: StreamSpec, waits: Waits) -> Table:

@@ -89,8 +89,8 @@ def convert(series: pl.Series, source: ResultColumn, target: Column, factor: tup
     ``factor``: ticks of the output table per ticks of the result.
     """
     wanted = polars_type(target.type)
-    if source.type.name == "TIMESTAMP" and target.type.name == "TIMESTAMP" and factor[0] != factor[1]:
-        series = series * factor[0] if factor[0] > 1 else series // factor[1]
+    if target.type.name == "TIMESTAMP":
+        series = rescaled(series, source, factor)
     if wanted == pl.String and series.dtype == pl.Binary:
         series = pl.Series(series.name, [None if v is None else v.decode("utf-8", "replace") for v in series])
     found = series.cast(wanted, strict=False)
@@ -103,6 +103,13 @@ def convert(series: pl.Series, source: ResultColumn, target: Column, factor: tup
         return found
     cut = [v if v is None else v.encode()[: target.type.length].decode(NAME_TEXT, "ignore") for v in found]
     return pl.Series(found.name, cut, dtype=pl.String)
+
+
+def rescaled(series: pl.Series, source: ResultColumn, factor: tuple[int, int]) -> pl.Series:
+    """A result column with its times in another precision (see :func:`scale`)."""
+    if source.type.name != "TIMESTAMP" or factor[0] == factor[1]:
+        return series
+    return series * factor[0] if factor[0] > 1 else series // factor[1]
 
 
 def scale(source: Precision, target: Precision) -> tuple[int, int]:
@@ -199,11 +206,13 @@ def _arrow_messages(topic: str, home: SubTable, rows: pl.DataFrame, new: bool) -
 
 def notices(
     spec: StreamSpec, result: Sequence[ResultColumn], events: Sequence[tuple[TriggerEvent, Outcome | None]],
-    table_name: Callable[[Group], str | None], factor: tuple[int, int],
+    table_name: Callable[[Group], str | None], factor: tuple[int, int], times: tuple[int, int] = (1, 1),
+    met: Sequence[bool] | None = None,
 ) -> list[Notice]:  # fmt: skip
     """The notifications of these events, in order: the seed's JSON objects.
 
-    ``factor``: window times are given in the output table's precision.
+    ``factor``: of window times, ``times``: of times in results: both are given in the output table's
+    precision. ``met``: whether each event meets NOTIFY's WHERE, where that is of constants (``plan.notify``).
     """
     found: list[Notice] = []
     told = set(spec.options.event_types) | {"ON_TIME", "WINDOW_INVALIDATION"}
@@ -211,14 +220,16 @@ def notices(
         told |= set(spec.notify.events)
     # MAX_DELAY calculates what there is so far: the window is still open
     silent = {"DELAY"} if spec.notify and spec.notify.history else {"DELAY", "HISTORY"}
+    over_columns = spec.notify is not None and spec.notify.where is not None and met is None
     events = [
         (event, outcome)
-        for event, outcome in events
+        for place, (event, outcome) in enumerate(events)
         if event_type(event) in told
         and event.cause not in silent
-        and (outcome is None or outcome.error is None)
+        and (not over_columns if outcome is None else outcome.error is None)
+        and (met is None or met[place])
     ]
-    cells = _result_cells(result, events)
+    cells = _result_cells(result, events, times)
     for place, (event, _) in enumerate(events):
         kind = event_type(event)
         urls = _urls(spec, kind)
@@ -260,8 +271,9 @@ Cells = list[dict[str, object] | None]
 
 
 def _result_cells(
-    result: Sequence[ResultColumn], events: Sequence[tuple[TriggerEvent, Outcome | None]]
-) -> dict[int, Cells]:
+    result: Sequence[ResultColumn], events: Sequence[tuple[TriggerEvent, Outcome | None]],
+    times: tuple[int, int],
+) -> dict[int, Cells]:  # fmt: skip
     """By the event's place: its result rows, converted all at once."""
     calculated = [
         (place, outcome) for place, (_, outcome) in enumerate(events) if outcome and outcome.error is None
@@ -269,7 +281,8 @@ def _result_cells(
     if not calculated:
         return {}
     rows = pl.concat([outcome.rows for _, outcome in calculated])
-    plain = _plain(rows.select(f"r{place}" for place in range(len(result))))
+    columns = (rescaled(rows[f"r{place}"], column, times) for place, column in enumerate(result))
+    plain = _plain(pl.DataFrame(list(columns)))
     names = [column.name for column in result]
     all_cells: Cells = [dict(zip(names, row, strict=True)) for row in plain.iter_rows()]
     if NOTIFY in rows.columns:

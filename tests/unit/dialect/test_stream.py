@@ -364,11 +364,6 @@ def test_an_existing_table_that_matches(catalog: Catalog) -> None:
         ),
         (f"{IN} INTO olds TAGS (k BIGINT AS 1) AS SELECT ts FROM t", GOOD, "its tag k is INT"),
         (f"{IN} INTO olds AS SELECT ts FROM t", GOOD, "its tag k stands where"),
-        (
-            f"{C} {N} ON (WINDOW_CLOSE) WHERE w > 0 INTO o AS SELECT ts FROM t",
-            GOOD,
-            "no column of the res",
-        ),
     ],
 )
 def test_results_that_do_not_fit(

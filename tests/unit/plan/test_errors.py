@@ -150,11 +150,28 @@ def test_trows_needs_a_trigger_table(world: Any, kit: Any) -> None:
         world.plan("SELECT count(*) FROM %%trows", partition=(), source=None, trigger=kit.TRIGGERS["period"])
 
 
-def test_notify_reads_result_columns_only(world: Any) -> None:
-    for where, part in [("hi > 3", "hi"), ("_twstart > 3", "constants")]:
-        with pytest.raises(SqlError, match=part) as caught:
-            world.plan("SELECT _twstart AS ts, count(*) AS n FROM %%trows", where=where)
-        assert caught.value.position == Position(1, len("CREATE STREAM s NOTIFY WHERE ") + 1)
+@pytest.mark.parametrize(
+    ("where", "part"),
+    [
+        ("hi > 3", "hi"),
+        ("_twstart > 3", "constants"),
+        ("count(*) > 3", r"count\(…\) is not a column of the result"),
+        ("max(v) > 3", r"max\(…\) is not a column of the result"),
+        ("diff(v) > 3", r"diff\(…\) is not a column of the result"),
+        ("v > 3", "unknown result column v"),
+    ],
+)
+def test_notify_reads_result_columns_only(world: Any, where: str, part: str) -> None:
+    with pytest.raises(SqlError, match=part) as caught:
+        world.plan("SELECT _twstart AS ts, count(*) AS n, avg(v) FROM %%trows", where=where)
+    assert caught.value.position == Position(1, len("CREATE STREAM s NOTIFY WHERE ") + 1)
+
+
+def test_notify_of_constants_is_no_column(world: Any) -> None:
+    query = "SELECT _twstart AS ts, count(*) AS n, avg(v) FROM %%trows"
+    assert [world.plan(query, where=where).notify for where in ("1 > 2", "n > 2", "avg(v) > 2")] == [
+        False, True, True,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

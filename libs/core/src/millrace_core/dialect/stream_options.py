@@ -149,7 +149,7 @@ def _event_types(what: str, names: list[Name]) -> tuple[EventType, ...]:
 def notify(clause: NotifyClause, trigger: TriggerRule, *, calculates: bool) -> Notify:
     """NOTIFY; ``calculates``: the stream has a query, whose columns WHERE may use.
 
-    Which columns those are is checked when they are known, by ``stream_output.complete``.
+    Which columns those are is checked where the query is planned (``plan.notify``).
 
     :raises SqlError: for an address that is none, a missing or unknown event type, an unknown option.
     """

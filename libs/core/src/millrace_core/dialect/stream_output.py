@@ -9,7 +9,6 @@ from millrace_core.catalog import Catalog
 from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.parse_tables import KEY_TYPES
-from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.query_nodes import position_of
 from millrace_core.dialect.statements import CreateStream, QualifiedName
 from millrace_core.dialect.stream_query import Offer, check_group_expression, sources
@@ -124,19 +123,8 @@ def complete(
 ) -> StreamSpec:
     """The spec with the query's result columns, and the output columns that follow from them.
 
-    :raises SqlError: if the result cannot be stored as asked, does not match an existing output table, or
-        NOTIFY's WHERE names a column that it does not have.
+    :raises SqlError: if the result cannot be stored as asked, or does not match an existing output table.
     """
-    if spec.notify and spec.notify.where and statement.notify and statement.notify.where:
-        names = {column.name for column in result}
-        tree = parse_expression(statement.notify.where.text, statement.notify.where.position)
-        for node in tree.find_all(exp.Column):
-            if node.name not in names:
-                raise bad(
-                    f"NOTIFY: WHERE uses {node.name}, which is no column of the result",
-                    position_of(node),
-                    ErrorCode.UNKNOWN_COLUMN,
-                )
     if spec.output is None:
         return msgspec.structs.replace(spec, result=result)
     columns = _columns(statement, spec.output, result)

@@ -26,8 +26,9 @@ from millrace_core.plan.joins import lower_joins, read_joins
 from millrace_core.plan.limits import limit_partitions
 from millrace_core.plan.lower import lower_expressions
 from millrace_core.plan.model import Plan
+from millrace_core.plan.notify import add_notify
 from millrace_core.plan.query_range import set_range
-from millrace_core.plan.resolve import add_notify, name_results, resolve_columns, resolve_tables
+from millrace_core.plan.resolve import name_results, resolve_columns, resolve_tables
 from millrace_core.plan.scope import Context, Relation, Result, Scope, column, near
 from millrace_core.plan.series_pass import lower_series
 from millrace_core.plan.shape import set_wise

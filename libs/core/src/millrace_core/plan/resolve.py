@@ -196,7 +196,8 @@ def name_results(scope: Scope, ctx: Context) -> None:
     named: list[exp.Expr] = []
     for node in scope.select.expressions:
         text = node.meta.get("text", "")
-        if isinstance(node, exp.Alias):
+        aliased = isinstance(node, exp.Alias)
+        if aliased:
             this, name = node.this, node.args["alias"].name
         elif isinstance(node, exp.Column) and not node.meta.get("resolved"):
             this, name = node, node.name
@@ -208,7 +209,7 @@ def name_results(scope: Scope, ctx: Context) -> None:
             alias = f"{name}#{n}"
         taken.add(alias)
         wrapped = exp.Alias(this=this, alias=exp.to_identifier(alias, quoted=True))
-        wrapped.meta["name"] = name
+        wrapped.meta["name"], wrapped.meta["aliased"] = name, aliased
         named.append(wrapped)
     scope.select.set("expressions", named)
 
@@ -217,26 +218,6 @@ def _lower(text: str) -> str:
     """Lower case, save what stands in quotes."""
     parts = re.split(r"('[^']*'|\"[^\"]*\"|`[^`]*`)", text)
     return "".join(part if i % 2 else part.lower() for i, part in enumerate(parts))
-
-
-def add_notify(scope: Scope, ctx: Context) -> None:
-    """NOTIFY's WHERE becomes a last result column ``_notify``; its names are those of the result columns."""
-    if ctx.notify is None or not scope.select.meta.get("root"):
-        return
-    projections = {node.meta["name"]: node.this for node in scope.select.expressions}
-    foreign = ctx.notify.find(exp.Placeholder)
-    if foreign is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, "NOTIFY: only result columns and constants are possible", foreign)
-    condition = exp.Paren(this=ctx.notify.copy())
-    for node in list(condition.find_all(exp.Column)):
-        if node.name not in projections or node.args.get("table"):
-            message = f"NOTIFY: unknown result column {node.name}{near(node.name, projections)}"
-            raise fail(ErrorCode.UNKNOWN_COLUMN, message, node)
-        node.replace(exp.Paren(this=projections[node.name].copy()))
-    certain = exp.Anonymous(this="coalesce", expressions=[condition, exp.Boolean(this=False)])
-    alias = exp.Alias(this=certain, alias=exp.to_identifier("_notify", quoted=True))
-    alias.meta["name"] = "_notify"
-    scope.select.append("expressions", alias)
 
 
 def resolve_columns(scope: Scope, ctx: Context) -> None:
