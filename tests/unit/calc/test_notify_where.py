@@ -41,7 +41,8 @@ class Desk(StoredTables):
         self.streams += 1
         spec = StreamSpec(
             self.streams, "d", "s", "", Session(Duration(1, "s")), Source(SRC), ("g",), database="d",
-            query=query, output=Output("u", "out", FINE.columns), notify=Notify(("ws://a",), BOTH, where), **more,
+            query=query, output=Output("u", "out", FINE.columns),
+            notify=Notify(("ws://a",), BOTH, where), **more,
         )  # fmt: skip
         self.learn(StreamEntry(spec, "Running", 0, 1))
         group = Group(5, (1,), None)

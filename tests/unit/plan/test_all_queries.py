@@ -170,6 +170,8 @@ def statements(case: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     for step in case["steps"]:
         for key in ("sql", "expect", "stays", "error"):
             found = step.get(key)
+            if isinstance(found, dict) and "run" in found:
+                found = found["run"]
             texts = found if isinstance(found, list) else [found] if found is not None else []
             for text in texts:
                 yield text["sql"] if isinstance(text, dict) else text, key == "error"

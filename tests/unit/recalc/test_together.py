@@ -17,7 +17,7 @@ from millrace_core.wire import control
 from millrace_core.wire.operations import Delete, Drop
 
 from ...conftest import examples
-from .conftest import ALL, CUT_AGAIN, TRIGGERS, both, make, same, same_but_empty, truth
+from .conftest import ALL, CUT_AGAIN, TRIGGERS, make, same, same_but_empty, truth
 
 steps = st.lists(
     st.tuples(
@@ -71,73 +71,6 @@ def test_any_order_of_rows_updates_and_deletes_ends_in_the_windows_of_the_rows_i
         together.run()
         together.answer()
         same_but_empty(name, together.windows(), truth(spec, table, newest + 90 - watermark))
-
-
-@pytest.mark.parametrize("trigger", ["interval", "overlapping"])
-@settings(max_examples=examples(15))
-@given(steps=steps, watermark=st.sampled_from([0, 0, 6]))
-def test_a_window_whose_rows_are_all_deleted_is_none_under_ignore_nodata_trigger(
-    kit: Any, deployment: Any, trigger: str, steps: list[Any], watermark: int
-) -> None:
-    spec = make(kit, trigger, watermark, delete_recalc=True, ignore_nodata_trigger=True)
-    with tempfile.TemporaryDirectory() as folder:
-        together = deployment(Path(folder), spec)
-        together.define()
-        table: dict[int, Any] = {}
-        newest = 0
-        for forward, value, length, cut, answered in [(1, 1, 0, True, True), *steps, (90, 1, 0, True, True)]:
-            ts = max(0, newest + forward)
-            if value == "delete":
-                together.cluster.operate("c1", Delete(ts, ts + length), together.table)
-                table = {t: v for t, v in table.items() if not ts <= t <= ts + length}
-            else:
-                together.write("c1", [{"ts": ts, "v": value}])
-                table[ts] = value
-                newest = max(newest, ts)
-            if cut:
-                together.run()
-            if cut and answered:
-                together.answer()
-        together.answer()
-        same(together.windows(), truth(spec, table, newest - watermark))
-
-
-def test_the_first_window_of_a_group_that_loses_all_its_rows_is_told_again_empty(
-    kit: Any, deployment: Any, tmp_path: Path
-) -> None:
-    together = deployment(tmp_path, make(kit, "interval", delete_recalc=True))
-    together.define()
-    together.write("c1", [3, 7, 25, 41])
-    together.run()
-    before = len(together.events)
-    together.cluster.operate("c1", Delete(-5, 28), together.table)
-    together.run()
-    together.answer()
-    told = [(e.kind, e.start, e.end, e.rownum, e.cause) for e in together.events[before:]]
-    assert told == [
-        (kind, start, start + 10, 0, "RECALC") for start in (0, 10, 20) for kind in ("OPEN", "CLOSE")
-    ], "none before the first one, though the range reaches there"
-    together.cluster.operate("c1", Delete(-1000, 1000), together.table)
-    together.run()
-    together.answer()
-    assert {start: rows for start, (_, rows) in together.windows().items()} == {0: 0, 10: 0, 20: 0, 30: 0}
-
-
-def test_an_emptied_window_under_ignore_nodata_trigger_is_invalid(
-    kit: Any, deployment: Any, tmp_path: Path
-) -> None:
-    spec = make(kit, "interval", delete_recalc=True, ignore_nodata_trigger=True)
-    together = deployment(tmp_path, spec)
-    together.define()
-    together.write("c1", [3, 7, 15, 25, 41])
-    together.run()
-    before = len(together.events)
-    for first, last in ((12, 18), (3, 3), (0, 9)):
-        together.cluster.operate("c1", Delete(first, last), together.table)
-        together.run()
-        together.answer()
-    told = [(e.kind, e.start, e.end, e.rownum) for e in together.events[before:]]
-    assert told == [("INVALID", 10, 20, -1), ("OPEN", 0, 10, 1), ("CLOSE", 0, 10, 1), ("INVALID", 0, 10, -1)]
 
 
 @pytest.mark.parametrize("name", ["interval", "session"])
@@ -427,27 +360,3 @@ def test_expired_rows_ask_for_nothing(kit: Any, deployment: Any, tmp_path: Path)
     together.cluster.operate("c1", Delete(0, 20), together.table)
     together.run()
     assert not together.requests
-
-
-def test_by_hand_slides_of_days_keep_the_instants_of_their_group(
-    kit: Any, deployment: Any, tmp_path: Path
-) -> None:
-    """Counted from the first row that was judged; a group of which none was, from its first stored row."""
-    spec = kit.stream(trigger={"Sliding": {"sliding": {"value": 25, "unit": "h"}}}, kinds=both)
-    together = deployment(tmp_path, spec, ("c1", "c2"))
-    hour = 3_600_000
-    together.write("c1", [3 * 24 * hour])
-    together.write("c2", [30 * hour, 80 * hour])
-    together.run()
-    together.define()
-    together.write("c1", [100 * hour, 120 * hour, 150 * hour])
-    together.run()
-    live = [(event.start // hour, event.end // hour) for event in together.events]
-    assert live == [(96, 121), (121, 146)], "counted from hour 96, the midnight before the row of hour 100"
-    together.cluster.control(control.RecalculateStream(spec.uid, 0, None))
-    together.run()
-    together.answer()
-    again = {(e.group.table, e.start // hour, e.end // hour) for e in together.events if e.cause == "RECALC"}
-    assert again == {
-        ("c1", 71, 96), ("c1", 96, 121), ("c1", 121, 146), ("c2", 24, 49), ("c2", 49, 74),
-    }  # fmt: skip
