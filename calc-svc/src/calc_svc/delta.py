@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ CONFIGURATION = {
 }
 COMPACT_FILES = 48
 COMPACT_BYTES = 64 * 1024 * 1024
-KEEP_HOURS = 1  # files that a running query may still read
+KEEP_SECONDS = 600.0  # files that a running query may still read
 Filter = tuple[str, str, object]
 """(column, comparison, value)."""
 
@@ -81,6 +82,8 @@ class DeltaRows:
     def __init__(self, path: Path, table: Table) -> None:
         self.path = path
         self._commits = 0
+        self._dead: dict[str, float] = {}
+        """Files that the table has no more, and since when (monotonic) that is known."""
         self.evolve(table)
 
     def evolve(self, table: Table) -> None:
@@ -269,6 +272,7 @@ class DeltaRows:
         delta = self.open()
         if delta is not None:
             before = delta.version()
+            self._commits += 1
             delta.delete(f'"{self.key}" < {cut}')
             self._sync(before)
 
@@ -282,7 +286,19 @@ class DeltaRows:
             before = delta.version()
             delta.optimize.compact(target_size=COMPACT_BYTES, max_concurrent_tasks=1)
             self._sync(before)
-            delta.vacuum(KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
+            self._vacuum(time.monotonic())
+
+    def _vacuum(self, now: float) -> None:
+        """Remove files that the table has not had for a while (Delta itself knows whole hours only). What
+        this process has not seen go has to wait as well."""
+        delta = self.open()
+        if delta is None:
+            return
+        dead = delta.vacuum(0, dry_run=True, enforce_retention_duration=False)
+        self._dead = {path: self._dead.get(path, now) for path in dead}
+        for path in [path for path, since in self._dead.items() if now - since >= KEEP_SECONDS]:
+            (self.path / unquote(path)).unlink(missing_ok=True)
+            del self._dead[path]
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)

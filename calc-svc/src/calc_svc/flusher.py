@@ -10,7 +10,7 @@ import structlog
 
 from calc_svc import metrics
 from calc_svc.store import TableStore
-from calc_svc.table import StoredTable
+from calc_svc.table import EXPIRE_EVERY, StoredTable
 from millrace_core.errors import MillraceError
 
 AGE = 1.0  # seconds that a write waits for its flush while flushing keeps up
@@ -30,8 +30,11 @@ class Flusher:
         store: TableStore,
         report: Callable[[], None] = lambda: None,
         now: Callable[[], int] = time.time_ns,
+        expire_every: float = EXPIRE_EVERY,
     ) -> None:
-        """``report``: is called now and then between flushes; ``now``: says what time it is, ns."""
+        """``report``: is called now and then between flushes; ``now``: says what time it is, ns;
+        ``expire_every``: seconds between two looks for rows older than KEEP."""
+        self._expire_every = expire_every
         self._store, self._report, self._now = store, report, now
         self._logger = structlog.get_logger("calc-svc")
         self._stop = threading.Event()
@@ -76,7 +79,7 @@ class Flusher:
         """Rows older than KEEP of their database leave."""
         for stored in self._store.tables():
             try:
-                stored.expire(self._store.catalog.keep_of(stored.table), self._now())
+                stored.expire(self._store.catalog.keep_of(stored.table), self._now(), self._expire_every)
             except Exception as error:
                 metrics.FLUSH_FAILURES.inc()
                 self._logger.error("rows older than KEEP stay", table=stored.topic, error=str(error))

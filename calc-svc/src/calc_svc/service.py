@@ -38,6 +38,9 @@ class CalcSettings(ServiceSettings):
         8_000_000, ge=1000, description="Rows that the table store keeps in memory; older ones are in Delta."
     )
     calc_result_rows: int = Field(1_000_000, ge=1, description="The most rows that a query may return.")
+    calc_expire_seconds: float = Field(
+        3600, gt=0, description="Seconds between two looks, at each table, for rows older than KEEP."
+    )
     calc_spark_memory: str = Field("1g", description="Heap of calc-svc's Spark.")
     calc_spark_cores: int = Field(2, ge=1, description="Threads that calc-svc's Spark computes with.")
     calc_query_lanes: int = Field(3, ge=1, description="Queries of users that run at the same time.")
@@ -66,7 +69,8 @@ class CalcService:
         )
         self._consumer = WalConsumer(self._log, self._catalog, self.store)
         name = store_id(settings.data_dir / "tables.id")
-        self._flusher = Flusher(self.store, StoredReport(self._log, self._catalog, self.store, name).step)
+        report = StoredReport(self._log, self._catalog, self.store, name)
+        self._flusher = Flusher(self.store, report.step, expire_every=settings.calc_expire_seconds)
         jobs = {}
         for share in (LIVE, AGAIN):
             jobs[share] = StreamJobs(self.calculator, self._catalog, self.store, share.pool)

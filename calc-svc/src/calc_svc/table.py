@@ -25,7 +25,7 @@ NS_PER_SECOND = 1_000_000_000
 KEPT_READS = 3
 KEPT_ROWS = 1_000_000  # of one read; more is not kept
 KEPT_SECONDS = 30.0
-EXPIRE_EVERY = 3600.0  # seconds between two looks for rows older than KEEP
+EXPIRE_EVERY = 3600.0
 MARGIN = 0.25  # of the times that are read, so much more before them: windows reach back
 
 
@@ -201,13 +201,13 @@ class StoredTable:
             if middle is not None:
                 self.rows.evict(middle + 1)
 
-    def expire(self, keep: int, now: int) -> None:
-        """Rows whose time is more than ``keep`` minutes before ``now`` (ns) go, at most once in an hour, and
-        only if there are any: files that hold others too are written anew."""
+    def expire(self, keep: int, now: int, every: float = EXPIRE_EVERY) -> None:
+        """Rows whose time is more than ``keep`` minutes before ``now`` (ns) go, at most once in ``every``
+        seconds, and only if there are any: files that hold others too are written anew."""
         cut = (now // NS_PER_SECOND - keep * 60) * TICKS_PER_SECOND[self.table.precision]
         if self.dropped or time.monotonic() < self._expire_at:
             return
-        self._expire_at = time.monotonic() + EXPIRE_EVERY
+        self._expire_at = time.monotonic() + every
         with self.lock:
             oldest = self.rows.oldest()
         stored = min((low for low, _, _ in self.delta.statistics()), default=cut)

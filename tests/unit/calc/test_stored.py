@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 
-from calc_svc import table
+from calc_svc import delta
 from calc_svc.flusher import Flusher
 from calc_svc.stored import EVERY, StoredReport, store_id
 from millrace_core.model.schema import Database
@@ -100,7 +101,7 @@ def test_files_that_are_gone_are_an_error_once_the_log_has_forgotten_rows(
     assert sorted(ts for _, ts in running.rows()) == [1]
 
 
-def test_rows_older_than_keep_leave(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_older_than_keep_leave(running: Running) -> None:
     running.define(Database("power", keep=10 * 1440))
     for day in range(0, 20, 2):
         running.send("m1", row(day * DAY))
@@ -115,7 +116,7 @@ def test_rows_older_than_keep_leave(running: Running, monkeypatch: pytest.Monkey
     flusher._now = lambda: 25 * DAY * 1_000_000
     flusher._expire()
     assert len(running.rows()) == 5, "looked at a moment ago"
-    monkeypatch.setattr(table, "EXPIRE_EVERY", 0.0)
+    flusher._expire_every = 0.0
     for stored in running.store.tables():
         stored._expire_at = 0.0
     flusher._expire()
@@ -138,3 +139,22 @@ def test_rows_that_memory_has_let_go_leave_too(running: Running) -> None:
     stored.expire(1440, 2 * DAY * 1_000_000)
     assert sorted(ts * 24 // DAY for _, ts in running.rows()) == list(range(24, 48))
     assert stored.delta.statistics()[0][0] == DAY
+
+
+def test_files_that_are_put_together_go_after_a_while(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta, "COMPACT_FILES", 3)
+    stored = running.store.table(METERS)
+    for ts in range(3):
+        running.send("m1", row(ts))
+        running.wait()
+        stored.flush()
+    files = set(stored.delta.path.glob("*.parquet"))
+    stored.maintain()
+    assert files < set(stored.delta.path.glob("*.parquet")), "a query may still read them"
+    stored.delta._vacuum(time.monotonic() + delta.KEEP_SECONDS - 1)
+    assert files < set(stored.delta.path.glob("*.parquet"))
+    stored.delta._vacuum(time.monotonic() + delta.KEEP_SECONDS + 1)
+    assert len(list(stored.delta.path.glob("*.parquet"))) == 1
+    assert sorted(ts for _, ts in running.rows()) == [0, 1, 2]

@@ -139,3 +139,21 @@ def test_tail_of_a_long_log(tmp_path: Path) -> None:
     assert processes.tail(log) == ""
     log.write_text("".join(f"line {number}\n" for number in range(50_000)))
     assert processes.tail(log, 2) == "line 49998\nline 49999"
+
+
+def test_a_long_log_begins_anew_and_keeps_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "service.log"
+    assert not processes.rotate(path, 10)
+    with path.open("ab") as writer:
+        writer.write(b"first lines\n")
+        writer.flush()
+        assert processes.rotate(path, 10)
+        writer.write(b"more\n")
+        writer.flush()
+        assert not processes.rotate(path, 10)
+        writer.write(b"and more\n")
+        writer.flush()
+        assert processes.rotate(path, 10)
+    assert path.read_bytes() == b""
+    assert (tmp_path / "service.log.1").read_bytes() == b"more\nand more\n"
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["service.log", "service.log.1"]

@@ -54,6 +54,8 @@ SETTINGS: dict[str, object] = {
     "log.index.size.max.bytes": _MB,
     "log.segment.delete.delay.ms": 1_000,
     "log.retention.ms": -1,
+    "log.retention.check.interval.ms": 30_000,
+    "offsets.retention.minutes": 525_600,
     "log.cleaner.threads": 1,
     "log.cleaner.dedupe.buffer.size": 16 * _MB,
     "num.network.threads": 2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +20,8 @@ import psutil
 
 from millrace_core.errors import ErrorCode, MillraceError
 
+LOG_BYTES = 16 * 1024 * 1024
+"""A log file that is longer begins anew."""
 _SAME_START = 0.05  # seconds by which two readings of one process's start may differ
 _children: dict[int, subprocess.Popen[bytes]] = {}  # what this very process started, to be reaped by it
 
@@ -212,6 +215,23 @@ def kill(place: Place, name: str) -> bool:
         _kill(_family(process))
     place.pid_file(name).unlink(missing_ok=True)
     return process is not None
+
+
+def rotate(path: Path, most: int = LOG_BYTES) -> bool:
+    """Begin a log file anew that has grown beyond so many bytes; whether it was. What it had is kept beside
+    it as ``<name>.1``, and what that had is gone. Who writes to the file appends, and goes on with it: the
+    few lines that come while it is copied may be lost."""
+    try:
+        if path.stat().st_size <= most:
+            return False
+    except FileNotFoundError:
+        return False
+    copy = path.with_name(f"{path.name}.1")
+    draft = path.with_name(f"{path.name}.new")
+    shutil.copyfile(path, draft)
+    draft.replace(copy)
+    os.truncate(path, 0)
+    return True
 
 
 def tail(path: Path, lines: int = 12) -> str:

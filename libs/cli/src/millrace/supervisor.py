@@ -86,6 +86,7 @@ class Supervisor:
     def _guard(self, name: str) -> None:
         crashes, since = 0, time.monotonic()
         while not self._stop.wait(self._pauses.look):
+            processes.rotate(self._place.log_file(name))
             if not processes.crashed(self._place, name):
                 continue
             crashes = 1 if time.monotonic() - since > self._pauses.steady else crashes + 1

@@ -24,6 +24,7 @@ from millrace_wal.record import BEGIN, END, MAX_MESSAGE_BYTES, Closing, Message,
 _ASK = 5.0
 """Seconds that a question to the broker (metadata, offsets) may take."""
 _CREATE = 30.0
+SEGMENT_BYTES = 16 << 20
 Client = TypeVar("Client", Consumer, AdminClient)
 Answer = TypeVar("Answer")
 
@@ -280,10 +281,16 @@ def _usable(topic: Any) -> bool:
 
 
 def _new_topic(topic: Topic) -> NewTopic:
-    config = {"max.message.bytes": str(MAX_MESSAGE_BYTES + 65536), "retention.bytes": "-1"}
+    config = {
+        "max.message.bytes": str(MAX_MESSAGE_BYTES + 65536), "retention.bytes": "-1",
+        # what is trimmed or compacted goes a segment at a time, and never from the last one
+        "segment.bytes": str(SEGMENT_BYTES),
+    }  # fmt: skip
     if topic.compacted:
         config["cleanup.policy"] = "compact"
     else:
         config |= {"cleanup.policy": "delete", "retention.ms": str(topic.retention_ms)}
+        if topic.retention_ms > 0:
+            config["segment.ms"] = str(topic.retention_ms)
     # -1: the broker's own replication factor
     return NewTopic(topic.name, num_partitions=topic.partitions, replication_factor=-1, config=config)

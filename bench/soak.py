@@ -1,0 +1,142 @@
+"""``python -m bench.soak --minutes N --rate R``: disk and memory over time under a steady load.
+
+Rows of 50 tables come at R a second (default 2,000) for N minutes (default 60), with the time of 23 hours and
+54 minutes ago: their database keeps a day, so they leave it after six minutes; WAL_RETENTION_PERIOD is two
+minutes. Three streams judge them: windows by table, over all tables (which go through ``regroup``), sessions.
+Once every ten seconds the bytes of each part of the data folder and the resident memory of each process are
+noted. All of it should be flat after the first ten minutes: what is compared is the mean of the last quarter
+with the mean of the quarter before it, behind the first ten minutes (of a short run: behind its first half).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import report
+from bench.feed import Feed
+from bench.goals import Figure
+from bench.stage import Stage, environment, family, say, stage
+from millrace.stack import NAMES
+from millrace_core.wire.topics import wal_topic
+
+DB = "soak"
+TABLES, LOOK_SECONDS, WARM_SECONDS = 50, 10.0, 600.0
+PER_MESSAGE = 10
+AGE_MS = (24 * 60 - 6) * 60_000
+MOST_GROWTH = 1.05
+SETTINGS = {
+    "MILLRACE_TRIM_SECONDS": "20",
+    "MILLRACE_KEEP_CONSUMED_SECONDS": "120",
+    "MILLRACE_CALC_EXPIRE_SECONDS": "60",
+}
+FIGURES = (
+    Figure("disk_growth", "times", "<=", MOST_GROWTH),
+    Figure("memory_growth", "times", "<=", MOST_GROWTH),
+)
+Look = dict[str, int]
+"""Bytes by part: ``disk/…`` of a folder, ``memory/…`` of a process."""
+
+
+def statements() -> list[str]:
+    children = " ".join(f"{DB}.d{number} USING {DB}.meters TAGS ({number})" for number in range(TABLES))
+    select = "AS SELECT _twstart AS ts, count(*) AS n, avg(v) AS mean FROM"
+    return [
+        f"CREATE DATABASE {DB} KEEP 1 WAL_RETENTION_PERIOD 120",
+        f"CREATE STABLE {DB}.meters (ts TIMESTAMP, v INT) TAGS (k INT)",
+        f"CREATE TABLE {children}",
+        f"CREATE STREAM {DB}.by_table INTERVAL(10s) SLIDING(10s) FROM {DB}.meters PARTITION BY tbname"
+        f" INTO {DB}.by_table_out {select} %%tbname WHERE ts >= _twstart AND ts < _twend",
+        f"CREATE STREAM {DB}.over_all INTERVAL(10s) SLIDING(10s) FROM {DB}.meters"
+        f" STREAM_OPTIONS(WATERMARK(5s)) INTO {DB}.over_all_out {select} {DB}.meters WHERE ts >= _twstart AND ts < _twend",
+        f"CREATE STREAM {DB}.sessions SESSION(ts, 5s) FROM {DB}.meters PARTITION BY tbname"
+        f" STREAM_OPTIONS(MAX_DELAY(30s)) INTO {DB}.sessions_out {select} %%trows",
+    ]
+
+
+def measure(given: argparse.Namespace) -> dict[str, Any]:
+    """``{disk_growth, memory_growth, looks}``; ``looks``: seconds and bytes by part, over time."""
+    minutes = 2.0 if given.quick else given.minutes
+    looks: list[tuple[float, Look]] = []
+    with environment(SETTINGS), stage("soak", statements()) as one:
+        feed, topic, began = Feed(one.broker), wal_topic(DB, "meters"), time.monotonic()
+        sent, next_look = 0, 0.0
+        while (now := time.monotonic() - began) < minutes * 60:
+            while sent < now * given.rate:
+                _send(feed, topic, sent // PER_MESSAGE)
+                sent += PER_MESSAGE
+            feed.serve()
+            if now >= next_look:
+                looks.append((round(now, 1), look(one)))
+                next_look = now + LOOK_SECONDS
+                say(_line(looks[-1]))
+            time.sleep(0.05)
+        feed.done()
+    return {**growth(looks, minutes * 60), "rows": sent, "looks": looks}
+
+
+def _send(feed: Feed, topic: str, number: int) -> None:
+    """One message with rows of one table."""
+    at = time.time_ns() // 1_000_000 - AGE_MS
+    rows = [{"ts": at + place, "v": (number + place) % 100} for place in range(PER_MESSAGE)]
+    feed.write(topic, f"d{number % TABLES}", json.dumps(rows).encode())
+
+
+def look(one: Stage) -> Look:
+    """What everything takes now."""
+    data = one.stack.settings.data_dir
+    found = {f"disk/{path.name}": used(path) for path in sorted(data.iterdir())}
+    for name in NAMES:
+        found[f"memory/{name}"] = sum(part.memory_info().rss for part in family(one.process(name)))
+    return found
+
+
+def used(path: Path) -> int:
+    """Bytes that a file, or all files below a folder, take on disk; files may vanish meanwhile."""
+    total = 0
+    for folder, _, files in os.walk(path):
+        for name in files:
+            try:
+                total += os.stat(os.path.join(folder, name)).st_blocks * 512  # noqa: PTH116, PTH118 - fast
+            except FileNotFoundError:
+                continue
+    return total if path.is_dir() else path.stat().st_blocks * 512
+
+
+def growth(looks: Sequence[tuple[float, Look]], seconds: float) -> dict[str, float]:
+    """How many times as much the last quarter has as the one before, behind the time to warm up."""
+    warm = WARM_SECONDS if seconds >= 2 * WARM_SECONDS else seconds / 2
+    steady = [found for at, found in looks if at >= warm]
+    half = len(steady) // 2
+    before, last = steady[:half], steady[half:]
+    return {
+        f"{kind}_growth": round(_mean(last, kind) / max(_mean(before, kind), 1), 3)
+        for kind in ("disk", "memory")
+    }
+
+
+def _mean(looks: Sequence[Look], kind: str) -> float:
+    return sum(total(found, kind) for found in looks) / max(len(looks), 1)
+
+
+def total(found: Mapping[str, int], kind: str) -> int:
+    return sum(size for name, size in found.items() if name.startswith(f"{kind}/"))
+
+
+def _line(found: tuple[float, Look]) -> str:
+    parts = ", ".join(f"{name} {size / 1e6:.0f}" for name, size in found[1].items())
+    disk, memory = (total(found[1], kind) / 1e6 for kind in ("disk", "memory"))
+    return f"{found[0]:.0f} s: disk {disk:.0f} MB, memory {memory:.0f} MB ({parts})"
+
+
+if __name__ == "__main__":
+    report.run(
+        "soak", __doc__, measure, FIGURES,
+        minutes={"type": float, "default": 60.0, "help": "how long rows come"},
+        rate={"type": int, "default": 2000, "help": "rows a second"},
+    )  # fmt: skip
