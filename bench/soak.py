@@ -53,7 +53,8 @@ def statements() -> list[str]:
         f"CREATE STREAM {DB}.by_table INTERVAL(10s) SLIDING(10s) FROM {DB}.meters PARTITION BY tbname"
         f" INTO {DB}.by_table_out {select} %%tbname WHERE ts >= _twstart AND ts < _twend",
         f"CREATE STREAM {DB}.over_all INTERVAL(10s) SLIDING(10s) FROM {DB}.meters"
-        f" STREAM_OPTIONS(WATERMARK(5s)) INTO {DB}.over_all_out {select} {DB}.meters WHERE ts >= _twstart AND ts < _twend",
+        f" STREAM_OPTIONS(WATERMARK(5s)) INTO {DB}.over_all_out"
+        f" {select} {DB}.meters WHERE ts >= _twstart AND ts < _twend",
         f"CREATE STREAM {DB}.sessions SESSION(ts, 5s) FROM {DB}.meters PARTITION BY tbname"
         f" STREAM_OPTIONS(MAX_DELAY(30s)) INTO {DB}.sessions_out {select} %%trows",
     ]
