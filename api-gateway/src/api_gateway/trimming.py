@@ -10,14 +10,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from api_gateway.context import Context
 from millrace_core.catalog import Catalog, StreamEntry
-from millrace_core.errors import MillraceError
+from millrace_core.errors import MillraceError, WireError
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import Period
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire import control, status
+from millrace_core.wire.diagnosis import Diagnosis
 from millrace_core.wire.topics import CONTROL, STATUS, TOPICS, TRIGGER_QUERY, TRIGGERS, Topic, wal_topic
 from millrace_wal import BEGIN, Log, Reader
 
@@ -34,22 +36,19 @@ class Followed:
         self.use = TopicUse()
         self._status: dict[bytes, status.AnyStatus] = {}
 
-    def take_status(self, key: bytes, value: bytes | None) -> None:
+    def take_status(self, key: bytes | None, value: bytes | None) -> None:
+        """:raises WireError: for a message that is not understood; it bounds nothing that this one knows."""
+        found = status.read(key, value)
+        if key is None or not key.startswith((b"stored/", b"read/", b"held/")):
+            return
         self._status.pop(key, None)
-        if value is None or not key.startswith((b"stored/", b"read/", b"held/")):
-            return
-        try:
-            self._status[key] = status.decode(value)
-        except ValueError:
-            return  # of a newer writer: it bounds nothing that this one knows
+        if found is not None and not isinstance(found, Diagnosis):
+            self._status[key] = found
 
-    def take_control(self, value: bytes | None) -> None:
-        if value is None:
-            return
-        try:
-            self.use.apply(control.decode_control(value))
-        except ValueError:
-            return  # the slots pass it over too
+    def take_control(self, key: bytes | None, value: bytes | None) -> None:
+        """:raises WireError: for a message that is not understood; the slots pass it over too."""
+        if not control.RECORDS.deletes(value):
+            self.use.apply(control.RECORDS.read(key, value))
 
     def stored(self, topic: str, table: Table) -> Offsets | None:
         """Up to where all table stores have the topic's rows in files; None if none has told."""
@@ -121,10 +120,10 @@ class Trimmer:
     def _follow(self) -> None:
         assert self._reader is not None, "begin comes first"
         for record in self._reader.poll(POLL_SECONDS):
-            if record.topic == STATUS.name:
-                self._followed.take_status(record.key or b"", record.value)
-            else:
-                self._followed.take_control(record.value)
+            followed = self._followed
+            take = followed.take_status if record.topic == STATUS.name else followed.take_control
+            with suppress(WireError):  # dead letters are made by who else reads it
+                take(record.key, record.value)
 
     def _up_to_date(self) -> bool:
         """Whether all that has been said is known: a stream that was defined may want old rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,18 @@ from millrace_core import catalog
 from millrace_core.errors import ErrorCode, WireError
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.wire import control, dead, events, notices, recalc, registrations, regroup, status
+from millrace_core.wire import (
+    control,
+    dead,
+    diagnosis,
+    events,
+    notices,
+    recalc,
+    registrations,
+    regroup,
+    status,
+)
+from millrace_core.wire.diagnosis import Diagnosis
 from millrace_core.wire.rows import RowDecoder
 from millrace_core.wire.topics import (
     CATALOG,
@@ -154,3 +165,23 @@ def test_operations_that_cannot_be_done_are_bad(operation: bytes) -> None:
     found = RowDecoder(TABLE).decode([b"\x00" + operation, b'{"ts":1,"v":1}'])
     assert [one.index for one in found.bad] == [0] and not found.operations
     assert found.frame["ts"].to_list() == [1]
+
+
+STATUSES = [
+    status.Applied(1), status.StreamFailure(1, "m"), status.StreamFailure(1, "m", 2),
+    status.StreamPaused(1, 2, 3, "m"), status.TriggersHeld(1, -2, 3), status.Counters("calc-svc", 0, -1, {}),
+    status.ReadUpTo("wal.d.m", {}), status.Recalculation(1, 2, 3, "MANUAL", 0, 1, "Running", 0.5, 0, 0),
+    status.Stored("here", "wal.d.m", 1, {}), status.Problem("calc-svc", "table/wal.d.m", "m"),
+    status.Buried("wal.a", {}),
+]  # fmt: skip
+
+
+def test_every_kind_of_status_is_read_and_its_key_deleted() -> None:
+    assert {type(one) for one in STATUSES} == set(get_args(status.AnyStatus))
+    for one in STATUSES:
+        assert status.read(status.key(one), status.encode(one)) == one
+        assert status.read(status.key(one), None) is None
+    answer = Diagnosis(1, 2, 3)
+    key = diagnosis.key(1, 2)
+    assert status.read(key, diagnosis.encode(answer)) == answer
+    assert status.read(key, None) is None
