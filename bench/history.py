@@ -232,7 +232,7 @@ def _write_past(one: Stage, tables: int, rows: int) -> None:
     for begin in range(0, tables, 100):
         numbers = range(begin, min(begin + 100, tables))
         one.sql("CREATE TABLE " + " ".join(f"{DB}.h{n} USING {DB}.past TAGS ({n})" for n in numbers))
-    before = _counter(one, "millrace_rows_stored_total")
+    before = counter(one, "millrace_rows_stored_total")
     feed, topic = Feed(one.broker), wal_topic(DB, "past")
     for value in Block(tables, 0, rows // tables, PER_MESSAGE).values():
         for number in range(tables):
@@ -240,14 +240,14 @@ def _write_past(one: Stage, tables: int, rows: int) -> None:
         feed.serve()
     feed.done()
     wait(
-        lambda: _counter(one, "millrace_rows_stored_total") - before >= rows, STORED_SECONDS,
+        lambda: counter(one, "millrace_rows_stored_total") - before >= rows, STORED_SECONDS,
         f"{rows} rows stored", 1.0,
     )  # fmt: skip
     say(f"{rows} rows are stored")
     time.sleep(10 if rows >= 1_000_000 else 2)  # the last are flushed, memory comes to rest
 
 
-def _counter(one: Stage, name: str) -> float:
+def counter(one: Stage, name: str) -> float:
     """A counter of calc-svc's."""
     text = httpx.get(f"{one.stack.settings.url('calc-svc')}/metrics", timeout=60).text
     values = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(f"{name} ")]
@@ -292,10 +292,10 @@ class _Filling:
     def run(self, after: float) -> None:
         time.sleep(after)
         try:
-            before = _counter(self.one, "millrace_recalculated_rows_total")
+            before = counter(self.one, "millrace_recalculated_rows_total")
             self.began = time.perf_counter()
             self.one.sql(STREAM)
-            while _counter(self.one, "millrace_recalculated_rows_total") - before < self.rows:
+            while counter(self.one, "millrace_recalculated_rows_total") - before < self.rows:
                 if time.perf_counter() - self.began > FILL_SECONDS:
                     raise BenchError(f"the history of {self.rows} rows took longer than {FILL_SECONDS:g} s")
                 time.sleep(1.0)
