@@ -161,6 +161,9 @@ class Trimmer:
         ]
         found = lowest(bounds)
         if topic.name == TRIGGERS.name:
+            # what waits is written down before a commit passes it: after that was read, it is known
+            while not self._up_to_date() and not self.stopping.is_set():
+                self._follow()
             held = self._followed.held()
             found = {partition: min(end, held.get(partition, end)) for partition, end in found.items()}
         return found

@@ -126,7 +126,9 @@ def test_for_how_long_a_topic_keeps_what_is_done_with(rig: Any, options: str, la
     assert one.look(later) == left
 
 
-def test_inner_topics_forget_what_all_their_readers_have_done_with(rig: Any) -> None:
+def test_inner_topics_forget_what_all_their_readers_have_done_with(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = Forgetting(rig)
     written = rig.log.append([Message(TRIGGERS.name, b"7/0", b"{}")] * 10)
     partition = written[0][0]
@@ -148,6 +150,17 @@ def test_inner_topics_forget_what_all_their_readers_have_done_with(rig: Any) -> 
     assert one.look(day, TRIGGERS.name, partition) == 7, "a stream that waits reads them again"
     rig.log.append([Message(STATUS.name, status.key(TriggersHeld(7, -1 - partition, 7)), None)])
     assert one.look(day, TRIGGERS.name, partition) == 8
+
+    committed = rig.log.committed
+
+    def held_just_now(group: str, topic: str) -> Any:
+        if (group, topic) == ("calc-svc", TRIGGERS.name):
+            one.tell(TriggersHeld(7, partition, 9))
+            commit(group, topic, partition, 10)
+        return committed(group, topic)
+
+    monkeypatch.setattr(rig.log, "committed", held_just_now)
+    assert one.look(day, TRIGGERS.name, partition) == 9
 
     ((at, _), *_) = rig.log.append([Message(REGROUP.name, b"7/1", b"{}")] * 4)
     one.tell(ReadUpTo(REGROUP.name, {at: 3}))
