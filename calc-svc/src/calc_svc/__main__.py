@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,7 +14,7 @@ from calc_svc.service import CalcService, CalcSettings
 from millrace_service import configure_logs, load_settings, serve
 
 
-def main() -> None:
+def main() -> int:
     settings = load_settings(CalcSettings)
     configure_logs("calc-svc", settings.log_level)
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -31,8 +32,8 @@ def main() -> None:
             service.stop()
 
     app = calc_app(service.calculator, service.store, service.health, lifespan)
-    serve(app, settings.host, settings.calc_port, settings.stop_seconds)
+    return serve(app, settings.host, settings.calc_port, settings.stop_seconds)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""The one thread that reads the catalog and all WAL topics into the table store."""
+"""The one work that reads the catalog and all WAL topics into the table store."""
 
 from __future__ import annotations
 
@@ -25,27 +25,28 @@ from millrace_core.store.place import place_of
 from millrace_core.wire import registrations, topics
 from millrace_core.wire.decoded import Bad
 from millrace_core.wire.operations import version_needed
-from millrace_service import passed_over
+from millrace_service import behind, passed_over
 from millrace_wal import DeadLetters, Gap, GapWatch, Log, Message, Positions, Reader, Record
 
 LIST_EVERY = 2.0  # seconds between looks at which topics exist
 POLL = 0.25
 AGAIN = 30.0  # seconds that reading a stretch of a topic again may take
 BATCH = 20_000
-RETRY = 1.0
 GATHER, ENOUGH = 0.02, 1_000
 """After a step that read fewer records than ENOUGH more are gathered for so many seconds: a step costs a
 millisecond, however few rows it takes, and triggers come later than that behind their rows."""
 
 
 class WalConsumer:
-    """``start`` replays the catalog and opens the tables; the thread then goes on from there."""
+    """A work of :class:`millrace_service.Life`. The first :meth:`begin` replays the catalog and opens the
+    tables (then ``loaded`` is set); after a failure reading goes on where the tables stand."""
 
     def __init__(self, log: Log, catalog: CatalogView, store: TableStore) -> None:
         self._log, self._catalog, self._store = log, catalog, store
         self._logger = structlog.get_logger("calc-svc")
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="wal-consumer", daemon=True)
+        self.name, self.stopping = "wal-consumer", threading.Event()
+        self.loaded = threading.Event()
+        self._stood: dict[str, dict[int, int]] = {}
         self._reader: Reader | None = None
         self._pending: dict[tuple[str, str], Table] = {}
         self._unusable = Unusable(catalog, store, self._append)
@@ -60,14 +61,17 @@ class WalConsumer:
         self._listed = 0.0
         self._changed: dict[tuple[str, str], Table | None] = {}
         """Tables whose record has changed, as they were before, until the store has followed."""
-        self._failed = False
-        """Whether a step has: the reader stands behind what was taken in."""
 
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive()
+    def begin(self) -> None:
+        if self._reader is None:
+            self._load()
+        else:
+            # nothing was advanced, but the reader has moved on
+            self._rewind()
+        self.loaded.set()
 
-    def start(self) -> None:
+    def _load(self) -> None:
+        self._log.ensure_topics(topics.TOPICS)
         before = replayed(self._log, self._catalog, self._dead)
         self._write_letters(before.looked_at)
         self._store.clean()
@@ -77,32 +81,32 @@ class WalConsumer:
         self._pending = dict(self._catalog.tables())
         self._orphans.left_behind(before.left_behind)
         self._open_pending()
-        self._thread.start()
 
-    def stop(self) -> None:
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(30)
-        if self._reader is not None:
+    def step(self) -> None:
+        """Take in what is there, or comes first."""
+        if 0 < self._step() < ENOUGH:
+            self.stopping.wait(GATHER)
+
+    def end(self) -> None:
+        if self.stopping.is_set() and self._reader is not None:
             self._reader.close()
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                if 0 < self._step() < ENOUGH:
-                    self._stop.wait(GATHER)
-            except MillraceError as error:
-                # the broker is away: nothing was advanced, but the reader has moved on
-                self._logger.warning("reading the WAL", error=str(error))
-                self._failed = True
-                self._stop.wait(RETRY)
+    def look(self) -> tuple[object, str]:
+        """A topic of which nothing was read since the last look, and what lies behind that."""
+        at = {stored.topic: dict(stored.positions) for stored in self._store.tables()}
+        at[topics.CATALOG.name] = {0: self._catalog.position}
+        ends = self._log.ends_of(at)
+        late = {topic: found for topic, found in at.items() if behind(topic, ends.get(topic, {}), found)}
+        stands = {topic: found for topic, found in late.items() if self._stood.get(topic) == found}
+        self._stood = late
+        topic = min(stands, default="")
+        return (topic, stands[topic]) if topic else None, behind(
+            topic, ends.get(topic, {}), late.get(topic, {})
+        )
 
     def _step(self) -> int:
         """Takes in what is there, or comes first; how many records."""
         assert self._reader is not None
-        if self._failed:
-            self._rewind()
-            self._failed = False
         records = self._reader.poll(POLL, BATCH)
         by_topic: dict[str, list[Record]] = {}
         for record in records:
@@ -383,7 +387,7 @@ class WalConsumer:
 
     def _patiently(self, action: Callable[[], object]) -> None:
         """Write, however long the broker is away: positions do not move before."""
-        patiently(action, self._stop, self._logger, "writing dead letters and registrations")
+        patiently(action, self.stopping, self._logger, "writing dead letters and registrations")
 
 
 def ends_of(records: Iterable[Record]) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""The thread that brings Delta up to date, keeps the files few and the memory within its budget."""
+"""The work that brings Delta up to date, keeps the files few and the memory within its budget."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ TICK = 0.5
 
 
 class Flusher:
-    """The WAL keeps what is not flushed: a late flush costs time at the next start, nothing else."""
+    """The WAL keeps what is not flushed: a late flush costs time at the next start, nothing else. A work of
+    :class:`millrace_service.Life`."""
 
     def __init__(
         self,
@@ -37,37 +38,43 @@ class Flusher:
         self._expire_every = expire_every
         self._store, self._report, self._now = store, report, now
         self._logger = structlog.get_logger("calc-svc")
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
+        self.name, self.stopping = "flusher", threading.Event()
+        self._failing: dict[str, str] = {}
 
-    def start(self) -> None:
-        self._thread.start()
+    def begin(self) -> None:
+        """Nothing is open."""
 
-    def stop(self) -> None:
-        """Stop, and flush everything, where most is to be flushed first, while there is time."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(60)
+    def step(self) -> None:
+        """One round over all tables."""
+        if self.stopping.wait(TICK):
+            return
+        now = time.monotonic()
+        for stored in self._store.tables():
+            stored.let_go(now)
+        due = [stored for stored in self._store.tables() if is_due(stored, now)]
+        for stored in sorted(due, key=lambda s: s.dirty_for(now), reverse=True):
+            took = self._flush(stored)
+            rest = 0.0 if stored.rows.count > URGENT_ROWS else took * IDLE_SHARE
+            if self.stopping.wait(rest):
+                return
+        self._evict()
+        self._expire()
+        self._tell()
+
+    def end(self) -> None:
+        """If it is for good: flush everything, where most is to be flushed first, while there is time."""
+        if not self.stopping.is_set():
+            return
         until = time.monotonic() + STOP_SECONDS
         for stored in sorted(self._store.tables(), key=lambda stored: stored.unflushed, reverse=True):
             if time.monotonic() > until:
                 break
             self._flush(stored)
 
-    def _run(self) -> None:
-        while not self._stop.wait(TICK):
-            now = time.monotonic()
-            for stored in self._store.tables():
-                stored.let_go(now)
-            due = [stored for stored in self._store.tables() if is_due(stored, now)]
-            for stored in sorted(due, key=lambda s: s.dirty_for(now), reverse=True):
-                took = self._flush(stored)
-                rest = 0.0 if stored.rows.count > URGENT_ROWS else took * IDLE_SHARE
-                if self._stop.wait(rest):
-                    return
-            self._evict()
-            self._expire()
-            self._tell()
+    def look(self) -> tuple[object, str]:
+        """The tables that cannot be flushed, and why."""
+        failing = dict(self._failing)
+        return sorted(failing), next(iter(failing.values()), "")
 
     def _tell(self) -> None:
         try:
@@ -89,8 +96,10 @@ class Flusher:
         try:
             stored.flush()
             stored.maintain()
+            self._failing.pop(stored.topic, None)
         except Exception as error:  # a full disk, say: the rows stay in memory and in the WAL
             metrics.FLUSH_FAILURES.inc()
+            self._failing[stored.topic] = f"the flush of {stored.topic}, which fails: {error}"
             self._logger.error("flush failed", table=stored.topic, error=str(error))
         took = time.monotonic() - began
         metrics.FLUSH_SECONDS.observe(took)
@@ -99,7 +108,7 @@ class Flusher:
     def _evict(self) -> None:
         rows = self._store.rows()
         metrics.MEMORY_ROWS.set(rows)
-        while rows > self._store.memory_rows and not self._stop.is_set():
+        while rows > self._store.memory_rows and not self.stopping.is_set():
             largest = max(self._store.tables(), key=lambda stored: stored.rows.count)
             try:
                 largest.evict_half()

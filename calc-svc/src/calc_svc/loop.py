@@ -23,7 +23,7 @@ from millrace_core.errors import MillraceError
 from millrace_core.wire import counters, notices, registrations, status, topics
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.notices import Notice, NoticeBatch
-from millrace_service import passed_over
+from millrace_service import behind, passed_over
 from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Message, Record
 
 POLL = 0.5
@@ -31,11 +31,13 @@ TAKE = 5_000  # messages of one round
 WAIT_SECONDS = 1.0  # for what is not there yet; after it the stream's triggers are left, and the others go on
 AGAIN_WAIT_SECONDS = 0.1  # the same for triggers that were left before
 PASS_SECONDS = 5.0  # how long a commit waits for which nothing was calculated
+JOB_SECONDS = 600.0  # for so long a job may run without being taken for one that has stalled
 PLACE_SECONDS = 20.0  # the longest wait for the live loop's partitions: others may own them all
 
 
 class TriggerLoop:
-    """While jobs run, triggers queue up; the next round takes all that wait (natural batching).
+    """While jobs run, triggers queue up; the next round takes all that wait (natural batching). A work of
+    :class:`millrace_service.Life`.
 
     ``share``: what it calculates of the topic. ``first``: the loop of what is live, which goes first
     (decision 0024).
@@ -48,9 +50,13 @@ class TriggerLoop:
         self._log, self._jobs, self._share, self._first = log, jobs, share, first
         self._overtaking = overtaking
         self._logger = structlog.get_logger("calc-svc")
-        self._stop = threading.Event()
         self._dead = DeadLetters(log, "calc-svc", passed_over(self._logger))
         self._intake = Intake(self._dead, share)
+        self.name, self.stopping = share.group, threading.Event()
+        self.running = False
+        """From its first begin to its end for good."""
+        self._reader: GroupReader | None = None
+        self._calculating = float("inf")
         self._reach = Reach(log, jobs)
         self._own: set[int] = set()
         self._done: dict[int, int] = {}
@@ -60,43 +66,46 @@ class TriggerLoop:
         self._holding = Holding(log, jobs.catalog, jobs.store.missing, share)
         self._tally = tally_of(jobs.catalog, counters.CALC)
         self._workers = ThreadPoolExecutor(share.side_by_side, thread_name_prefix="job")
-        self._thread = threading.Thread(target=self._run, name=share.group, daemon=True)
 
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive()
+    def begin(self) -> None:
+        self._passed = {}
+        self._reader = self._log.subscribe(self.name, [topics.TRIGGERS.name])
+        self.running = True
 
-    def start(self) -> None:
-        self._thread.start()
+    def step(self) -> None:
+        """One round."""
+        reader = self._reader
+        assert reader is not None, "begin comes first"
+        records = reader.poll(0 if self._holding.due else POLL, TAKE)
+        assigned = reader.assigned()
+        if not self._own_now(assigned):
+            return
+        self._own = {partition for _, partition in assigned}
+        self._gaps.keep(assigned)
+        self._gaps.watch(records)
+        self._tally.keep({self._share.task(partition) for partition in self._own})
+        self._take(records, reader)
+        self._done = dict(reader.positions().get(topics.TRIGGERS.name, {}))
+        self._read_again()
 
-    def stop(self) -> None:
-        """Finish the round under way."""
-        self._stop.set()
-        self._jobs.stop()
-        if self._thread.is_alive():
-            self._thread.join(60)
-        self._workers.shutdown()
+    def end(self) -> None:
+        self._holding.close()
+        if self.stopping.is_set():
+            self.running = False
+            self._workers.shutdown()
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
-    def _run(self) -> None:
-        group = self._share.group
-        reader = self._log.subscribe(group, [topics.TRIGGERS.name])
-        try:
-            while not self._stop.is_set():
-                records = reader.poll(0 if self._holding.due else POLL, TAKE)
-                assigned = reader.assigned()
-                if not self._own_now(assigned):
-                    return
-                self._own = {partition for _, partition in assigned}
-                self._gaps.keep(assigned)
-                if not self._patiently(partial(self._gaps.watch, records)):
-                    return
-                self._tally.keep({self._share.task(partition) for partition in self._own})
-                self._take(records, reader)
-                self._done = dict(reader.positions().get(topics.TRIGGERS.name, {}))
-                self._read_again()
-        finally:
-            self._holding.close()
-            reader.close()
+    def look(self) -> tuple[object, str]:
+        """Up to where its partitions are calculated, and what lies behind that. A job may take its time."""
+        own, now = sorted(self._own), time.monotonic()
+        working = int(now) if now - JOB_SECONDS < self._calculating <= now else 0
+        if not own:
+            return None, f"a partition of topic {topics.TRIGGERS.name}: none is assigned to this process"
+        at = {partition: done for partition, done in list(self._done.items()) if partition in own}
+        ends = self._log.end_offsets(topics.TRIGGERS.name)
+        return (own, at, working), behind(topics.TRIGGERS.name, ends, at)
 
     def _own_now(self, assigned: set[tuple[str, int]]) -> bool:
         """Know what waits in partitions that were another's, or this one's before it began anew: the topic
@@ -107,7 +116,7 @@ class TriggerLoop:
         if not self._patiently(lambda: ends.update(self._log.end_offsets(topics.STATUS.name))):
             return False
         while self._jobs.catalog.status_position < ends.get(0, 0):
-            if self._stop.wait(0.01):
+            if self.stopping.wait(0.01):
                 return False
         self._holding.own(assigned)
         return True
@@ -137,8 +146,8 @@ class TriggerLoop:
             return
         until = time.monotonic() + PLACE_SECONDS
         ends = {record.partition: record.offset for record in records}
-        while self._first.alive and any(self._first.behind(*end) for end in ends.items()):
-            if self._stop.wait(0.01) or (not self._first.placed and time.monotonic() > until):
+        while self._first.running and any(self._first.behind(*end) for end in ends.items()):
+            if self.stopping.wait(0.01) or (not self._first.placed and time.monotonic() > until):
                 return
 
     @property
@@ -161,7 +170,7 @@ class TriggerLoop:
             chunk = self._holding.chunk()
         except MillraceError as error:
             self._logger.warning("reading triggers again", error=str(error))
-            self._stop.wait(1.0)
+            self.stopping.wait(1.0)
             return
         if chunk is None:
             return
@@ -209,13 +218,11 @@ class TriggerLoop:
         waiting: dict[int, MillraceError] = {}
         while left:
             with self._overtaking.turn() as turn:
-                found = self._workers.map(partial(self._run_job, waits), left.items())
-                products = []
-                for product in found:
-                    if product.waits is None:
-                        products.append(product)
-                    else:
-                        waiting[product.stream] = product.waits
+                self._calculating = time.monotonic()
+                found = list(self._workers.map(partial(self._run_job, waits), left.items()))
+                self._calculating = float("inf")
+                waiting |= {one.stream: one.waits for one in found if one.waits is not None}
+                products = [one for one in found if one.waits is None]
                 count_round(self._tally, counted, products, time.time_ns())
                 if not self._write(products):
                     return None
@@ -273,7 +280,7 @@ class TriggerLoop:
 
     def _patiently(self, action: Callable[[], object]) -> bool:
         """A result that the log refuses for good is dropped."""
-        return patiently(action, self._stop, self._logger, "writing results", _count_refused)
+        return patiently(action, self.stopping, self._logger, "writing results", _count_refused)
 
 
 def _count_refused(error: MillraceError) -> None:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 
 import structlog
 
@@ -29,13 +28,14 @@ from millrace_core.errors import MillraceError, WireError
 from millrace_core.wire import events, recalc, status, topics
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.recalc import Handover, Request, Why
-from millrace_service import passed_over
+from millrace_service import behind, passed_over
 from millrace_wal import BEGIN, DeadLetters, GapWatch, GroupReader, Log, Message, Reader, Record
 
 POLL = 0.5
 TAKE = 200
 GATHER_SECONDS = 0.2  # the slots of one stream ask one after the other
 REPORT_SECONDS = 1.0
+ANSWER_SECONDS = 600.0  # for so long an answer may take without being taken for one that has stalled
 ALIVE_SECONDS = 60.0
 WAIT_SECONDS = 1.0  # for what is not there yet; after it the requests of other streams go on
 AGAIN_SECONDS = 1.0  # until a request is tried again that waits for something else than the store
@@ -112,7 +112,10 @@ def queued(pending: Sequence[Pending], fresh: Iterator[Batch]) -> list[Pending]:
 
 
 class RecalcLoop:
-    """One lane. ``calculated(partition)``: up to where the trigger loop of this process is done."""
+    """One lane; a work of :class:`millrace_service.Life`.
+
+    ``calculated(partition)``: up to where the trigger loop of this process is done.
+    """
 
     def __init__(
         self, log: Log, answers: Answers, group: str, calculated: Callable[[int], int],
@@ -127,54 +130,59 @@ class RecalcLoop:
             self._dead = DeadLetters(log, "calc-svc", passed_over(self._logger))
         else:
             self._dead = DeadLetters(log, None)
-        self._stop = threading.Event()
+        self.name, self.stopping = group, threading.Event()
+        self._reader: GroupReader | None = None
+        self._answering = float("inf")
         self._events: Reader | None = None
         self._pending: list[Pending] = []
+        self._done: dict[int, int] = {}
         self._passed: dict[tuple[str, int], int] = {}
         self._committed: dict[tuple[str, int], int] = {}
-        self._thread = threading.Thread(target=self._run, name=group, daemon=True)
 
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive()
+    def begin(self) -> None:
+        self._pending, self._passed, self._committed = [], {}, {}
+        self._reader = self._log.subscribe(self._group, [topics.RECALC.name])
 
-    def start(self) -> None:
-        self._thread.start()
+    def step(self) -> None:
+        """Take the requests that have come, and answer."""
+        reader = self._reader
+        assert reader is not None, "begin comes first"
+        waiting = sum(len(one.batch.requests) for one in self._pending)
+        records = reader.poll(POLL, TAKE if waiting < MOST else 0)
+        if records:
+            records += reader.poll(GATHER_SECONDS, TAKE)
+            # what comes again was not committed, whatever was said of it
+            self._committed = {}
+        self._gaps.keep(reader.assigned())
+        self._gaps.watch(records)
+        self._take(records, reader)
+        self._done = dict(reader.positions().get(topics.RECALC.name, {}))
 
-    def stop(self) -> None:
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(30)
+    def end(self) -> None:
+        for one in (self._reader, self._events):
+            if one is not None:
+                one.close()
+        self._reader = self._events = None
 
-    def _run(self) -> None:
-        reader = self._log.subscribe(self._group, [topics.RECALC.name])
-        try:
-            while not self._stop.is_set():
-                waiting = sum(len(one.batch.requests) for one in self._pending)
-                records = reader.poll(POLL, TAKE if waiting < MOST else 0)
-                if records:
-                    records += reader.poll(GATHER_SECONDS, TAKE)
-                self._gaps.keep(reader.assigned())
-                if not self._patiently(partial(self._gaps.watch, records)):
-                    return
-                self._take(records, reader)
-        finally:
-            reader.close()
-            if self._events is not None:
-                self._events.close()
+    def look(self) -> tuple[object, str]:
+        """Up to where requests were taken, and what lies behind that. An answer may take its time."""
+        now, at = time.monotonic(), dict(self._done)
+        working = int(now) if now - ANSWER_SECONDS < self._answering <= now else 0
+        ends = self._log.end_offsets(topics.RECALC.name)
+        return (at, working), behind(topics.RECALC.name, ends, at)
 
     def _take(self, records: list[Record], reader: GroupReader) -> None:
         """Answer what has come, and what has waited long enough, each stream's in order; and commit."""
         self._passed |= {(record.topic, record.partition): record.offset + 1 for record in records}
         asked = self._dead.understood(records, recalc.REQUESTS.read)
         left: list[Pending] = []
-        behind = set[int]()
+        late = set[int]()
         for one in queued(self._pending, batches(asked, LANES[self._group])):
-            if self._stop.is_set():
+            if self.stopping.is_set():
                 return
-            if one.stream in behind or not self._persist(one, reader):
+            if one.stream in late or not self._persist(one, reader):
                 left.append(one)
-                behind.add(one.stream)
+                late.add(one.stream)
         self._pending = left
         offsets = dict(self._passed)
         for one in left:
@@ -195,8 +203,9 @@ class RecalcLoop:
         try:
             self._reach(one)
             self._hear(batch)
+            self._answering = began
             self._answer(batch, work, reader)
-            if self._stop.is_set():
+            if self.stopping.is_set():
                 return False
             self._report(batch, work, *self._outcome(batch, work))
             self._count(batch, {"requests_answered": len(batch.requests), "rows_read_again": work.rows})
@@ -211,6 +220,8 @@ class RecalcLoop:
         except Exception as error:  # one stream's request must not stop those of the others
             self._logger.exception("recalculation", stream=one.stream)
             return self._give_up(batch, work, f"{type(error).__name__}: {error}")
+        finally:
+            self._answering = float("inf")
 
     def _is_due(self, one: Pending) -> bool:
         if time.monotonic() < one.again:
@@ -270,15 +281,17 @@ class RecalcLoop:
             if now - alive_at > ALIVE_SECONDS:
                 alive_at = now
                 reader.poll(0, limit=0)
-            if self._stop.is_set():
+            if self.stopping.is_set():
                 return
         metrics.RECALCULATED_ROWS.inc(work.rows)
 
     def _pace(self, partition: int, offset: int) -> None:
         """Wait until these events are calculated: the next ones wait meanwhile, and those behind are cut."""
         until = time.monotonic() + PACE_SECONDS
-        while self._calculated(partition) <= offset and time.monotonic() < until and not self._stop.is_set():
-            self._stop.wait(0.02)
+        while (
+            self._calculated(partition) <= offset and time.monotonic() < until and not self.stopping.is_set()
+        ):
+            self.stopping.wait(0.02)
 
     def _hear(self, batch: Batch) -> None:
         """Read what streams were told so far, where somebody may be told that it is so no more."""
@@ -290,7 +303,7 @@ class RecalcLoop:
         ends = self._log.end_offsets(name)
         if self._events is None:
             self._events = self._log.reader({name: dict.fromkeys(ends, BEGIN)})
-        while not self._stop.is_set():
+        while not self.stopping.is_set():
             at = self._events.positions().get(name, {})
             if all(at.get(partition, 0) >= end for partition, end in ends.items()):
                 return
@@ -328,7 +341,7 @@ class RecalcLoop:
             self._patiently(lambda: self._log.append(news))
 
     def _patiently(self, action: Callable[[], object]) -> bool:
-        return patiently(action, self._stop, self._logger, "writing")
+        return patiently(action, self.stopping, self._logger, "writing")
 
 
 def seconds_left(state: str, fraction: float, seconds: float) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 
 import structlog
 from pydantic import Field
@@ -22,13 +23,10 @@ from calc_svc.session import Engine
 from calc_svc.store import TableStore
 from calc_svc.stored import StoredReport, store_id
 from calc_svc.told import Told
-from millrace_core.errors import MillraceError
-from millrace_core.wire import registrations, topics
+from millrace_core.wire import registrations
 from millrace_core.wire.registrations import OutputWanted
-from millrace_service import Health, ServiceSettings
+from millrace_service import Health, Life, Lives, ServiceSettings
 from millrace_wal import KafkaLog, Message
-
-START_PAUSE = 1.0
 
 
 class CalcSettings(ServiceSettings):
@@ -80,61 +78,74 @@ class CalcService:
         self._again = TriggerLoop(self._log, jobs[AGAIN], overtaking, AGAIN, self._loop)
         answers = Answers(self._catalog, self.store, Told(self._catalog), ends=self._log.end_offsets)
         self._recalc = [RecalcLoop(self._log, answers, group, self._again.done) for group in LANES]
-        self._stop = threading.Event()
+        self._jobs = list(jobs.values())
+        self._lives = Lives(self._logger, settings.stall_seconds)
+        # the last one ends first: what flushes is the last to end
+        flushing = self._lives.add(self._flusher, self._flusher.look)
+        self._reading = self._lives.add(self._consumer, self._consumer.look)
+        works: list[TriggerLoop | RecalcLoop] = [self._loop, self._again, *self._recalc]
+        self._working = [flushing, *(self._lives.add(work, work.look) for work in works)]
+        self._lives.watch("spark", self._spark)
         self._ready = threading.Event()
-        self._starter = threading.Thread(target=self._start, name="starter", daemon=True)
+        self._starting = _Start(self._engine, self._consumer.loaded, self._begin)
+        self._starter = Life(self._starting, self._logger)
 
     def _ask(self, wanted: OutputWanted) -> None:
         self._log.append([Message(*registrations.encode(wanted))])
 
     def start(self) -> None:
         """Begin to start; :meth:`health` tells when it is done."""
+        self._lives.start(self._reading)
         self._starter.start()
 
-    def _start(self) -> None:
-        warming = threading.Thread(target=self._engine.warm_up, name="warm-up", daemon=True)
-        warming.start()
-        while not self._stop.is_set():
-            try:
-                self._log.ensure_topics(topics.TOPICS)
-                self._consumer.start()
-                break
-            except MillraceError as error:
-                self._logger.warning("waiting for the broker", error=str(error))
-                self._stop.wait(START_PAUSE)
-        warming.join()
-        if self._stop.is_set():
-            return
-        self._flusher.start()
-        self._loop.start()
-        self._again.start()
-        for lane in self._recalc:
-            lane.start()
+    def _begin(self) -> None:
+        """What works once the catalog is read and Spark is warm."""
+        self._lives.start(*self._working)
         self._ready.set()
         self._logger.info("ready", tables=len(self.store.tables()), rows=self.store.rows())
 
+    def _spark(self) -> tuple[object, str]:
+        """Nothing waits for Spark by itself. :raises RuntimeError: if it has ended: so does this process."""
+        if self._ready.is_set() and not self._engine.alive:
+            raise RuntimeError("Spark's process has ended")
+        return None, ""
+
     def health(self) -> Health:
-        started = self._ready.is_set()
-        alive = {
-            "consumer": self._consumer.alive, "loop": self._loop.alive and self._again.alive,
-            "spark": self._engine.alive,
-            "recalculation": all(lane.alive for lane in self._recalc),
-        }  # fmt: skip
-        detail: dict[str, object] = {"started": started, **alive, "tables": len(self.store.tables())}
+        started, spark = self._ready.is_set(), self._engine.alive
+        detail: dict[str, object] = {"started": started, "spark": spark, "tables": len(self.store.tables())}
         if unusable := self.store.unusable():
             detail["problems"] = unusable
-        return Health(started and all(alive.values()), detail)
+        return self._lives.health(started and spark, detail)
 
     def stop(self) -> None:
         """Finish the jobs under way, stop reading, flush everything."""
-        self._stop.set()
-        self._starter.join(60)
-        for lane in self._recalc:
-            lane.stop()
-        self._again.stop()
-        self._loop.stop()
-        self._consumer.stop()
-        self._flusher.stop()
+        self._starter.stop(60)
+        for jobs in self._jobs:
+            jobs.stop()
+        self._lives.stop(60)
         self._engine.stop()
         self._log.close()
         self._logger.info("stopped", pid=os.getpid())
+
+
+class _Start:
+    """Warms Spark up while the catalog is being read, then has the others begin; a work of
+    :class:`millrace_service.Life` that ends when it is done."""
+
+    def __init__(self, engine: Engine, loaded: threading.Event, begin: Callable[[], None]) -> None:
+        self.name, self.stopping = "starter", threading.Event()
+        self._engine, self._loaded, self._begin = engine, loaded, begin
+
+    def begin(self) -> None:
+        """Nothing is open."""
+
+    def step(self) -> None:
+        self._engine.warm_up()
+        while not self._loaded.wait(0.1):
+            if self.stopping.is_set():
+                return
+        self._begin()
+        self.stopping.set()
+
+    def end(self) -> None:
+        """Nothing is open."""

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import structlog
+
 from calc_svc.catalog import CatalogView
 from calc_svc.holding import LIVE, Share
 from calc_svc.job import Product, Waits
@@ -19,9 +21,13 @@ from millrace_core.model.stream import Duration, Period, StreamSpec
 from millrace_core.wire import events
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.topics import CATALOG, NOTIFICATIONS, STATUS, TRIGGERS
+from millrace_service import Life
 from millrace_wal import MemoryLog, Message
 
 ONE, OTHER = 7, 8
+
+
+LOGGER = structlog.get_logger("test")
 
 
 class Store:
@@ -97,7 +103,8 @@ class Calc:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        self.loop.start()
+        self.life = Life(self.loop, LOGGER)
+        self.life.start()
 
     def follow(self) -> None:
         catalog, statuses = self._readers
@@ -113,7 +120,7 @@ class Calc:
             self.follow()
 
     def stop(self) -> None:
-        self.loop.stop()
+        self.life.stop()
         self._stop.set()
         self._thread.join()
 

@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 import sqlglot
+import structlog
 
 from calc_svc import consumer, loop, recalc_loop
 from calc_svc.catalog import CatalogView
@@ -26,6 +27,7 @@ from millrace_core.store.rows import HIGHEST, LOWEST
 from millrace_core.wire import dead, topics
 from millrace_core.wire.operations import Operation, encode_operation
 from millrace_core.wire.topics import wal_topic
+from millrace_service import Life
 from millrace_wal import Log, MemoryLog, Message, replay
 
 from ..plan.conftest import database
@@ -127,11 +129,16 @@ class Running:
         self.catalog = CatalogView()
         self.store = TableStore(self.catalog, self.folder, self.memory_rows)
         self.consumer = WalConsumer(self.log, self.catalog, self.store)
-        self.consumer.start()
+        self.begin(self.consumer)
+
+    def begin(self, consumer: WalConsumer) -> None:
+        self.life = Life(consumer, structlog.get_logger("test"), pause=0.01)
+        self.life.start()
+        assert consumer.loaded.wait(10)
 
     def stop(self) -> None:
         if self.consumer is not None:
-            self.consumer.stop()
+            self.life.stop()
 
     def restart(self) -> None:
         self.stop()

@@ -35,7 +35,7 @@ class Faulty(Running):
         self.catalog = CatalogView()
         self.store = TableStore(self.catalog, self.folder, self.memory_rows)
         self.consumer = WalConsumer(self.flaky, self.catalog, self.store)
-        self.consumer.start()
+        self.begin(self.consumer)
 
     def pause(self, uid: int, paused: bool) -> None:
         record = StreamPaused(uid, 0, 0, "away")
@@ -49,7 +49,6 @@ class Faulty(Running):
 
 @pytest.fixture
 def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faulty]:
-    monkeypatch.setattr(consumer, "RETRY", 0.01)
     monkeypatch.setattr(consumer, "LIST_EVERY", 0.05)
     system = Faulty(tmp_path / "tables")
     system.define(METERS, PLAIN, Child("power", "meters", "m1", (1,)))

@@ -32,4 +32,5 @@ def test_rows_of_a_dropped_table_are_left_out() -> None:
     product = Product(1, [Message(GONE, b"gone", row), Message(there, b"kept", row)])
     assert loop._write([product])
     assert [record.value for record in replay(log, there)] == [row]
-    loop.stop()
+    loop.stopping.set()
+    loop.end()

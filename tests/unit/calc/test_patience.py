@@ -171,7 +171,8 @@ def test_a_result_that_the_log_refuses_fails_its_stream_alone() -> None:
     (failure,) = [one for one in told if isinstance(one, status.StreamFailure)]
     assert failure.stream == 2
     assert failure.message.startswith("a result cannot be written: append to topic wal.d.src: a message of")
-    loop.stop()
+    loop.stopping.set()
+    loop.end()
 
 
 def test_a_log_that_is_away_is_waited_for() -> None:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import structlog
 
 from calc_svc import job_size, loop
 from calc_svc.catalog import CatalogView
@@ -24,6 +25,7 @@ from millrace_core.model.stream import Duration, Period, StreamSpec
 from millrace_core.wire import events
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.topics import CATALOG, TOPICS, TRIGGERS
+from millrace_service import Life
 from millrace_wal import MemoryLog, Message, replay
 
 ONE = 7
@@ -38,6 +40,9 @@ def until(condition: Callable[[], Any]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+LOGGER = structlog.get_logger("test")
 
 
 class Both:
@@ -75,14 +80,15 @@ class Both:
         return place
 
     def __enter__(self) -> Both:
-        self.live.start()
-        self.again.start()
+        self.lives = [Life(loop, LOGGER) for loop in (self.live, self.again)]
+        for life in self.lives:
+            life.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.gate.set()
-        self.again.stop()
-        self.live.stop()
+        for life in reversed(self.lives):
+            life.stop()
 
 
 @pytest.fixture

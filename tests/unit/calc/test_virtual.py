@@ -144,7 +144,7 @@ def test_against_an_oracle(system: System) -> None:
         for ts in times
     }  # fmt: skip
     assert rows_of(system, PAIR) == expected
-    system.consumer.stop()
+    system.life.stop()
     system.start()
     assert rows_of(system, PAIR) == expected
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog
 
 from calc_svc import recalc_loop
 from calc_svc.recalc import Work
@@ -20,6 +21,7 @@ from millrace_core.model.stream import Duration, Session
 from millrace_core.plan import News, system_rows
 from millrace_core.wire import events, recalc, status, topics
 from millrace_core.wire.topics import HANDOVER, RECALC, STATUS, TOPICS, TRIGGERS
+from millrace_service import Life
 from millrace_wal import DeadLetters, MemoryLog, Message, Record, replay
 
 ALL = -(1 << 62)
@@ -30,6 +32,9 @@ def until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < end, "it did not come"
         time.sleep(0.02)
+
+
+LOGGER = structlog.get_logger("test")
 
 
 def understood(records: list[Record]) -> list[tuple[Record, recalc.Request]]:
@@ -102,7 +107,7 @@ def test_a_request_is_answered_once_and_again_after_a_crash_with_the_same_ids(se
     for batch in together.cluster.triggers:
         bench.log.append([Message(TRIGGERS.name, b"1/0", events.encode(batch))])
     bench.ask()
-    first = bench.loop()
+    first = Life(bench.loop(), LOGGER)
     first.start()
     until(lambda: bool(bench.told()))
     first.stop()
@@ -127,7 +132,7 @@ def test_history_is_reported_and_ends_with_done_for_every_slot(sessions: Any) ->
     asked = len(together.requests)
     bench = Bench(together, "calc-history")
     bench.ask()
-    loop = bench.loop()
+    loop = Life(bench.loop(), LOGGER)
     loop.start()
     until(lambda: sum(one.done for one in bench.handed()) == asked)
     until(lambda: any(one.state == "Finished" for one in bench.status()))
@@ -153,7 +158,7 @@ def test_a_history_that_cannot_be_read_does_not_hold_the_live_rows_for_ever(sess
     bench.ask()
     together.catalog.apply(9, key_of(together.table), None)
     together.store.close(together.topic)
-    loop = bench.loop()
+    loop = Life(bench.loop(), LOGGER)
     loop.start()
     until(lambda: sum(one.done for one in bench.handed()) == asked)
     loop.stop()
@@ -247,13 +252,13 @@ def test_history_that_is_asked_for_before_the_catalog_is_read_waits_for_it(
 ) -> None:
     monkeypatch.setattr(recalc_loop, "WAIT_SECONDS", 0.01)
     late = Late(sessions(fill_history_first=ALL), *missing)
-    loop = late.bench.loop()
+    loop = Life(late.bench.loop(), LOGGER)
     loop.start()
     time.sleep(0.3)
     assert late.finished() == [] and late.done() == 0
     loop.stop()
     assert len(late.bench.left()) == late.asked
-    loop = late.bench.loop()
+    loop = Life(late.bench.loop(), LOGGER)
     loop.start()
     time.sleep(0.1)
     late.read()
@@ -281,7 +286,7 @@ def test_a_request_waits_for_its_rows_however_long_and_no_other_stream_waits(
     together.requests += [msgspec.structs.replace(one, stream=2) for one in asked]
     bench = Bench(together, "calc-history")
     bench.ask()
-    loop = bench.loop()
+    loop = Life(bench.loop(), LOGGER)
     loop.start()
     until(lambda: [one.stream for one in bench.handed() if one.done] == [2] * len(asked))
     until(lambda: any(one.message for one in bench.status()))
@@ -293,7 +298,7 @@ def test_a_request_waits_for_its_rows_however_long_and_no_other_stream_waits(
     # no commit has passed them
     assert {recalc.decode_request(one.value or b"").stream for one in bench.left()} >= {1}
     together.stored.advance(behind)
-    loop = bench.loop()
+    loop = Life(bench.loop(), LOGGER)
     loop.start()
     until(lambda: sum(one.done and one.stream == 1 for one in bench.handed()) == len(asked))
     until(lambda: {one.stream for one in bench.status() if one.state == "Finished"} == {1, 2})

@@ -237,20 +237,20 @@ class MemoryGroupReader(Closing):
         self._group = group
         self._topics = tuple(topics)
         self._positions: dict[tuple[str, int], int] = {}
-        self._ended = False
+        self._joins_in = 0
         group.members = [*group.members, self]
 
     def end_client(self) -> None:
-        """What a fatal error does to this member's client: nothing is assigned until the next poll has made a
-        new one, which begins where commits stand."""
+        """What a fatal error does to this member's client: the next poll makes a new one, which has joined by
+        the poll after it and begins where commits stand; until then nothing is assigned."""
         with self._log.changed:
-            self._ended, self._positions = True, {}
+            self._joins_in, self._positions = 2, {}
             self._log.changed.notify_all()
 
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
         with self._log.changed:
-            if self._ended:
-                self._ended = False
+            self._joins_in = max(self._joins_in - 1, 0)
+            if self._joins_in:
                 return []
         if limit == 0:
             time.sleep(timeout)
@@ -260,7 +260,7 @@ class MemoryGroupReader(Closing):
     def _assigned(self) -> dict[tuple[str, int], int]:
         """My share of the partitions. Those that stay keep their position. Hold ``changed``."""
         members = self._group.members
-        if self not in members or self._ended:
+        if self not in members or self._joins_in:
             self._positions = {}
             return self._positions
         everything = [(t, p) for t in self._topics for p in range(len(self._log.partitions(t)))]
