@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import structlog
 
 from calc_svc import orphans
 from calc_svc.holding import AGAIN, LIVE
@@ -20,6 +21,7 @@ from calc_svc.told import Told
 from millrace_core.model.schema import Child
 from millrace_core.wire import dead
 from millrace_core.wire.topics import CATALOG, RECALC, STATUS, TOPICS, TRIGGERS, buried_by, wal_topic
+from millrace_service import Life
 from millrace_wal import Message
 
 from ...poison import MALFORMED, Cell, cells, malformed_cells, wal_cells
@@ -52,7 +54,7 @@ class Service(Running):
         ]
         answers = Answers(self.catalog, self.store, Told(self.catalog))
         lanes = [RecalcLoop(self.log, answers, group, lambda partition: 1 << 60) for group in LANES]
-        self.loops: list[Any] = [*loops, *lanes]
+        self.loops = [Life(cast("Any", loop), structlog.get_logger("test")) for loop in (*loops, *lanes)]
         for loop in self.loops:
             loop.start()
 
@@ -66,7 +68,7 @@ class Service(Running):
 
     @property
     def alive(self) -> bool:
-        return self.consumer is not None and self.consumer.alive and all(loop.alive for loop in self.loops)
+        return self.life.alive and all(loop.alive for loop in self.loops)
 
 
 @pytest.fixture

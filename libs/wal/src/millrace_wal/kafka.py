@@ -16,7 +16,7 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
 from millrace_wal import kafka_trim
 from millrace_wal.growing_reader import GrowingReader
-from millrace_wal.kafka_errors import MISSING, MOVING, Strikes, is_fatal, kafka_error
+from millrace_wal.kafka_errors import MISSING, MOVING, OUT, Strikes, is_fatal, kafka_error
 from millrace_wal.kafka_producer import Appender
 from millrace_wal.kafka_reader import KafkaGroupReader, KafkaReader
 from millrace_wal.record import BEGIN, END, MAX_MESSAGE_BYTES, Closing, Message, Positions, Reader
@@ -25,17 +25,27 @@ _ASK = 5.0
 """Seconds that a question to the broker (metadata, offsets) may take."""
 _CREATE = 30.0
 SEGMENT_BYTES = 16 << 20
+_ADMIN_OUT = 60.0
+"""Seconds after which an admin client that does nothing but fail is followed by a new one."""
+_KEPT = 10
 Client = TypeVar("Client", Consumer, AdminClient)
 Answer = TypeVar("Answer")
 
 
 class _Followed(Generic[Client]):
     """A client for questions that is followed by a new one after a fatal error, and when it has done nothing
-    but fail for long; threads that still wait for the one before keep it."""
+    but fail for ``seconds``; threads that still wait for the one before keep it.
 
-    def __init__(self, make: Callable[[], Client], logger: logging.Logger) -> None:
-        self._make, self._logger = make, logger
-        self._lock, self._strikes = threading.Lock(), Strikes()
+    ``keep``: it is never freed, so there are a few at most. librdkafka aborts the process if a client with a
+    question of the admin protocol on its way is freed (``rd_kafka_enq_once_del_source_return: Assertion``).
+    """
+
+    def __init__(
+        self, make: Callable[[], Client], logger: logging.Logger, seconds: float = OUT, keep: bool = False
+    ) -> None:
+        self._make, self._logger, self._keep = make, logger, keep
+        self._lock, self._strikes = threading.Lock(), Strikes(seconds)
+        self._former: list[Client] = []
         self.client = make()
 
     def worked(self) -> None:
@@ -46,8 +56,12 @@ class _Followed(Generic[Client]):
         """``error``: None when there was no answer in time."""
         with self._lock:
             if self._strikes.out() or (error is not None and is_fatal(error)):
-                self._logger.warning("ask: this client is done, a new one follows: %s", error)
                 self._strikes.forget()
+                if len(self._former) == _KEPT:
+                    return
+                self._logger.warning("ask: this client is done, a new one follows: %s", error)
+                if self._keep:
+                    self._former.append(self.client)
                 self.client = self._make()
 
 
@@ -73,7 +87,9 @@ class KafkaLog(Closing):
         self._appender = Appender(self._common, self._logger)
         ask = self._common | {"group.id": "none", "allow.auto.create.topics": False}
         self._asking = _Followed(lambda: Consumer(ask, logger=self._logger), self._logger)
-        self._admin = _Followed(lambda: AdminClient(self._common, logger=self._logger), self._logger)
+        self._admin = _Followed(
+            lambda: AdminClient(self._common, logger=self._logger), self._logger, _ADMIN_OUT, keep=True
+        )
         self._closed = False
 
     def append(self, messages: Sequence[Message], timeout: float = 30) -> list[tuple[int, int]]:

@@ -40,17 +40,17 @@ def is_fatal(error: KafkaError) -> bool:
 
 
 class Strikes:
-    """For how long a client has done nothing but fail. ``now``: seconds."""
+    """Whether a client has done nothing but fail for so many seconds; ``now``: tells the time, in seconds."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
+    def __init__(self, seconds: float = OUT, now: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._now = seconds, now
         self._since: float | None = None
 
     def out(self) -> bool:
         """It has failed once more; whether that is enough."""
         if self._since is None:
             self._since = self._now()
-        return self._now() - self._since > OUT
+        return self._now() - self._since > self._seconds
 
     def forget(self) -> None:
         """It has worked, or another one begins."""

@@ -20,8 +20,8 @@ from millrace_wal.record import Closing, Positions, Record
 
 _SERVED_IN_TIME = 0.05
 """Seconds a membership-only poll may take; it is served by then or with the next one."""
-_CLOSED_IN_TIME = 2.0
-"""Seconds for which the next client waits until the one before has left; that may never end."""
+_CLOSED_IN_TIME = 10.0
+"""Seconds that the end of a client may take."""
 SESSION_MS = 6_000
 """How long a member of a group that was killed keeps its partitions; the least that brokers allow unless they
 are told otherwise."""
@@ -110,13 +110,17 @@ class _Client:
         return Record(topic, partition, offset, message.timestamp()[1], message.key(), message.value())
 
     def follow(self, why: str) -> None:
-        """Leave this client to its end and go on with a new one."""
+        """Drop this client and go on with a new one. It is not closed: to close a client after a fatal error
+        takes a core for ever. So it does not leave its group; its session ends by itself."""
         self._logger.warning("%s: this client is done, a new one follows: %s", self._doing, why)
+        self._failure = None
+        self.consumer = self._make()
+
+    def close(self) -> None:
+        """Leave the group, unless that takes long: as it does for ever if a fatal error has just ended it."""
         closing = threading.Thread(target=self.consumer.close, name="wal-client-closing", daemon=True)
         closing.start()
         closing.join(_CLOSED_IN_TIME)
-        self._failure = None
-        self.consumer = self._make()
 
 
 class KafkaReader(Closing):
@@ -186,7 +190,7 @@ class KafkaReader(Closing):
         return {topic: dict(positions[topic]) for topic in moved if topic in positions}
 
     def close(self) -> None:
-        self._client.consumer.close()
+        self._client.close()
 
 
 class KafkaGroupReader(Closing):
@@ -293,4 +297,4 @@ class KafkaGroupReader(Closing):
         return {topic: dict(offsets) for topic, offsets in self._client.positions.items()}
 
     def close(self) -> None:
-        self._client.consumer.close()
+        self._client.close()
