@@ -11,10 +11,11 @@ from millrace_wal.flaky import Killed
 
 class Steps:
     """``make``: what the start of the process makes. An error that is to be tried again ends the work and
-    begins it anew, a kill makes another one; any other exception is a fault of the work and goes through."""
+    begins it anew, a kill makes another one; any other exception is a fault of the work and goes through.
+    ``on_kill``: frees what a work that was killed holds of this process."""
 
-    def __init__(self, make: Callable[[], Work]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], Work], on_kill: Callable[[Work], None] = lambda work: None) -> None:
+        self._make, self._on_kill = make, on_kill
         self._work: Work | None = None
         self._begun = False
 
@@ -45,4 +46,6 @@ class Steps:
 
     def kill(self) -> None:
         """Nothing of its memory is left."""
+        if self._work is not None:
+            self._on_kill(self._work)
         self._work, self._begun = None, False
