@@ -78,6 +78,9 @@ class TriggerLoop:
         assert reader is not None, "begin comes first"
         records = reader.poll(0 if self._holding.due else POLL, TAKE)
         assigned = reader.assigned()
+        # of what was given just before a partition went to another, that one decides: a mark from here would
+        # hide an older one of its triggers
+        records = [one for one in records if (one.topic, one.partition) in assigned]
         if not self._own_now(assigned):
             return
         self._own = {partition for _, partition in assigned}

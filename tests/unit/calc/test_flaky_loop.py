@@ -29,7 +29,7 @@ from ...works import Steps
 from .calc_loop import ONE, OTHER, Jobs, define, trigger
 
 NONE, BEFORE, AFTER, HALF = Fault.NONE, Fault.BEFORE, Fault.AFTER, Fault.HALF
-KILLED = Fault.KILLED_AFTER
+KILLED, ENDED = Fault.KILLED_AFTER, Fault.ENDED
 OUT = Table("db", "out", "normal", 5, "ms", (), (), 0)
 TOPIC = wal_topic("db", "out")
 Event = tuple[str, int]
@@ -155,6 +155,8 @@ faults = st.lists(st.sampled_from(FAILURES + KILLS), max_size=10)
 @settings(max_examples=examples(100))
 @example([([("trigger", ONE)], [NONE] * 3 + [HALF]), ([("trigger", ONE)], [])])
 @example([([("pause", ONE), ("trigger", ONE)], [NONE] * 3 + [AFTER]), ([("go on", ONE)], [KILLED])])
+# the partition is lost with the poll that gives a trigger, behind one that is held
+@example([([("trigger", ONE), ("pause", ONE)], []), ([("trigger", ONE)] * 2, [ENDED])])
 @given(st.lists(st.tuples(happenings, faults), min_size=1, max_size=6))
 def test_what_is_committed_is_written_or_held(rounds: list[tuple[list[Event], list[Fault]]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
