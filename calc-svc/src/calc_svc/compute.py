@@ -102,6 +102,8 @@ class Calculator:
                     *self._outcomes(spec, plan, relation[half:], moments[half:], lane),
                 ]
             except PlanError as error:
+                if error.code.value.retry:
+                    raise
                 # one trigger's rows may be at fault: find out which
                 structlog.get_logger("calc-svc").warning(
                     "one by one: the job failed", stream=spec.full_name, error=str(error)

@@ -7,7 +7,7 @@ import queue
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -55,6 +55,8 @@ SMALL: dict[str, str] = MEDIUM | {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+CUT_OFF = (Py4JNetworkError, OSError, EOFError)
+"""What comes of a JVM that ends in the middle of a call, or is called after that."""
 SMALL_ROWS = 5_000
 SMALL_BYTES = 4_000_000
 MEDIUM_ROWS = 500_000
@@ -94,7 +96,7 @@ class Place:
     ) -> pa.Table:  # fmt: skip
         """Plan and run it, in a job of its own; at most one row more than ``limit``.
 
-        :raises PlanError: what Spark refuses; UNAVAILABLE where its JVM does not answer any more.
+        :raises PlanError: what Spark refuses.
         """
         session: SparkSession = getattr(self, kind)
         try:
@@ -108,13 +110,13 @@ class Place:
             found: pa.Table = (result if limit is None else result.limit(limit + 1)).toArrow()
         except PySparkException as error:
             raise PlanError(ErrorCode.INVALID_VALUE, _first_line(str(error))) from error
-        except Py4JNetworkError as error:
-            raise PlanError(ErrorCode.UNAVAILABLE, f"Spark has ended: {_first_line(str(error))}") from error
+        except Py4JNetworkError:
+            raise
         except Py4JError as error:
             raise PlanError(ErrorCode.INTERNAL, f"Spark: {_first_line(str(error))}") from error
         finally:
             for name in relations:
-                with suppress(Py4JError):
+                with suppress(Py4JError, *CUT_OFF):
                     session.catalog.dropTempView(name)
         return found
 
@@ -131,14 +133,26 @@ class Lane:
     pool: str
     places: queue.SimpleQueue[Place]
     prepared: PreparedQueries
+    alive: Callable[[], bool]
+    """Whether Spark's JVM runs: what fails without it says nothing about the query."""
 
     def run(
         self, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None = None
     ) -> pa.Table:
         """Run Spark SQL over these relations.
 
-        :raises PlanError: what Spark refuses, or TOO_LARGE for more than ``limit`` rows.
+        :raises PlanError: what Spark refuses, or TOO_LARGE for more than ``limit`` rows; UNAVAILABLE when its
+            JVM has ended, which is no query's fault.
         """
+        try:
+            return self._run(sql, relations, timezone, limit)
+        except Exception as error:
+            if isinstance(error, CUT_OFF) or not self.alive():
+                why = f"Spark has ended: {type(error).__name__}"
+                raise PlanError(ErrorCode.UNAVAILABLE, why) from error
+            raise
+
+    def _run(self, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None) -> pa.Table:
         kind = _kind(relations)
         tables = {name: one for name, one in relations.items() if isinstance(one, pa.Table)}
         began = time.monotonic()
@@ -239,7 +253,9 @@ class Engine:
             free = _queue(self._places[pool])
             prepared = PreparedQueries(pool, SharedJobs(self._root.sparkContext, count))
             number = (lanes or {}).get(pool, count)
-            self._lanes[pool] = _queue([Lane(pool, free, prepared) for _ in range(number)])
+            self._lanes[pool] = _queue(
+                [Lane(pool, free, prepared, lambda: self.alive) for _ in range(number)]
+            )
 
     def _session(self, settings: Mapping[str, str]) -> SparkSession:
         session = self._root.newSession()
@@ -284,4 +300,5 @@ class Engine:
         return process is None or process.poll() is None
 
     def stop(self) -> None:
-        self._root.stop()
+        if self.alive:
+            self._root.stop()
