@@ -35,6 +35,8 @@ from millrace_wal import KafkaLog
 
 TABLES = ("meters", "ticks")
 SHOWN = 40
+TOLD = 10.0
+"""Seconds after which is said what is not right yet."""
 SETTLED = 2.0
 """Seconds for which what is right must stay right."""
 
@@ -133,6 +135,9 @@ class Round:
                 self._conclude(written, inbox, outcome)
             except MillraceError as error:
                 self.faults.append(f"{error.code.name}: {error}")
+            except KeyboardInterrupt:
+                self._keep(inbox)
+                raise
             self.faults += inbox.faults
             outcome.faults = len(self.faults)
             outcome.seconds = round(time.monotonic() - began, 1)
@@ -150,7 +155,7 @@ class Round:
 
     def _prepare(self, address: str) -> None:
         self._sql(f"DROP DATABASE IF EXISTS {self.db}")
-        self._sql(f"CREATE DATABASE {self.db}")
+        self._sql(f"CREATE DATABASE {self.db} WAL_RETENTION_PERIOD -1")  # the oracle reads it all
         for table, children in (("meters", METERS), ("ticks", TICKS)):
             self._sql(
                 f"CREATE STABLE {self.db}.{table} (ts TIMESTAMP, op BIGINT, v INT, s INT) TAGS (site INT)"
@@ -248,12 +253,16 @@ class Round:
     def _until_right(self, due: Due, inbox: Inbox) -> Verdict:
         """The whole verdict once all is right, or when nothing has moved for the given patience."""
         moved, stood = time.monotonic(), evidence.moving(self.stack, self.db)
+        told = moved
         while True:
-            right = all(one.is_right for one in self._verdicts(due, inbox))
+            wrong = next((one for one in self._verdicts(due, inbox) if not one.is_right), None)
+            if wrong is not None and time.monotonic() - told > TOLD:
+                told = time.monotonic()
+                self._happened(f"not right yet: {(wrong.missing + wrong.wrong)[0]}")
             stands = evidence.moving(self.stack, self.db)
             if stands != stood:
                 moved, stood = time.monotonic(), stands
-            if right or not self.up or time.monotonic() - moved > self.patience:
+            if wrong is None or not self.up or time.monotonic() - moved > self.patience:
                 return together(self._verdicts(due, inbox))
             time.sleep(0.5)
 
