@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog
 
 from calc_svc import consumer, loop
 from calc_svc.compute import Calculator
@@ -22,6 +23,7 @@ from millrace_core.wire import events, status
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.status import StreamFailure
 from millrace_core.wire.topics import CATALOG, STATUS, TRIGGERS, wal_topic
+from millrace_service import Life
 from millrace_wal import Message, replay
 
 from .conftest import Running, eventually
@@ -61,7 +63,7 @@ class Calc(Running):
         calculator = Calculator(self.duck, self.catalog, self.store, 1_000)
         jobs = StreamJobs(calculator, self.catalog, self.store)
         jobs.ends = self.log.end_offsets
-        self.loop = TriggerLoop(self.log, jobs, Overtaking())
+        self.loop = Life(TriggerLoop(self.log, jobs, Overtaking()), structlog.get_logger("test"))
         self.loop.start()
 
     def stop(self) -> None:
