@@ -61,8 +61,10 @@ def test_one_late_row_may_close_several_windows() -> None:
 def test_an_update_of_a_one_row_window() -> None:
     one = One()
     assert one.write((1, BOTH)) == [(CLOSE, 1, 1, 1), (OPEN, 1, 1, 1)]
-    assert sorted(one.write((1, START))) == sorted([(REDO, 1, 1, -1), (OPEN, 1, 1, -1)])
-    assert one.write((2, END)) == [(CLOSE, 1, 2, -1)]
+    assert one.write((1, START)) == [(REDO, 1, 1, -1)], "nothing shuts it off from what was before any more"
+    assert one.write((-2, START)) == [(REDO, -2, -2, -1)]
+    assert one.write((2, END)) == [(REDO, -2, 2, -1)], "the stored rows know where it begins"
+    assert one.write((3, BOTH)) == [(CLOSE, 3, 3, 1), (OPEN, 3, 3, 1)]
 
 
 def test_an_update_of_the_closing_row_joins_the_window_with_the_next_one() -> None:

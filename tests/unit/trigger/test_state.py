@@ -147,6 +147,24 @@ def test_true_for_a_told_window_whose_neighbour_moved_near_is_told_by_the_cut_al
     assert one.write((9, 2)) == [(REDO, 0, 8, -1)]
 
 
+def test_an_update_of_the_newest_row_that_is_not_kept_leaves_all_to_the_cut() -> None:
+    one = One(StateRule(extend=1))
+    one.write((0, 1), (1, 2), (2, 1))
+    assert one.write((2, None)) == [(INVALID, 2, 2, -1)], "the window of 2 is open again; its row is not kept"
+    assert one.write((1, 1)) == [(REDO, 1, 1, -1)]
+    assert one.write((3, 1)) == [(REDO, 1, 3, -1)], "it goes on with the one of 1, as the stored rows know"
+    assert one.write((5, 2)) == [(OPEN, 5, 5, 1), (REDO, 1, 4, -1)]
+
+
+def test_extend_2_a_doubt_does_not_pass_on_from_window_to_window() -> None:
+    one = One(StateRule(extend=2))
+    one.write((0, 1), (8, 2), (9, 3))
+    one.write((8, 3))
+    one.write((10, 1))
+    assert sorted(one.write((11, 2))) == [(OPEN, 11, 11, 1), (REDO, 8, 10, -1)]
+    assert sorted(one.write((12, 3))) == [(CLOSE, 11, 11, 1), (OPEN, 12, 12, 1)]
+
+
 def test_details_of_windows_cut_again() -> None:
     one = One(StateRule(told=True))
     one.write((0, 1), (8, 2))

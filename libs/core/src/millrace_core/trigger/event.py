@@ -165,11 +165,12 @@ class EventWindower(Windower):
                 return
             # the closing row closes no more
             if ts == memory.closed_start:
+                # nor is anything before it shut off from what follows
                 yield redo(ts, ts)
-                memory.closed_start, memory.floor = NEVER, ts - 1
-            else:
-                start = memory.closed_start
-                told |= {start: ts} if ts - start >= self.rule.true_for else {}
+                self._lose(memory, ts)
+                return
+            start = memory.closed_start
+            told |= {start: ts} if ts - start >= self.rule.true_for else {}
         kept = list(memory.kept)
         place = bisect_left(kept, ts, key=lambda one: one.ts)
         known = not self.rule.shared and place < len(kept) and kept[place].ts == ts

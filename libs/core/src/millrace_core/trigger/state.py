@@ -117,12 +117,9 @@ class StateWindower(Windower):
         """A row of another state: the open window closes, the next one begins."""
         start, rows = ts, one
         if memory.state is not None:
-            doubtful = memory.redo != ALWAYS
             yield from self._close(memory, state, ts)
             if self.rule.extend == 2:
                 start, rows = min(memory.last + 1, ts), plus(memory.after, one)
-                # what is cut again may end elsewhere, and this one begins behind it
-                memory.redo = start if doubtful else ALWAYS
             memory.closed, memory.floor = memory.state, memory.last
             memory.closed_start = memory.start
         memory.state, memory.start, memory.last, memory.rows = state, start, ts, rows
@@ -199,7 +196,7 @@ class StateWindower(Windower):
             return
         if ts <= memory.floor:
             if memory.state is not None and memory.start <= memory.floor:
-                self._forgotten(memory, ts, state)
+                yield from self._forgotten(memory, ts, state)
                 return
             yield redo(ts, ts)
             if ts < memory.floor or self.rule.shared or state == memory.closed:
@@ -227,11 +224,15 @@ class StateWindower(Windower):
             rows.insert(bisect_right([time for time, _ in rows], ts), (ts, state))
         yield from self._cut_again(memory, rows, ts)
 
-    def _forgotten(self, memory: StateMemory, ts: int, state: Any) -> None:
+    def _forgotten(self, memory: StateMemory, ts: int, state: Any) -> Iterator[Occurrence]:
         """A late row among the open window's rows that are not kept."""
+        if ts == memory.floor and state != memory.state:
+            # the newest of them is none: where the window ends, and the next begins, is not known
+            yield redo(ts, ts)
+            self._lose(memory, ts, ts)
+            return
         memory.rows = UNSURE
-        # the newest of them may be the window's last row in the end
-        if ts <= memory.start or ts == memory.floor or state not in (None, memory.state):
+        if ts <= memory.start or state not in (None, memory.state):
             memory.redo = min(memory.redo, ts)
 
     def _count(self, memory: StateMemory, ts: int) -> Iterator[Occurrence]:
@@ -324,8 +325,7 @@ class StateWindower(Windower):
         yield from tell_again(told, known[:-1] if open_ else known, open_, self.rule.true_for)
         if len(cuts) > 1 and memory.redo != ALWAYS:
             yield redo(memory.redo, cuts[-2].end)
-            runs[-2].start = NEVER
-            memory.redo = runs[-1].start if self.rule.extend == 2 else ALWAYS
+            runs[-2].start, memory.redo = NEVER, ALWAYS
         if cuts:
             memory.told = int(cuts[-1].end - cuts[-1].start >= self.rule.true_for)
 
