@@ -1,5 +1,5 @@
-"""STATE_WINDOW and EVENT_WINDOW with late rows, and every REDO answered from the stored rows, soon or late: in
-the end exactly the windows of the rows in order are told."""
+"""STATE_WINDOW and EVENT_WINDOW with late rows, and every REDO answered from the stored rows, soon or late:
+in the end exactly the windows of the rows in order are told."""
 
 from __future__ import annotations
 
