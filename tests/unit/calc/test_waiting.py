@@ -37,6 +37,7 @@ def test_triggers_wait_for_their_rows_however_long_and_no_other_stream_waits(log
     until(lambda: calc.jobs.of(OTHER) == list(range(50)))
     calc.jobs.store.positions[ROWS] = 30
     until(lambda: calc.jobs.of(ONE) == list(range(31)))
+    until(lambda: calc.view.waiting()[ONE].endswith("offset 31"))
     calc.stop()
     # killed here: what waits is committed past, and still known
     assert uncommitted(log) == 0

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -157,6 +158,33 @@ def test_status_says_how_often_and_why() -> None:
     with console.out.capture() as shown:
         console.out.print(console.status_table([row]), width=160)
     assert "restarts" in shown.get() and "signal SIGKILL" in shown.get()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "problem"),
+    [
+        (200, {"detail": {"stalled": []}}, ""),
+        (503, {"detail": {"problem": "notifications are not read yet"}}, "notifications are not read yet"),
+        (503, {"detail": {"started": False, "stalled": []}}, ""),
+        (
+            503,
+            {
+                "detail": {
+                    "stalled": [{"part": "calc-svc", "since": "2026-01-01T00:00:00Z", "waits_for": "x"}]
+                }
+            },
+            "calc-svc has stalled since 2026-01-01T00:00:00Z, waits for x",
+        ),
+        (503, [], "/healthz answers with status 503"),
+    ],
+)
+def test_status_says_why_a_part_is_not_ready(status: int, body: object, problem: str, tmp_path: Path) -> None:
+    stack = Stack(StackSettings.on_free_ports(tmp_path, tmp_path))
+    transport = httpx.MockTransport(lambda _: httpx.Response(status, json=body))
+    stack.__dict__["_http"] = httpx.Client(transport=transport)
+    assert stack._health("calc-svc") == (status == 200, problem)
+    row = Status("calc-svc", 6051, 17, status == 200, 5.0, 1_000_000, problem=problem)
+    assert console.problems([row]) == ([f"calc-svc: {problem}"] if problem else [])
 
 
 def test_supervision_is_a_setting(tmp_path: Path) -> None:

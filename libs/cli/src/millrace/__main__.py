@@ -49,6 +49,8 @@ def status(_: argparse.Namespace) -> int:
     stack = _stack()
     rows = stack.status()
     console.out.print(console.status_table(rows))
+    for line in console.problems(rows):
+        console.out.print(Text(line), soft_wrap=True)
     if any(row.pid for row in rows) and not stack.is_supervised():
         console.out.print("no supervisor runs: a part that crashes stays down (`millrace up` starts one)")
     return 0 if all(row.ready for row in rows) else 1

@@ -56,6 +56,11 @@ def status_table(rows: Sequence[Status]) -> Table:
     return table(None, columns, lines)
 
 
+def problems(rows: Sequence[Status]) -> list[str]:
+    """Why parts are not ready, a line each."""
+    return [f"{row.name}: {row.problem}" for row in rows if row.problem]
+
+
 def print_answer(answer: Answer) -> None:
     """A result as a table with a count below it."""
     if [name for name, _, _ in answer.columns] == ["affected_rows"]:

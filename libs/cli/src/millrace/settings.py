@@ -106,6 +106,7 @@ class StackSettings:
             "MILLRACE_GATEWAY_URL": self.url("api-gateway"),
             "MILLRACE_CALC_URL": self.url("calc-svc"),
             "MILLRACE_NOTIFY_URL": self.url("notify-svc"),
+            "MILLRACE_TRIGGER_URL": self.url("trigger-svc"),
             "MILLRACE_BROKER": self.broker,
             "MILLRACE_HOST": HOST,
             "MILLRACE_DATA_DIR": str(self.data_dir),

@@ -29,7 +29,8 @@ NAMES = (broker.NAME, *(one.name for one in SERVICES))
 @dataclass(frozen=True)
 class Status:
     """One row of ``millrace status``. ``memory`` is the resident set with all child processes, in bytes;
-    ``restarts`` and ``last_exit``: how often the supervisor started it again, and why the last time."""
+    ``restarts`` and ``last_exit``: how often the supervisor started it again, and why the last time;
+    ``problem``: why it is not ready, in its own words."""
 
     name: str
     port: int
@@ -39,6 +40,7 @@ class Status:
     memory: int
     restarts: int = 0
     last_exit: str = ""
+    problem: str = ""
 
 
 def _silent(_: str) -> None:
@@ -179,10 +181,15 @@ class Stack:
         processes.wait_ready(self.place, one.name, ready, one.ready_seconds)
 
     def _healthy(self, name: str) -> bool:
+        return self._health(name)[0]
+
+    def _health(self, name: str) -> tuple[bool, str]:
+        """Whether a service is ready, and if not what its ``/healthz`` says of that."""
         try:
-            return self._http.get(f"{self.settings.url(name)}/healthz").status_code == 200
-        except httpx.TransportError:
-            return False
+            answer = self._http.get(f"{self.settings.url(name)}/healthz")
+        except httpx.TransportError as error:
+            return False, f"/healthz does not answer: {error}"
+        return (True, "") if answer.status_code == 200 else (False, _problem(answer))
 
     def _refuse_taken_ports(self) -> None:
         """Before anything starts: every port of a part that does not run must be free."""
@@ -207,8 +214,22 @@ class Stack:
         process = processes.running(self.place, name)
         if process is None:
             return Status(name, port, None, False, 0.0, 0)
-        ready = broker.answers(port) if name == broker.NAME else self._healthy(name)
-        return Status(name, port, process.pid, ready, time.time() - process.create_time(), _memory(process))
+        ready, problem = (broker.answers(port), "") if name == broker.NAME else self._health(name)
+        up = time.time() - process.create_time()
+        return Status(name, port, process.pid, ready, up, _memory(process), problem=problem)
+
+
+def _problem(answer: httpx.Response) -> str:
+    """What stands in the answer of a service that is not ready: what has stalled, or its one problem."""
+    try:
+        detail = answer.json()["detail"]
+        stalled = [
+            f"{one['part']} has stalled since {one['since']}, waits for {one['waits_for']}"
+            for one in detail.get("stalled", ())
+        ]
+        return "; ".join(stalled) or str(detail.get("problem", ""))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"/healthz answers with status {answer.status_code}"
 
 
 def _known(name: str) -> str:
