@@ -79,8 +79,12 @@ class Context:
         self.written.note(messages, self.log.append(messages))
 
     def append_control(self, records: Sequence[tuple[str, control.AnyControl]]) -> int:
-        """Append control records (key, record) in order; the number of the last one."""
-        messages = [Message(CONTROL.name, key.encode(), control.encode(record)) for key, record in records]
+        """Append control records (name, record) in order; the number of the last one. Each has a key of its
+        own: compaction takes away only what :class:`api_gateway.trimming.Trimmer` deletes."""
+        messages = [
+            Message(CONTROL.name, f"{name}#{secrets.token_hex(8)}".encode(), control.encode(record))
+            for name, record in records
+        ]
         return self.log.append(messages)[-1][1]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from api_gateway.context import Context
+from api_gateway.spent import Spent
 from millrace_core.catalog import Catalog, StreamEntry
 from millrace_core.errors import MillraceError, WireError
 from millrace_core.model.schema import Table
@@ -21,7 +22,7 @@ from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire import control, status
 from millrace_core.wire.diagnosis import Diagnosis
 from millrace_core.wire.topics import CONTROL, STATUS, TOPICS, TRIGGER_QUERY, TRIGGERS, Topic, wal_topic
-from millrace_wal import BEGIN, Log, Reader
+from millrace_wal import BEGIN, Log, Message, Reader, Record
 
 FLOOR_MS = 60_000
 """A commit that a power failure takes back is not older than that."""
@@ -35,6 +36,10 @@ class Followed:
     def __init__(self) -> None:
         self.use = TopicUse()
         self._status: dict[bytes, status.AnyStatus] = {}
+        self._spent = Spent()
+        self.spent: list[tuple[int, int, bytes]] = []
+        """Where and when was written what made the record of a key say nothing."""
+        self._deleted: set[bytes] = set()
 
     def take_status(self, key: bytes | None, value: bytes | None) -> None:
         """:raises WireError: for a message that is not understood; it bounds nothing that this one knows."""
@@ -45,10 +50,23 @@ class Followed:
         if found is not None and not isinstance(found, Diagnosis):
             self._status[key] = found
 
-    def take_control(self, key: bytes | None, value: bytes | None) -> None:
+    def take_control(self, record: Record) -> None:
         """:raises WireError: for a message that is not understood; the slots pass it over too."""
-        if not control.RECORDS.deletes(value):
-            self.use.apply(control.RECORDS.read(key, value))
+        if control.RECORDS.deletes(record.value):
+            self._deleted.add(record.key or b"")
+            return
+        said = control.RECORDS.read(record.key, record.value)
+        self.use.apply(said)
+        news = self._spent.take(record.key or b"", said)
+        self.spent += [(record.offset, record.timestamp, spent) for spent in news]
+
+    def to_delete(self, applied: int, older_than: int) -> list[bytes]:
+        """Keys of control records that say nothing any more since what was in force by ``applied`` and
+        written before ``older_than`` (ms). They are given once."""
+        ready = [key for at, when, key in self.spent if at <= applied and when < older_than]
+        self.spent = [one for one in self.spent if one[0] > applied or one[1] >= older_than]
+        # of a topic from before each record had a key of its own nothing can be deleted
+        return [key for key in ready if b"#" in key and key not in self._deleted]
 
     def stored(self, topic: str, table: Table) -> Offsets | None:
         """Up to where all table stores have the topic's rows in files; None if none has told."""
@@ -120,10 +138,11 @@ class Trimmer:
     def _follow(self) -> None:
         assert self._reader is not None, "begin comes first"
         for record in self._reader.poll(POLL_SECONDS):
-            followed = self._followed
-            take = followed.take_status if record.topic == STATUS.name else followed.take_control
             with suppress(WireError):  # dead letters are made by who else reads it
-                take(record.key, record.value)
+                if record.topic == STATUS.name:
+                    self._followed.take_status(record.key, record.value)
+                else:
+                    self._followed.take_control(record)
 
     def _up_to_date(self) -> bool:
         """Whether all that has been said is known: a stream that was defined may want old rows."""
@@ -150,7 +169,14 @@ class Trimmer:
             seconds = retention_of(table, catalog)
             if seconds is not None and name in there:
                 self._trim(name, self._done(table, name), now - seconds * 1000, now)
+        self._delete_spent(now)
         self._trimmed = {name: ends for name, ends in self._trimmed.items() if name in there}
+
+    def _delete_spent(self, now: int) -> None:
+        keys = self._followed.to_delete(self._context.board.applied, now - FLOOR_MS)
+        if keys:
+            # in the order of their records: a stream's definition goes no later than its end
+            self._log.append([Message(CONTROL.name, key, None) for key in keys])
 
     def _consumed(self, topic: Topic) -> dict[int, int]:
         bounds: list[Offsets] = [

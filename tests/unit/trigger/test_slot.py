@@ -15,7 +15,7 @@ from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control, regroup, status
 from millrace_core.wire.events import Group, trigger_id
 from millrace_core.wire.operations import Delete, Drop, Register
-from millrace_core.wire.topics import wal_topic
+from millrace_core.wire.topics import CONTROL, wal_topic
 
 METERS_TOPIC = wal_topic("d", "meters")
 
@@ -45,6 +45,18 @@ def test_applied_tells_the_last_control_record(kit: Any) -> None:
     cluster.define(kit.stream(2))
     cluster.run()
     assert [one for one in cluster.status if isinstance(one, status.Applied)] == [status.Applied(1)]
+
+
+def test_a_control_record_that_was_deleted_is_in_force_too(kit: Any) -> None:
+    cluster = kit.Cluster()
+    cluster.define(kit.stream(1))
+    cluster.send(CONTROL.name, b"d.s#1", None)
+    cluster.run()
+    cluster.send(CONTROL.name, b"d.s#2", None)
+    cluster.run()
+    told = [one for one in cluster.status if isinstance(one, status.Applied)]
+    assert told == [status.Applied(1), status.Applied(2)]
+    assert not cluster.totals()
 
 
 def test_rows_before_the_definition_do_not_count(kit: Any) -> None:

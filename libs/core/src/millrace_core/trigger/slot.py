@@ -118,6 +118,8 @@ class Slot(SlotRows):
             for uid, cause in self._aside.items():
                 if uid in self.streams and self.streams[uid].life.running:
                     self.set_aside(uid, cause, out)
+        # what says nothing (a record that was deleted) is in force too
+        self.control = max(self.control, int(messages.offset.max()))
         if self.number == 0 and self.control > before:
             tell(status.Applied(self.control), out)
 

@@ -54,8 +54,9 @@ CATALOG = Topic(
     buried_by="calc-svc",
 )  # fmt: skip
 CONTROL = Topic(
-    "control", "stream or table name", "wire.control.ControlRecord, in force for all slots from there on",
-    buried_by="trigger-svc",
+    "control", "stream or table name#unique",
+    "wire.control.ControlRecord, in force for all slots from there on",
+    compacted=True, buried_by="trigger-svc",
 )  # fmt: skip
 CLOCK = Topic(
     "clock", "none", "wire.control.Tick: processing time as data", retention_ms=_HOUR,
