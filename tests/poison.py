@@ -89,7 +89,7 @@ SAMPLES: dict[str, Sample] = {
     ),
     CONTROL.name: Sample(
         b"d.nobody", control.encode(control.StopStream(NOBODY)), b'{"op":"frobnicate","uid":4242}',
-        b'{"op":"stop","uid":{"version":2}}',
+        b'{"op":"stop","uid":{"version":2}}', deletion=b"d.nobody#1",
     ),
     CLOCK.name: Sample(None, control.encode(control.Tick(1)), b'{"pulse":1}', b'{"now":[1,"UTC"]}'),
     REGROUP.name: Sample(
@@ -126,7 +126,8 @@ def cells(topic: Topic) -> Iterator[Cell]:
     some = 0 if topic.buried_by is None else 1
     yield Cell(topic.name, "null key", None, sample.value, some if topic.keyed else 0)
     deleted = sample.deletion if topic.compacted else sample.key
-    yield Cell(topic.name, "null value", deleted, None, some)
+    # any key of the topic control may be deleted
+    yield Cell(topic.name, "null value", deleted, None, 0 if topic.name == CONTROL.name else some)
     yield Cell(topic.name, "garbage", sample.key, GARBAGE, some)
     yield Cell(topic.name, "key that is not UTF-8", BAD_KEY, sample.value, some)
     yield Cell(topic.name, "8 MB of garbage", sample.key, MEGABYTES, some)

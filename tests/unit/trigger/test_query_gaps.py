@@ -36,7 +36,7 @@ class Query:
         for uid, live_from in ((1, 0), (2, 8)):
             spec = StreamSpec(uid, "d", f"s{uid}", "", Interval(second, second), Source(METERS))
             record = control.encode(control.DefineStream(spec, {0: live_from}))
-            self.log.append([Message(CONTROL.name, None, record)])
+            self.log.append([Message(CONTROL.name, b"s", record)])
         self.choice = TopicChoice(self.log, folder, 9, structlog.get_logger("test"), lambda: None)
         self.choice.choose()
         self.lost: list[Gap] = []
@@ -100,7 +100,7 @@ def test_offsets_that_no_stream_wanted_are_no_loss(query: Query) -> None:
     query.plan(0, clock=1)
     query.plan(1, clock=2, meters=12)
     control_record = control.encode(control.DropStream(1))
-    query.log.append([Message(CONTROL.name, None, control_record)])
+    query.log.append([Message(CONTROL.name, b"s", control_record)])
     query.choice._changed(list(replay(query.log, CONTROL.name)))
     query.log.trim({TOPIC: {0: 8}})
     assert query.check(1, *((TOPIC, at) for at in range(8, 12))) == []

@@ -71,6 +71,8 @@ def test_every_topic_that_is_read_says_who_makes_its_dead_letters() -> None:
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_a_message_is_understood_or_one_kind_of_error(cell: Cell) -> None:
+    if not cell.letters and cell.value is None:
+        return  # it deletes a key; there is nothing to understand
     if not cell.letters:
         READS[cell.topic](cell.key, cell.value)
         return
