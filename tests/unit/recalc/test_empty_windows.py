@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millrace_core.trigger.interval import NONE
+from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control
 from millrace_core.wire.operations import Delete
 
@@ -90,6 +92,31 @@ def test_an_emptied_window_under_ignore_nodata_trigger_is_invalid(
         together.answer()
     told = [(e.kind, e.start, e.end, e.rownum) for e in together.events[before:]]
     assert told == [("INVALID", 10, 20, -1), ("OPEN", 0, 10, 1), ("CLOSE", 0, 10, 1), ("INVALID", 0, 10, -1)]
+
+
+def test_a_range_before_the_first_window_that_is_known_begins_at_the_row_before(
+    kit: Any, deployment: Any, tmp_path: Path
+) -> None:
+    """A state of before groups knew their first windows: the next row seems to be the first."""
+    together = deployment(tmp_path, make(kit, "interval", delete_recalc=True))
+    together.define()
+    together.write("c1", [3, 15, 25])
+    together.run()
+    for number, blob in together.cluster.blobs.items():
+        slot = Slot.restore(blob)
+        for stream in slot.streams.values():
+            stream.memory.singles["first"][:] = NONE
+        together.cluster.blobs[number] = slot.snapshot()
+    together.write("c1", [41])
+    together.run()
+    before = len(together.events)
+    together.cluster.operate("c1", Delete(12, 18), together.table)
+    together.run()
+    together.answer()
+    assert [(e.kind, e.start, e.rownum) for e in together.events[before:]] == [
+        ("OPEN", 10, 0),
+        ("CLOSE", 10, 0),
+    ]
 
 
 def test_by_hand_slides_of_days_keep_the_instants_of_their_group(

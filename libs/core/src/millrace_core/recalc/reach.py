@@ -95,7 +95,7 @@ class IntervalReach(Reach):
 
     def begins(self, stretch: Stretch, first: int) -> bool:
         opening = self.grid.end(self.grid.unclosed(first))
-        known = not self.empty or self.origin is not None
+        known = not self.empty or (self.origin is not None and self.origin < opening)
         return known or bool((stretch.rows.ts < opening).any())
 
     def ends(self, stretch: Stretch, last: int) -> bool:
