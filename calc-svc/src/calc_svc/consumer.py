@@ -12,7 +12,7 @@ import structlog
 
 from calc_svc import metrics
 from calc_svc.catalog import CatalogView
-from calc_svc.orphans import Orphans, buried, unknown
+from calc_svc.orphans import Orphans, buried, ends_of, unknown
 from calc_svc.patience import append_apart, patiently
 from calc_svc.replayed import replayed
 from calc_svc.store import TableStore
@@ -121,12 +121,11 @@ class WalConsumer:
         for topic, found in by_topic.items():
             stored = self._store.by_topic(topic)
             if stored is not None:
-                self._take(stored, self._readable(stored, found))
+                self._take(stored, *self._readable(stored, found))
             elif (virtual := self._store.virtual(topic)) is not None:
                 self._bury(found, virtual.take(found))
             elif topic in self._orphans.topics:
                 self._bury(found, [Bad(i, unknown(topic)) for i in range(len(found))])
-                self._append([self._orphans.looked_at(topic, ends_of(found))])
         # deletions of its records, too, move the place up to which it has been read
         self._catalog.status_position = self._reader.positions()[topics.STATUS.name][0]
         if self._pass_marks() or records:
@@ -282,7 +281,7 @@ class WalConsumer:
                 raise  # the broker is away
             self._unusable.add(table, error)
             return
-        self._orphans.adopt(topic)
+        self._orphans.adopt(topic, ends)
         self._unusable.opened(table)
 
     def _tell(self, gaps: Sequence[Gap]) -> None:
@@ -292,9 +291,9 @@ class WalConsumer:
 
     def _open_virtual(self, table: Table, topic: str) -> None:
         """Read its topic from here on: how far its sources must have been read is known without the rest."""
-        self._orphans.adopt(topic)
         virtual = self._store.open_virtual(table, self._again)
         ends = self._log.end_offsets(topic)
+        self._orphans.adopt(topic, ends)
         with self._catalog.lock:
             found = {topics.wal_topic(*name) for name in sources_of(table, self._catalog.catalog)}
         there = found & set(self._log.topics(topics.WAL_PREFIX))
@@ -328,10 +327,10 @@ class WalConsumer:
             self._require().add(topic, positions)
         self._append(self._orphans.forgotten())
 
-    def _readable(self, stored: StoredTable, records: list[Record]) -> list[Record]:
+    def _readable(self, stored: StoredTable, records: list[Record]) -> tuple[list[Record], list[Bad]]:
         """The records up to one that needs a definition that the catalog has not told of yet: these wait. The
         gateway writes the definition first: one that is not in the catalog by now does not exist."""
-        topic = stored.topic
+        topic, bad = stored.topic, list[Bad]()
         for place, record in enumerate(records):
             version = version_needed(record.value)
             if version <= stored.table.version:
@@ -340,14 +339,14 @@ class WalConsumer:
                 self._told_by[topic] = self._log.end_offsets(topics.CATALOG.name)[0]
             if self._catalog.position < self._told_by[topic]:
                 self._held[topic] = records[place:]
-                return records[:place]
+                return records[:place], bad
             del self._told_by[topic]
             detail = f"the table {stored.table.db}.{stored.table.name} has no version {version}"
-            self._bury([record], [Bad(0, WireError(ErrorCode.UNDECODABLE, detail))])
+            bad.append(Bad(place, WireError(ErrorCode.UNDECODABLE, detail)))
         self._told_by.pop(topic, None)
-        return records
+        return records, bad
 
-    def _take(self, stored: StoredTable, records: list[Record]) -> None:
+    def _take(self, stored: StoredTable, records: list[Record], bad: list[Bad]) -> None:
         if not records:
             return
         self._tell(self._gaps.take(records))
@@ -355,7 +354,7 @@ class WalConsumer:
         taken = stored.take([r.key for r in records], [r.value for r in records], places)
         metrics.ROWS_STORED.inc(taken.rows)
         self._announce(taken.children)
-        self._bury(records, taken.bad)
+        self._bury(records, [*bad, *taken.bad])
         stored.advance(ends_of(records))
 
     def _announce(self, children: Sequence[Child]) -> None:
@@ -366,11 +365,14 @@ class WalConsumer:
         self._append([Message(*registrations.encode(child)) for child in children])
 
     def _bury(self, records: Sequence[Record], bad: Sequence[Bad]) -> None:
-        """Write dead letters."""
-        for one in bad:
+        """Write the dead letters of a topic's messages, those that were not written before a restart."""
+        fresh = self._orphans.not_looked_at(records, bad)
+        for one in fresh:
             self._dead.bury(records[one.index], one.error)
-        if bad:
+        if fresh:
             self._write_letters()
+            ends = ends_of(records[one.index] for one in fresh)
+            self._append([self._orphans.looked_at(records[0].topic, ends)])
 
     def _write_letters(self, upto: Mapping[str, int] = MappingProxyType({})) -> None:
         """``upto``: topic -> the offset before which all have their letters now, of topics that are read from
@@ -388,11 +390,3 @@ class WalConsumer:
     def _patiently(self, action: Callable[[], object]) -> None:
         """Write, however long the broker is away: positions do not move before."""
         patiently(action, self.stopping, self._logger, "writing dead letters and registrations")
-
-
-def ends_of(records: Iterable[Record]) -> dict[int, int]:
-    """Of one topic: partition -> the offset behind the last of them."""
-    ends: dict[int, int] = {}
-    for record in records:
-        ends[record.partition] = max(record.offset + 1, ends.get(record.partition, 0))
-    return ends

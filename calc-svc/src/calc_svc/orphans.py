@@ -1,18 +1,19 @@
 """Topics that begin as those of tables do and belong to none: what is written there becomes dead letters.
 
 How far each was looked at is a record of the topic ``status``, so that a restart makes no letter again and
-misses none.
+misses none. The same is said of tables' topics, of which more is read again than was taken last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from millrace_core.errors import ErrorCode, WireError
 from millrace_core.wire import status
+from millrace_core.wire.decoded import Bad
 from millrace_core.wire.status import Buried
 from millrace_core.wire.topics import STATUS, WAL_PREFIX, table_of
-from millrace_wal import BEGIN, Log, Message
+from millrace_wal import BEGIN, Log, Message, Record
 
 ORPHAN_AFTER = 10.0  # seconds that a topic's table may lag behind it
 
@@ -28,7 +29,7 @@ class Orphans:
         self._left: dict[str, dict[int, int]] = {}
         """Topics of tables that were dropped -> where what is nobody's begins."""
         self._looked: dict[str, dict[int, int]] = {}
-        """What was looked at since the start."""
+        """How far topics were looked at, if that has changed since the start."""
 
     def left_behind(self, topics: Collection[str]) -> None:
         """Topics of tables that were dropped before this start: what is in them was these tables'."""
@@ -44,10 +45,22 @@ class Orphans:
         self.topics.add(topic)
         return self._log.end_offsets(topic)
 
-    def adopt(self, topic: str) -> None:
-        """The topic has a table."""
+    def adopt(self, topic: str, ends: Mapping[int, int]) -> None:
+        """The topic has a table; ``ends``: of its partitions now."""
         self.topics.discard(topic)
         self._left.pop(topic, None)
+        # a topic that was deleted and made again is shorter
+        looked = self._upto(topic).items()
+        self._looked[topic] = {p: offset for p, offset in looked if offset <= ends.get(p, 0)}
+
+    def _upto(self, topic: str) -> Mapping[int, int]:
+        return self._looked[topic] if topic in self._looked else self._said().get(topic, {})
+
+    def not_looked_at(self, records: Sequence[Record], bad: Sequence[Bad]) -> list[Bad]:
+        """Those of a topic's bad messages that were not looked at before."""
+        upto = self._upto(records[0].topic) if bad else {}
+        places = ((one, records[one.index]) for one in bad)
+        return [one for one, record in places if record.offset >= upto.get(record.partition, 0)]
 
     def look(self, known: Collection[str], now: float) -> dict[str, dict[int, int]]:
         """Topics that have been without a table for long, and where to read each from; ``known``: those that
@@ -76,9 +89,8 @@ class Orphans:
 
     def looked_at(self, topic: str, ends: Mapping[int, int]) -> Message:
         """What the topic ``status`` says once all before these offsets of a topic has its letters."""
-        looked = self._looked.setdefault(topic, {})
-        looked.update(ends)
-        return buried(topic, looked)
+        self._looked[topic] = {**self._upto(topic), **ends}
+        return buried(topic, self._looked[topic])
 
     def forgotten(self) -> list[Message]:
         """What the topic ``status`` says of topics that were not there when :meth:`look` looked."""
@@ -102,3 +114,11 @@ def unknown(topic: str) -> WireError:
     except WireError as error:
         return error
     return WireError(ErrorCode.UNKNOWN_TABLE, f"no table {db}.{name}")
+
+
+def ends_of(records: Iterable[Record]) -> dict[int, int]:
+    """Of one topic: partition -> the offset behind the last of them."""
+    ends: dict[int, int] = {}
+    for record in records:
+        ends[record.partition] = max(record.offset + 1, ends.get(record.partition, 0))
+    return ends

@@ -59,12 +59,10 @@ class Service(Running):
             loop.start()
 
     def stop(self) -> None:
-        """As the service does; what a killed one has not flushed it reads, and buries, again."""
+        """As if it were killed: what is not flushed is read again."""
         for loop in self.loops:
             loop.stop()
         super().stop()
-        for stored in self.store.tables():
-            stored.flush()
 
     @property
     def alive(self) -> bool:

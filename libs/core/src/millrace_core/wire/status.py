@@ -144,8 +144,8 @@ class Problem(msgspec.Struct, frozen=True, tag="problem", tag_field="about"):
 
 
 class Buried(msgspec.Struct, frozen=True, tag="buried", tag_field="about"):
-    """How far a topic that calc-svc reads from its beginning at each start has its dead letters: partition ->
-    the first offset that was not looked at. Key: ``buried/<topic>``."""
+    """How far a topic of which calc-svc reads something again at each start has its dead letters: partition
+    -> the first offset that was not looked at. Key: ``buried/<topic>``."""
 
     topic: str
     offsets: dict[int, int]
