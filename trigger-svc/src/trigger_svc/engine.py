@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import deque
@@ -28,7 +29,12 @@ from trigger_svc.usable import Usable
 RESTART_WINDOW = 600.0
 LARGE_SECONDS = 600.0
 """For so long a batch that went to workers may go on without being taken for one that has stalled."""
-OF_THE_BROKER = ("org.apache.kafka.common.errors.", "org.apache.kafka.clients.")
+OF_THE_BROKER = re.compile(
+    r"org\.apache\.kafka\.common\.errors\."
+    r"(Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|NotLeader\w*|FencedLeaderEpoch"
+    r"|UnknownLeaderEpoch|OffsetNotAvailable|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotCoordinator"
+    r"|KafkaStorage|NotEnoughReplicas\w*)Exception"
+)
 """What stands in the text of a query's failure whose cause is that the broker is away, or just back."""
 
 
@@ -144,7 +150,7 @@ class Engine:
         cause = self.batches.failure
         if cause is not None and cause.code.value.retry:
             raise cause
-        if any(sign in str(error) for sign in OF_THE_BROKER):
+        if OF_THE_BROKER.search(str(error)):
             self._logger.warning("the trigger query waits for the broker", cause=str(error))
             raise MillraceError(ErrorCode.UNAVAILABLE, "the trigger query lost the broker")
         now = time.monotonic()
