@@ -2,13 +2,15 @@
 0039).
 
 What is left must mean the same to whoever reads the topic from its beginning: trigger-svc if it has to begin
-anew, and all that replay it (the clock, the choice of topics, ``recovery``).
+anew, and all that replay it: the clock, the choice of topics, ``recovery``, and VERIFY STREAM, which asks what
+a stream was told to treat.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 
 from millrace_core.wire import control
 
@@ -17,12 +19,32 @@ Key = bytes
 
 @dataclass(slots=True)
 class _Said:
-    """About one stream: the keys of its definition with what belongs to it, of what was said before the next
-    one (where its rows come from), and of its last START or STOP."""
+    """About one stream: the keys of its definition with what belongs to it, of its last START or STOP, and
+    what it was told to recalculate: (first, last, key)."""
 
     defined: list[Key] = field(default_factory=list)
-    ahead: list[Key] = field(default_factory=list)
     turned: Key | None = None
+    ranges: list[tuple[int, float, Key]] = field(default_factory=list)
+
+    def turn(self, key: Key) -> Iterator[Key]:
+        """It is started or stopped: what was said of that before is over."""
+        if self.turned is not None:
+            yield self.turned
+        self.turned = key
+
+    def recalculate(self, first: int, last: float, key: Key) -> Iterator[Key]:
+        """Ranges within others add nothing to what the stream has treated."""
+        if any(begin <= first and last <= end for begin, end, _ in self.ranges):
+            yield key
+            return
+        yield from (one for begin, end, one in self.ranges if first <= begin and end <= last)
+        self.ranges = [one for one in self.ranges if not (first <= one[0] and one[1] <= last)]
+        self.ranges.append((first, last, key))
+
+    @property
+    def keys(self) -> list[Key]:
+        turned = [] if self.turned is None else [self.turned]
+        return [*self.defined, *turned, *(key for _, _, key in self.ranges)]
 
 
 class Spent:
@@ -38,25 +60,21 @@ class Spent:
 
     def take(self, key: Key, record: control.AnyControl) -> Iterator[Key]:
         match record:
-            case control.DiagnoseStream() | control.RecalculateStream():
+            case control.DiagnoseStream():
                 yield key
+            case control.RecalculateStream(uid=uid, first=first, last=last):
+                yield from self._of(uid).recalculate(first, inf if last is None else last, key)
             case control.DefineStream(spec=spec):
-                known = self._streams.setdefault(spec.uid, _Said())
-                yield from self._turn(known, None)
-                yield from known.defined
-                known.defined, known.ahead = [*known.ahead, key], []
+                self._of(spec.uid).defined.append(key)
                 self._last = spec.uid
             case control.KnowOrigins(stream=uid):
-                self._streams.setdefault(uid, _Said()).ahead.append(key)
+                self._of(uid).defined.append(key)
             case control.KnowChildren() if self._last is not None:
-                self._streams.setdefault(self._last, _Said()).defined.append(key)
+                self._of(self._last).defined.append(key)
             case control.StartStream(uid=uid) | control.StopStream(uid=uid):
-                yield from self._turn(self._streams.setdefault(uid, _Said()), key)
+                yield from self._of(uid).turn(key)
             case control.DropStream(uid=uid):
-                known = self._streams.pop(uid, _Said())
-                yield from [*known.ahead, *known.defined]
-                yield from self._turn(known, None)
-                yield key
+                yield from [*self._streams.pop(uid, _Said()).keys, key]
                 self._last = None if self._last == uid else self._last
             case control.ChangeTable(table=table):
                 if (before := self._changes.get(table.uid)) is not None:
@@ -65,8 +83,5 @@ class Spent:
             case _:
                 pass  # that a table was dropped, and children of no stream that is known: they stay
 
-    @staticmethod
-    def _turn(known: _Said, key: Key | None) -> Iterator[Key]:
-        if known.turned is not None:
-            yield known.turned
-        known.turned = key
+    def _of(self, uid: int) -> _Said:
+        return self._streams.setdefault(uid, _Said())

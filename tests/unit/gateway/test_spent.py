@@ -9,6 +9,7 @@ import pytest
 
 from api_gateway.recovery import Intent
 from api_gateway.trimming import FLOOR_MS, Trimmer
+from millrace_core.recalc.judged import judged_of
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire import control
 from millrace_core.wire.topics import CONTROL
@@ -46,15 +47,17 @@ def compacted(rig: Any) -> list[Any]:
     return sorted((one for one in last.values() if one.value is not None), key=lambda one: one.offset)
 
 
-def meaning(records: list[Any]) -> tuple[Any, Any, Any]:
-    intent, use = Intent(), TopicUse()
+def meaning(records: list[Any]) -> tuple[Any, ...]:
+    intent, use, all_told = Intent(), TopicUse(), []
     for record in records:
         if record.value is not None:
             said = control.decode_control(record.value)
             intent.take(record.offset, said)
             use.apply(said)
+            all_told.append(said)
     streams = {uid: said for uid, said in intent.streams.items() if said is not None}
-    return streams, use.wanted, {uid: table.version for uid, table in intent.altered.items()}
+    judged = {uid: judged_of(uid, all_told) for uid in streams}
+    return streams, judged, use.wanted, {uid: table.version for uid, table in intent.altered.items()}
 
 
 def kinds(records: list[Any]) -> list[str]:
@@ -75,13 +78,17 @@ def test_what_is_left_of_streams_that_live_and_streams_that_do_not(meters: Any) 
         meters(statement)
     meters("ALTER TABLE meters ADD COLUMN x INT")
     meters("ALTER TABLE meters ADD COLUMN y INT")
-    meters("RECALCULATE STREAM a FROM 1000")
+    for span in ("FROM 1000 TO 2000", "FROM 5000 TO 6000", "FROM 4000 TO 7000", "FROM 1500 TO 1600"):
+        meters(f"RECALCULATE STREAM a {span}")
     before = meaning(meters.records(CONTROL.name))
     assert clean(meters, later=0) == [], "a minute has not passed"
     assert clean(meters)
     left = kinds(compacted(meters))
     assert left.count("DefineStream") == left.count("StartStream") == left.count("ChangeTable") == 1
-    assert set(left) == {"DefineStream", "StartStream", "ChangeTable", "KnowChildren"}
+    assert left.count("RecalculateStream") == 2
+    assert set(left) - {"KnowChildren"} == {
+        "DefineStream", "StartStream", "ChangeTable", "RecalculateStream",
+    }  # fmt: skip
     assert meaning(compacted(meters)) == before
     assert clean(meters) == [], "once is enough"
 
