@@ -2,8 +2,8 @@
 0039).
 
 What is left must mean the same to whoever reads the topic from its beginning: trigger-svc if it has to begin
-anew, and all that replay it: the clock, the choice of topics, ``recovery``, and VERIFY STREAM, which asks what
-a stream was told to treat.
+anew, and all that replay it: the clock, the choice of topics, ``recovery``, and VERIFY STREAM, which asks
+what a stream was told to treat.
 """
 
 from __future__ import annotations
