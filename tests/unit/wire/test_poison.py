@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from millrace_core import catalog
 from millrace_core.errors import ErrorCode, WireError
-from millrace_core.model.schema import Column, Table
+from millrace_core.model.schema import Child, Column, Database, Table
+from millrace_core.model.stream import Duration, Period, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.wire import (
     control,
@@ -187,3 +188,19 @@ def test_every_kind_of_status_is_read_and_its_key_deleted() -> None:
     key = diagnosis.key(1, 2)
     assert status.read(key, diagnosis.encode(answer)) == answer
     assert status.read(key, None) is None
+
+
+RECORDS = [
+    Database("d"), TABLE, Child("d", "t", "c\x1f1", ()), catalog.User("u", "p"), catalog.Grant("u"),
+    catalog.Tombstone("d", "t", "c", 1), catalog.Snode(1), catalog.Anode(1, "u"),
+    catalog.StreamEntry(StreamSpec(1, "d", "s", "", Period(Duration(1, "s"))), "Running", 0, 0),
+]  # fmt: skip
+
+
+def test_every_kind_of_definition_is_read_and_its_key_deleted() -> None:
+    assert {type(one) for one in RECORDS} == set(catalog.KINDS.values())
+    for one in RECORDS:
+        key = catalog.key_of(one)
+        kind, names, found = catalog.read(key, catalog.encode(one))
+        assert (catalog.KINDS[kind], found) == (type(one), one)
+        assert catalog.read(key, None) == (kind, names, None)

@@ -100,8 +100,8 @@ KINDS: dict[str, type[msgspec.Struct]] = {
 }
 Record = Database | Table | Child | StreamEntry | User | Tombstone | Grant | Snode | Anode
 _SEP = "\x1f"
-_ONE_NAME = frozenset({"database", "user", "grant", "snode"})
-"""Kinds whose records are named by one name; the others by that of a database and their own."""
+_IN_DATABASE = frozenset({"table", "child", "stream", "tombstone"})
+"""Kinds whose records are named by a database and a name in it; the others have one name."""
 
 
 def record_key(kind: str, *names: str) -> bytes:
@@ -143,8 +143,8 @@ def read(key: bytes | None, value: bytes | None) -> tuple[str, tuple[str, ...], 
     :raises WireError: UNDECODABLE for one that is not as the topic's are; a newer gateway may write such.
     """
     kind, _, rest = text_of(key).partition(_SEP)
-    names = tuple(rest.split(_SEP, 0 if kind in _ONE_NAME else 1))
-    if kind not in KINDS or not all(names) or len(names) != (1 if kind in _ONE_NAME else 2):
+    names = tuple(rest.split(_SEP, 1 if kind in _IN_DATABASE else 0))
+    if kind not in KINDS or not all(names) or len(names) != (2 if kind in _IN_DATABASE else 1):
         raise undecodable("the key is not that of a definition")
     form = _FORMATS[kind]
     return kind, names, None if form.deletes(value) else form.read(key, value)
