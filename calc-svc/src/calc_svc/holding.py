@@ -13,15 +13,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import structlog
-
 from calc_svc import metrics
 from calc_svc.catalog import CatalogView
 from calc_svc.store import Wanted
 from millrace_core.wire import events, status
 from millrace_core.wire.status import TriggersHeld
 from millrace_core.wire.topics import STATUS, TRIGGERS
-from millrace_wal import Log, Message, Reader, Record
+from millrace_wal import Gap, Log, Message, Reader, Record
 
 Part = tuple[int, int]
 """A stream (its uid) and a partition of ``triggers``, numbered as :meth:`Share.task` does; all triggers of a
@@ -93,11 +91,12 @@ def mark(part: Part, offset: int | None, waits: str = "") -> Message:
 @dataclass(slots=True)
 class Holding:
     """Which triggers are held. Used by one thread. ``missing``: what the store has not read yet, in words;
-    None: nothing."""
+    None: nothing. ``lost``: is told of triggers that the topic has forgotten, and whose they were."""
 
     log: Log
     catalog: CatalogView
     missing: Callable[[Wanted], str | None]
+    lost: Callable[[Gap, tuple[int, ...]], object]
     share: Share = LIVE
     _marks: dict[Part, int] = field(default_factory=dict)
     _left: dict[Part, Left] = field(default_factory=dict)
@@ -243,11 +242,8 @@ class Holding:
         self.close()
         begin = self.log.begin_offsets(TRIGGERS.name)[partition]
         if begin > first:
-            structlog.get_logger("calc-svc").error(
-                "triggers that waited are not kept any more",
-                streams=sorted(part[0] for part, at in marks.items() if at < begin),
-                messages=begin - first,
-            )
+            streams = sorted({part[0] for part, at in marks.items() if at < begin})
+            self.lost(Gap(TRIGGERS.name, partition, first, begin), tuple(streams))
         self._reader = self.log.reader({TRIGGERS.name: {partition: max(begin, first)}})
         self._reading = partition
         return self._reader

@@ -63,7 +63,10 @@ class TriggerLoop:
         self._passed: dict[tuple[str, int], int] = {}
         self._committed = 0.0
         self._gaps = GapWatch(log, share.group, share.group, metrics.count_lost)
-        self._holding = Holding(log, jobs.catalog, jobs.store.missing, share)
+        lost = self._gaps.tell
+        self._holding = Holding(
+            log, jobs.catalog, jobs.store.missing, lambda gap, streams: lost(gap, streams=streams), share
+        )
         self._tally = tally_of(jobs.catalog, counters.CALC)
         self._workers = ThreadPoolExecutor(share.side_by_side, thread_name_prefix="job")
 

@@ -20,7 +20,7 @@ from millrace_core.errors import MillraceError
 from millrace_core.model.stream import Duration, Period, StreamSpec
 from millrace_core.wire import events
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
-from millrace_core.wire.topics import CATALOG, NOTIFICATIONS, STATUS, TRIGGERS
+from millrace_core.wire.topics import CATALOG, CONTROL, NOTIFICATIONS, STATUS, TRIGGERS
 from millrace_service import Life
 from millrace_wal import MemoryLog, Message
 
@@ -128,7 +128,7 @@ class Calc:
 def two_streams() -> MemoryLog:
     """A log with two streams in its catalog."""
     log = MemoryLog()
-    log.ensure_topics([CATALOG, STATUS, TRIGGERS, NOTIFICATIONS])
+    log.ensure_topics([CATALOG, CONTROL, STATUS, TRIGGERS, NOTIFICATIONS])
     for uid in (ONE, OTHER):
         define(log, uid)
     return log

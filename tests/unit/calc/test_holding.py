@@ -12,7 +12,7 @@ from millrace_core.catalog import encode, key_of
 from millrace_core.wire import status
 from millrace_core.wire.status import StreamPaused, TriggersHeld
 from millrace_core.wire.topics import CATALOG, STATUS, TRIGGERS
-from millrace_wal import MemoryLog, Message, Record
+from millrace_wal import MemoryLog, Message, Record, replay
 
 from .calc_loop import ONE, OTHER, Calc, entry, trigger, two_streams, uncommitted, until
 
@@ -125,6 +125,24 @@ def test_what_a_dropped_stream_left_is_forgotten(log: MemoryLog) -> None:
     assert calc.jobs.of(ONE) == []
 
 
+def test_triggers_that_waited_and_are_kept_no_longer_are_told(log: MemoryLog) -> None:
+    pause(log)
+    calc = Calc(log)
+    until(lambda: calc.view.paused(ONE))
+    trigger(log, ONE, OTHER, numbers=range(5))
+    until(lambda: calc.view.held() and calc.jobs.of(OTHER) == list(range(5)))
+    ((_, partition),) = calc.view.held()
+    kept = [one.key for one in replay(log, TRIGGERS.name) if one.partition == partition]
+    log.trim({TRIGGERS.name: {partition: len(kept) - 1}})
+    pause(log, end=True)
+    until(lambda: calc.view.held() == {})
+    calc.stop()
+    assert len(calc.jobs.of(ONE)) < 5
+    statuses = [status.decode(one.value) for one in replay(log, STATUS.name) if one.value is not None]
+    (problem,) = [one for one in statuses if isinstance(one, status.Problem)]
+    assert problem.streams == (ONE,) and f"partition {partition}, were gone before" in problem.message
+
+
 def holding_of_two_partitions() -> tuple[CatalogView, Holding]:
     """A stream is paused, and both partitions have a trigger of it; the catalog has heard of no mark yet."""
     log, view = MemoryLog(), CatalogView()
@@ -132,7 +150,7 @@ def holding_of_two_partitions() -> tuple[CatalogView, Holding]:
     view.apply(0, key_of(entry(ONE)), encode(entry(ONE)))
     paused = StreamPaused(ONE, 2, 0, "ws://somewhere cannot be connected to")
     view.apply_status(status.key(paused), status.encode(paused))
-    holding = Holding(log, view, lambda _: None)
+    holding = Holding(log, view, lambda _: None, lambda *_: None)
     holding.own({(TRIGGERS.name, 0), (TRIGGERS.name, 1)})
     kept, marks = holding.sift([record(0, 10), record(1, 20)])
     assert kept == [] and [_held(mark) for mark in marks] == [(ONE, 0, 10), (ONE, 1, 20)]
