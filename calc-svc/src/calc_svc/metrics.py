@@ -36,7 +36,7 @@ RECALCULATED_ROWS = Counter("millrace_recalculated_rows", "Stored rows read to c
 CALCULATION_FAILURES = Counter("millrace_calculation_failures", "Calculations given up", ["cause"])
 STREAMS_HELD = Gauge(
     "millrace_calc_streams_held",
-    "Streams (per partition of triggers) whose triggers wait for an address of their notifications.",
+    "Streams (per partition of triggers) whose triggers wait (for an address, a table, rows).",
     ["loop"],
 )
 
