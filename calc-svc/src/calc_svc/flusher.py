@@ -82,14 +82,18 @@ class Flusher:
         except MillraceError as error:
             self._logger.warning("what is stored could not be told", error=str(error))
 
-    def _expire(self) -> None:
-        """Rows older than KEEP of their database leave."""
+    def _expire(self) -> bool:
+        """Rows older than KEEP of their database leave, one table at a time; whether one was looked at."""
+        now = self._now()
         for stored in self._store.tables():
             try:
-                stored.expire(self._store.catalog.keep_of(stored.table), self._now(), self._expire_every)
+                if stored.expire(self._store.catalog.keep_of(stored.table), now, self._expire_every):
+                    return True
             except Exception as error:
                 metrics.FLUSH_FAILURES.inc()
                 self._logger.error("rows older than KEEP stay", table=stored.topic, error=str(error))
+                return True
+        return False
 
     def _flush(self, stored: StoredTable) -> float:
         began = time.monotonic()

@@ -201,24 +201,26 @@ class StoredTable:
             if middle is not None:
                 self.rows.evict(middle + 1)
 
-    def expire(self, keep: int, now: int, every: float = EXPIRE_EVERY) -> None:
+    def expire(self, keep: int, now: int, every: float = EXPIRE_EVERY) -> bool:
         """Rows whose time is more than ``keep`` minutes before ``now`` (ns) go, at most once in ``every``
-        seconds, and only if there are any: files that hold others too are written anew."""
+        seconds, and only if there are any: files that hold others too are written anew. Whether it was time
+        to look."""
         cut = (now // NS_PER_SECOND - keep * 60) * TICKS_PER_SECOND[self.table.precision]
         if self.dropped or time.monotonic() < self._expire_at:
-            return
+            return False
         self._expire_at = time.monotonic() + every
         with self.lock:
             oldest = self.rows.oldest()
         stored = min((low for low, _, _ in self.delta.statistics()), default=cut)
         if min(oldest, stored) >= cut:
-            return
+            return True
         self.flush()
         with self._flushing:
             self.delta.expire(cut)
             with self.lock:
                 self.rows.expire(cut)
                 self._forget()
+        return True
 
     def drop(self) -> None:
         """The table is gone: so are its files."""
