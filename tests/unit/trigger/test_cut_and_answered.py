@@ -118,6 +118,12 @@ FOUND: list[tuple[str, int, Steps]] = [
     # the closing row of a one-row window closes no more, and a window opens before it
     ("event", 0, [(0, START | END, True), (0, START, True), (-2, START, True), (4, END, True), (2, 1, True)]),
     ("event", 3, [(0, 3, False), (0, 0, True), (-5, 2, True), (-5, 1, True), (3, 1, True), (-1, 2, False)]),
+    # the closed window's last row goes, then the open window, then the one before is split
+    (
+        "state",
+        0,
+        [(0, 1, True), (2, 2, True), (-3, 1, True), (-2, None, True), (0, None, True), (-4, 2, True)],
+    ),
     # the only row of a window that is open again goes, and its neighbours are one
     ("state", 0, [(0, 1, True), (1, 2, True), (1, 2, True), (0, 1, True), (0, None, True), (-1, 1, True)]),
 ]

@@ -156,6 +156,22 @@ def test_an_update_of_the_newest_row_that_is_not_kept_leaves_all_to_the_cut() ->
     assert one.write((5, 2)) == [(OPEN, 5, 5, 1), (REDO, 1, 4, -1)]
 
 
+def test_an_open_window_that_goes_after_the_closed_ones_last_row_leaves_all_to_the_cut() -> None:
+    one = One()
+    one.write((0, 1), (4, 1), (8, 2))
+    assert one.write((4, None)) == [(REDO, 4, 4, -1)]
+    assert one.write((8, None)) == [(REDO, 8, 8, -1)], "the window of 1 is open again"
+    assert one.write((9, 1)) == [(REDO, 8, 9, -1)], "and goes on, as the stored rows know"
+
+
+def test_a_row_before_the_rewritten_last_row_of_the_closed_window_leaves_all_to_the_cut() -> None:
+    one = One()
+    one.write((0, 1), (4, 1), (8, 2))
+    assert one.write((4, None)) == [(REDO, 4, 4, -1)]
+    assert one.write((2, 2)) == [(REDO, 2, 2, -1)], "the window of 2 begins there now"
+    assert one.write((9, 3)) == [(REDO, 2, 9, -1)]
+
+
 def test_extend_2_a_doubt_does_not_pass_on_from_window_to_window() -> None:
     one = One(StateRule(extend=2))
     one.write((0, 1), (8, 2), (9, 3))

@@ -194,11 +194,17 @@ class StateWindower(Windower):
             yield redo(ts, ts)
             self._lose(memory, ts, ts)
             return
+        older = memory.state is not None and memory.start <= memory.floor
+        # the closed window's last row was rewritten: of what lies before the open one only that it ends there
+        shut = older or memory.closed is not None or memory.floor == NEVER
         if ts <= memory.floor:
-            if memory.state is not None and memory.start <= memory.floor:
+            if older:
                 yield from self._forgotten(memory, ts, state)
                 return
             yield redo(ts, ts)
+            if not shut:
+                self._lose(memory, ts, ts)
+                return
             if ts < memory.floor or self.rule.shared or state == memory.closed:
                 if state not in (None, memory.closed) or ts <= memory.closed_start:
                     memory.closed_start = NEVER
@@ -209,8 +215,10 @@ class StateWindower(Windower):
                 return
             # the closed window's last row has another state now: it is a row like those after it
             memory.closed, memory.closed_start, memory.floor = None, NEVER, ts - 1
-            if self.rule.extend == 2:
-                memory.redo = min(memory.redo, ts)
+        yield from self._within(memory, ts, state, shut)
+
+    def _within(self, memory: StateMemory, ts: int, state: Any, shut: bool) -> Iterator[Occurrence]:
+        """A late row behind ``floor``; ``shut``: whatever lies before cannot go on in what begins here."""
         times = [kept.ts for kept in memory.kept]
         place = bisect_left(times, ts)
         known = not self.rule.shared and place < len(times) and times[place] == ts
@@ -222,6 +230,11 @@ class StateWindower(Windower):
             del rows[place]
         if state is not None:
             rows.insert(bisect_right([time for time, _ in rows], ts), (ts, state))
+        if not shut and (not rows or rows[0][1] != memory.state):
+            # it may go on in what begins here now
+            yield redo(ts, ts)
+            self._lose(memory, ts, ts)
+            return
         yield from self._cut_again(memory, rows, ts)
 
     def _forgotten(self, memory: StateMemory, ts: int, state: Any) -> Iterator[Occurrence]:
