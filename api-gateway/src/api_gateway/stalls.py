@@ -15,7 +15,7 @@ from millrace_core.wire.topics import STATUS
 from millrace_service import Stall, instant
 from millrace_wal import Message
 
-EVERY = 2.0
+EVERY = 5.0
 """Seconds between two questions to a service."""
 ANSWER_SECONDS = 2.0
 GATEWAY, NOTIFY = "api-gateway", "notify-svc"

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -78,12 +79,15 @@ class Appender:
     def _serve(self) -> None:
         """Hand out what the producer has to say: deliveries as they come, the rest once a second."""
         while not self._closed or len(self.producer):
-            if len(self.producer):
-                self.producer.poll(0.2)
-                continue
-            self.producer.poll(0)
-            self._sending.wait(1)
-            self._sending.clear()
+            waiting = len(self.producer)
+            try:
+                self.producer.poll(0.2 if waiting else 0)
+            except KafkaException as error:
+                # a fatal error comes out of it; what was under way is still handed out
+                self._heed(error.args[0])
+            if not waiting:
+                self._sending.wait(1)
+                self._sending.clear()
 
     def append(self, messages: Sequence[Message], timeout: float) -> list[tuple[int, int]]:
         """See :meth:`millrace_wal.record.Log.append`."""
@@ -126,7 +130,8 @@ class Appender:
         """Wait a little for what is under way; who waits for the rest is told that it has failed."""
         if self._closed:
             return
-        self.producer.flush(0 if self.ended else 5)
+        with suppress(KafkaException):  # a fatal error comes out of it
+            self.producer.flush(0 if self.ended else 5)
         self.producer.purge()
         self._closed = True
         self._sending.set()
