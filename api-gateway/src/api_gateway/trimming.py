@@ -122,13 +122,13 @@ class Trimmer:
     def begin(self) -> None:
         self._followed = Followed()
         self._reader = self._log.reader({STATUS.name: {0: BEGIN}, CONTROL.name: {0: BEGIN}})
-        self._next = 0.0
 
     def step(self) -> None:
         self._follow()
         if time.monotonic() >= self._next and self._up_to_date():
-            self.trim(time.time_ns() // 1_000_000)
+            # also if it fails: there is no hurry
             self._next = time.monotonic() + self._context.settings.trim_seconds
+            self.trim(time.time_ns() // 1_000_000)
 
     def end(self) -> None:
         if self._reader is not None:
@@ -159,10 +159,6 @@ class Trimmer:
         :raises MillraceError: if the broker cannot be asked; what was trimmed is.
         """
         there = set(self._log.topics())
-        for topic in TOPICS:
-            if topic.readers and topic.name in there:
-                kept = min(topic.kept_ms, self._context.settings.keep_consumed_seconds * 1000)
-                self._trim(topic.name, self._consumed(topic), now - kept, now)
         catalog = self._context.catalog
         for table in list(catalog.tables.values()):
             name = wal_topic(table.db, table.name)
@@ -170,6 +166,11 @@ class Trimmer:
             if seconds is not None and name in there:
                 self._trim(name, self._done(table, name), now - seconds * 1000, now)
         self._delete_spent(now)
+        # last: a broker that has just come back may not tell for a while what groups have committed
+        for topic in TOPICS:
+            if topic.readers and topic.name in there:
+                kept = min(topic.kept_ms, self._context.settings.keep_consumed_seconds * 1000)
+                self._trim(topic.name, self._consumed(topic), now - kept, now)
         self._trimmed = {name: ends for name, ends in self._trimmed.items() if name in there}
 
     def _delete_spent(self, now: int) -> None:

@@ -87,7 +87,7 @@ class Gaps:
         found: list[Gap] = []
         after: dict[tuple[str, int], int] = {}
         for place, offsets in runs.items():
-            expected = self._expected(place)
+            expected = self._expected(place, offsets[0])
             after[place] = offsets[-1] + 1
             # offsets without a record (the ends of transactions, what was compacted) leave holes too
             if expected is not None and offsets[-1] - expected >= len(offsets):
@@ -95,10 +95,16 @@ class Gaps:
         self._next |= after
         return found
 
-    def _expected(self, place: tuple[str, int]) -> int | None:
-        if place not in self._next and self._group:
-            return self._log.committed(self._group, place[0]).get(place[1])
-        return self._next.get(place)
+    def _expected(self, place: tuple[str, int], first: int) -> int | None:
+        """``first``: what came first of it."""
+        if place in self._next or not self._group:
+            return self._next.get(place)
+        # behind a gap reading begins where the topic does; else nobody need ask for the commit, which a
+        # broker that has just come back may not tell for a while
+        begin = self._log.begin_offsets(place[0]).get(place[1], 0)
+        if not begin or first > begin:
+            return None
+        return self._log.committed(self._group, place[0]).get(place[1])
 
     def _holes(self, place: tuple[str, int], expected: int, offsets: Sequence[int]) -> list[Gap]:
         begin = self._log.begin_offsets(place[0]).get(place[1], 0)
