@@ -22,6 +22,7 @@ from calc_svc.job_size import job_sizes
 from calc_svc.results import calculates, check_output, notices, scale, write_results
 from calc_svc.session import SMALL_ROWS, Lane
 from calc_svc.store import TableStore, Wanted
+from calc_svc.waits import Waits
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
@@ -39,19 +40,6 @@ SECONDS = 30.0  # the longest wait of a job for what is not there yet, where nob
 LANE_SECONDS = 30.0
 ASK_SECONDS = 10.0  # between two requests for an output table
 LARGE_JOBS = 2  # jobs of more rows than share one, whose rows are in memory at the same time
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """How a job waits for what is not there yet: until this time (monotonic). ``known``: streams whose
-    triggers need nothing more of other tables than has been read."""
-
-    until: float
-    known: frozenset[int] = frozenset()
-
-    @property
-    def seconds(self) -> float:
-        return max(self.until - time.monotonic(), 0.0)
 
 
 @dataclass(slots=True)
@@ -116,7 +104,8 @@ class StreamJobs:
             for event in batch.events:
                 for partition, (_, end) in (event.written or {}).items():
                     seen[partition] = max(end, seen.get(partition, 0))
-        return Wanted(wal={wal_topic(source.db, source.name): seen})
+        topic = wal_topic(source.db, source.name)
+        return Wanted(wal={topic: seen}, uids={topic: source.uid})
 
     def run(self, uid: int, batches: Sequence[TriggerBatch], waits: Waits | None = None) -> Product:
         """Calculate the batches' events, whose rows are stored (:meth:`wanted`). An error of a query ends in
@@ -266,9 +255,12 @@ class StreamJobs:
         names = set[tuple[str, str]]()
         for table in tables:
             names |= sources_of(table, self.catalog.catalog) if table.virtual else {(table.db, table.name)}
-        if names:
-            topics = sorted(wal_topic(*name) for name in names)
-            self.store.reach(Wanted(wal={topic: self.ends(topic) for topic in topics}), waits.seconds)
+        there = self.catalog.tables()
+        uids = {wal_topic(*name): there[name].uid for name in sorted(names) if name in there}
+        if uids:
+            self.store.reach(
+                Wanted(wal={topic: self.ends(topic) for topic in uids}, uids=uids), waits.seconds
+            )
 
     def _plan(self, spec: StreamSpec) -> Plan:
         """The stream's plan, made anew when a definition has changed since."""

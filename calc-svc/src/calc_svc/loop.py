@@ -14,11 +14,12 @@ import structlog
 from calc_svc import metrics
 from calc_svc.counted import Arrival, count_round, messages, tally_of
 from calc_svc.holding import LIVE, Holding, Left, Part, Share
-from calc_svc.job import Product, StreamJobs, Waits
+from calc_svc.job import Product, StreamJobs
 from calc_svc.overtaking import Batches, Overtaking
 from calc_svc.patience import append_apart, patiently
 from calc_svc.reach import Reach, left_whole
 from calc_svc.rounds import Intake, Round
+from calc_svc.waits import Waits
 from millrace_core.errors import MillraceError
 from millrace_core.wire import counters, notices, registrations, status, topics
 from millrace_core.wire.events import TriggerBatch

@@ -105,6 +105,9 @@ class Answers:
         if spec is None or spec.source is None:
             return Wanted()
         table = spec.source.table
+        known = self.catalog.tables().get((table.db, table.name))
+        if known is None or known.uid != table.uid:
+            return Wanted()  # it was dropped; the answer says so
         own = wal_topic(table.db, table.name)
         wal: dict[str, dict[int, int]] = {own: {}}
         for request in requests:
@@ -114,7 +117,7 @@ class Answers:
         if requests[0].why == "MANUAL" and self.ends is not None and not table.virtual:
             # whoever asks means every row that was there when he did; the slots may be behind that
             _raise(wal[own], self.ends(own))
-        return Wanted(wal=wal)
+        return Wanted(wal=wal, uids={own: table.uid})
 
     def _spec(self, request: Request) -> StreamSpec | None:
         entry = self.catalog.stream(request.stream)

@@ -14,7 +14,7 @@ from calc_svc.table import StoredTable
 from calc_svc.virtual import Read, VirtualTable
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
-from millrace_core.wire.topics import wal_topic
+from millrace_core.wire.topics import table_of, wal_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,14 @@ class Wanted:
     """What must have been read: the catalog and these topics up to these offsets (exclusive), and up to where
     the topics went when they were opened. ``opened``: a topic that need only be open.
 
-    A topic whose table the catalog does not know (any more) is not waited for.
+    A topic whose table the catalog does not know (any more) is not waited for; ``uids``: of the tables that
+    are meant, by topic: another one of that name is not it.
     """
 
     catalog: int = 0
     wal: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     opened: str = ""
+    uids: Mapping[str, int] = field(default_factory=dict)
 
 
 class Behind(MillraceError):
@@ -183,6 +185,8 @@ class TableStore:
         if wanted.opened and wanted.opened not in self._tables and self._known(wanted.opened):
             return wanted.opened
         for topic, offsets in wanted.wal.items():
+            if self._is_another(topic, wanted.uids.get(topic)):
+                continue
             stored = self._tables.get(topic) or self._virtual.get(topic)
             if topic in self._unusable:
                 return f"{topic}: {self._unusable[topic].message}"
@@ -196,6 +200,13 @@ class TableStore:
                 if positions.get(partition, 0) < offset:
                     return f"{topic}/{partition} offset {offset} (at {positions.get(partition, 0)})"
         return None
+
+    def _is_another(self, topic: str, uid: int | None) -> bool:
+        """Whether the topic has no table of that uid (any more)."""
+        if uid is None:
+            return False
+        table = self.catalog.catalog.tables.get(table_of(topic))
+        return table is None or table.uid != uid
 
     def _known(self, topic: str) -> bool:
         return any(wal_topic(*name) == topic for name in self.catalog.tables())

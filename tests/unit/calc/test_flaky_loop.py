@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from calc_svc import holding, loop
 from calc_svc.catalog import CatalogView
-from calc_svc.job import Product, Waits
+from calc_svc.job import Product
 from calc_svc.loop import TriggerLoop
 from calc_svc.overtaking import Overtaking
+from calc_svc.waits import Waits
 from millrace_core.catalog import encode, key_of
 from millrace_core.model.schema import Table
 from millrace_core.wire import events, status

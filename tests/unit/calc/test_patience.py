@@ -12,11 +12,12 @@ import pytest
 from calc_svc import groups
 from calc_svc.catalog import CatalogView
 from calc_svc.groups import GroupNames
-from calc_svc.job import Product, Waits
+from calc_svc.job import Product
 from calc_svc.loop import TriggerLoop
 from calc_svc.overtaking import Overtaking
 from calc_svc.patience import append_apart
 from calc_svc.store import Wanted
+from calc_svc.waits import Waits
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.model.schema import Child, Column, Database, Table
@@ -81,7 +82,7 @@ def test_what_may_still_come_is_no_failure_however_often_it_is_missing(
 ) -> None:
     desk.define(1, "SELECT _twstart AS ts, count(*) AS n FROM %%trows")
     batch = TriggerBatch(1, 0, 0, 1, {0: 99}, [EVENT])
-    assert desk.jobs.wanted(1, [batch]) == Wanted(wal={TOPIC: {0: 99}})
+    assert desk.jobs.wanted(1, [batch]) == Wanted(wal={TOPIC: {0: 99}}, uids={TOPIC: SRC.uid})
     assert desk.jobs.wanted(2, [batch]) == Wanted(), "nobody knows of such a stream"
     lanes = desk.calculator.engine.lane
 

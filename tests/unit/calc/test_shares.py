@@ -15,11 +15,12 @@ import structlog
 from calc_svc import job_size, loop
 from calc_svc.catalog import CatalogView
 from calc_svc.holding import AGAIN, LIVE, Share
-from calc_svc.job import Product, Waits
+from calc_svc.job import Product
 from calc_svc.job_size import job_sizes
 from calc_svc.loop import TriggerLoop
 from calc_svc.overtaking import Overtaking
 from calc_svc.store import Wanted
+from calc_svc.waits import Waits
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.stream import Duration, Period, StreamSpec
 from millrace_core.wire import events

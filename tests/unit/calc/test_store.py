@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from calc_svc.store import TableStore
+from calc_svc.store import TableStore, Wanted
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Child
 from millrace_core.wire import topics
@@ -223,3 +223,14 @@ def test_flushes_evictions_and_restarts_are_invisible(
         assert running.rows() == model.rows
     finally:
         running.stop()
+
+
+def test_rows_of_a_table_that_has_another_successor_are_not_waited_for(running: Running) -> None:
+    wanted = Wanted(wal={TOPIC: {0: 99}}, uids={TOPIC: METERS.uid})
+    assert running.store.missing(wanted) == f"{TOPIC}/0 offset 99 (at 0)"
+    running.undefine(METERS)
+    eventually(lambda: running.store.missing(wanted) is None)
+    running.define(msgspec.structs.replace(METERS, uid=77))
+    eventually(lambda: running.store.by_topic(TOPIC) is not None)
+    assert running.store.missing(wanted) is None
+    assert running.store.missing(Wanted(wal={TOPIC: {0: 99}})) is not None

@@ -17,6 +17,7 @@ from calc_svc.recalc_loop import LANES, Batch, RecalcLoop, batches, queued
 from calc_svc.rounds import Intake
 from calc_svc.store import Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
+from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.stream import Duration, Session
 from millrace_core.plan import News, system_rows
 from millrace_core.wire import events, recalc, status, topics
@@ -204,11 +205,30 @@ def test_by_hand_means_every_row_that_was_there_though_no_slot_has_seen_it(sessi
     together.define()
     request = recalc.Request(together.spec.uid, 0, 0, 1, "MANUAL", {0: 2}, 0, [], (ALL, -ALL))
     ends[0] = 3  # rows that calc-svc has not read either, after a restart say
-    assert together.answers.wanted([request]) == Wanted(wal={together.topic: {0: 3, 1: 0}})
+    uids = {together.topic: together.table.uid}
+    assert together.answers.wanted([request]) == Wanted(wal={together.topic: {0: 3, 1: 0}}, uids=uids)
     by_change = msgspec.structs.replace(request, why="CHANGE")
-    assert together.answers.wanted([by_change]) == Wanted(wal={together.topic: {0: 2}})
+    assert together.answers.wanted([by_change]) == Wanted(wal={together.topic: {0: 2}}, uids=uids)
     later = msgspec.structs.replace(by_change, seen={0: 1, 1: 4})
-    assert together.answers.wanted([by_change, later]) == Wanted(wal={together.topic: {0: 2, 1: 4}})
+    assert together.answers.wanted([by_change, later]) == Wanted(
+        wal={together.topic: {0: 2, 1: 4}}, uids=uids
+    )
+
+
+def test_by_hand_of_a_table_that_is_gone_waits_for_nothing(sessions: Any) -> None:
+    together = sessions()
+    together.define()
+
+    def gone(topic: str) -> dict[int, int]:
+        raise MillraceError(ErrorCode.UNAVAILABLE, f"{topic} does not exist")
+
+    together.answers.ends = gone
+    request = recalc.Request(together.spec.uid, 0, 0, 1, "MANUAL", {0: 2}, 0, [], (ALL, -ALL))
+    together.catalog.apply(9, key_of(together.table), None)
+    assert together.answers.wanted([request]) == Wanted()
+    again = msgspec.structs.replace(together.table, uid=77)
+    together.catalog.apply(10, key_of(again), encode(again))
+    assert together.answers.wanted([request]) == Wanted()
 
 
 class Late:
