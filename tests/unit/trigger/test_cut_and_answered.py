@@ -3,7 +3,7 @@ in the end exactly the windows of the rows in order are told."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from millrace_core.recalc.reach import Stretch
 from millrace_core.trigger.columns import Columns
 from millrace_core.trigger.event_arrays import END, START
 from millrace_core.trigger.watermark import RANGE, Clock, ClockMemory
-from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, Occurrences, Windower
+from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, Occurrences, Windower, as_arrays
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Part
 
@@ -29,6 +29,12 @@ ME = Group(0, (), None)
 Steps = list[tuple[int, Any, bool]]
 LAST = {"state": [1, 9, 8, 1, 7], "event": [END, END, START, END, 0]}
 """Rows far behind everything: what is open closes."""
+
+
+class Deleted(NamedTuple):
+    """In place of a row's value: the rows from there on are deleted, so many ticks far."""
+
+    length: int
 
 
 class Listener:
@@ -72,6 +78,15 @@ class Listener:
         return Stretch(Rows(np.zeros(len(ts), dtype=np.int64), ts, wanted), low, high, first)
 
 
+def delete(listener: Listener, memory: Columns, first: int, last: int) -> Occurrences:
+    """Rows that T has reached are gone; asked for at ``last``."""
+    one = memory.get(0)
+    found = list(listener.windower.on_delete(one, first, last)) if first <= last else []
+    memory.put({0: one})
+    listener.table = {ts: value for ts, value in listener.table.items() if not first <= ts <= last}
+    return as_arrays([(0, 0, occurrence) for occurrence in found], 0)
+
+
 def hold_against_definition(
     name: str, shape: Any, most: int, watermark: int, steps: Steps, late: bool
 ) -> None:
@@ -86,6 +101,11 @@ def hold_against_definition(
     batch, newest = list[tuple[int, int, Any]](), 0
     for place, (forward, value, cut) in enumerate([*steps, *far]):
         ts = newest + forward
+        if isinstance(value, Deleted):
+            if not batch and place:
+                last = min(ts + value.length, newest - watermark)
+                listener.hear(delete(listener, memory, ts, last), newest - watermark)
+            continue
         newest = max(newest, ts)
         batch.append((0, ts, value))
         listener.table[ts] = value
@@ -109,7 +129,8 @@ def hold_against_definition(
 def test_late_rows_end_in_the_windows_of_the_rows_in_order(
     name: str, data: Any, shape: Any, most: int, watermark: int, late: bool
 ) -> None:
-    step = st.tuples(st.integers(-5, 4), KINDS[name].values, st.booleans())
+    values = KINDS[name].values | KINDS[name].values | st.builds(Deleted, st.integers(0, 4))
+    step = st.tuples(st.integers(-5, 4), values, st.booleans())
     steps = data.draw(st.lists(step, min_size=3, max_size=9) | st.lists(step, min_size=10, max_size=30))
     hold_against_definition(name, shape, most, watermark, steps, late)
 
