@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import ClassVar
 
-from millrace_analytics.algorithm import AnalysisError, Flags, Parameters, Series
+import numpy as np
+
+from millrace_analytics.algorithm import Flags, Parameters, Series
 from millrace_core.analytics import Parameter
 
 LIMIT = 1.5
@@ -24,12 +27,13 @@ class LocalOutlierFactor:
     def detect(self, series: Series, parameters: Parameters) -> Flags:
         from sklearn.neighbors import LocalOutlierFactor as Factor
 
-        neighbors = int(parameters["neighbors"])
-        if neighbors >= len(series.values):
-            raise AnalysisError(
-                f"lof: neighbors = {neighbors} needs more than {neighbors} values, not {len(series.values)}"
-            )
+        if len(series.values) == 1:
+            return np.zeros(1, dtype=bool)
+        # as scikit-learn does: a value has no more neighbours than there are others
+        neighbors = min(int(parameters["neighbors"]), len(series.values) - 1)
         model = Factor(n_neighbors=neighbors, algorithm=str(parameters["algorithm"]))
-        model.fit(series.values.reshape(-1, 1))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of values that come often: readings are like that
+            model.fit(series.values.reshape(-1, 1))
         found: Flags = -model.negative_outlier_factor_ > LIMIT
         return found

@@ -15,7 +15,7 @@ from millrace.demo.data import Reading
 from millrace.demo.faults import HOUR_MS, Span, hours
 
 SIZE = (12, 4)
-AXIS = 14
+AXIS = 18
 """Columns that the terminal's axis takes."""
 
 
