@@ -1,7 +1,7 @@
 """A seed of ``make chaos``: kills and pauses of every part under rows in any order lose nothing.
 
-``MILLRACE_CHAOS_SEED=1`` runs seed 1; without it none runs, while a broker that comes back after a kill may
-leave groups without a coordinator (decision 0043).
+``MILLRACE_CHAOS_SEED=1`` runs seed 1; without it none runs, while services that
+live through a kill of the broker may not find their groups again (decision 0043).
 """
 
 from __future__ import annotations
