@@ -148,6 +148,27 @@ def test_a_stream_can_do_with_privileges_of_tables(house: Any) -> None:
     assert as_ann(house, "STOP STREAM b.s") is None
 
 
+@pytest.mark.parametrize(("sql", "grants"), [
+    ("CREATE VTABLE b.c1 (v FROM a.t.v, w FROM d.other.v) USING b.virt TAGS (1)",
+     ["WRITE ON b.virt", "READ ON a.t", "READ ON d.other"]),
+    ("CREATE VTABLE b.c1 (a.t.v, d.other.v) USING b.virt TAGS (1)",
+     ["WRITE ON b.*", "READ ON a.*", "READ ON d.other"]),
+    ("CREATE VTABLE b.pair (ts TIMESTAMP, v INT FROM a.t.v, w INT FROM d.other.v)",
+     ["WRITE ON b.*", "READ ON a.t", "READ ON d.*"]),
+])  # fmt: skip
+def test_a_virtual_table_takes_reading_each_of_its_sources(house: Any, sql: str, grants: list[str]) -> None:
+    house("CREATE STABLE b.virt (ts TIMESTAMP, v INT, w INT) TAGS (k INT) VIRTUAL 1")
+    for left_out in grants:
+        for what in grants:
+            verb, to = ("REVOKE", "FROM") if what == left_out else ("GRANT", "TO")
+            house(f"{verb} {what} {to} ann")
+        if left_out.startswith("READ"):  # writing to a source is not reading it
+            house(f"GRANT {left_out.replace('READ', 'WRITE')} TO ann")
+        assert as_ann(house, sql) is ErrorCode.PERMISSION, left_out
+    house(f"GRANT {grants[-1]} TO ann")
+    assert as_ann(house, sql) is None
+
+
 def test_an_output_table_that_is_not_there_needs_its_database(house: Any) -> None:
     for what in ("WRITE ON b.*", "READ ON a.t", "READ ON d.other"):
         house(f"GRANT {what} TO ann")
