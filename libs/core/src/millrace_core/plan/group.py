@@ -101,6 +101,14 @@ class _Split:
     found: list[exp.Expr]
     inner: list[exp.Expr] = field(default_factory=list)
     """Expressions of the inner level's columns, after the keys."""
+    _places: dict[exp.Expr, int] = field(default_factory=dict)
+    """Expression -> its place in ``inner``: with thousands of columns a search for each takes minutes."""
+    _key_places: dict[exp.Expr, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._key_places = {}
+        for place, key in enumerate(self.keys):
+            self._key_places.setdefault(key, place)
 
     def outer(self) -> exp.Select:
         select = self.scope.select
@@ -120,7 +128,7 @@ class _Split:
         if not self.keys:
             self._over_no_rows(outer)
         if not self.scope.windowed and self._only_values(outer):
-            some = [known(column(f"_a{self.inner.index(node)}", AGG)) for node in self.found]
+            some = [known(column(f"_a{self._places[node]}", AGG)) for node in self.found]
             outer.where(exp.or_(*dict.fromkeys(some), copy=False), copy=False)
         select.set("expressions", self._columns())
         select.set("partition_by", None)
@@ -153,14 +161,16 @@ class _Split:
         return bool(names & NEEDED) and names <= NEEDED | NULL_WITHOUT and not used & keys
 
     def _inner(self, node: exp.Expr) -> exp.Column:
-        if node not in self.inner:
+        place = self._places.setdefault(node, len(self.inner))
+        if place == len(self.inner):
             self.inner.append(node)
-        return column(f"_a{self.inner.index(node)}", AGG)
+        return column(f"_a{place}", AGG)
 
     def over(self, node: exp.Expr) -> exp.Expr:
         """The expression over the inner level's columns."""
-        if node in self.keys:
-            return _like(column(f"_k{self.keys.index(node)}", AGG), node)
+        place = self._key_places.get(node)
+        if place is not None:
+            return _like(column(f"_k{place}", AGG), node)
         if node.meta.get("aggregate"):
             reference = _like(self._inner(node), node)
             reference.meta["zero"] = AGGREGATES[node.meta["aggregate"]].counts

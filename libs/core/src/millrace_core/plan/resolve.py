@@ -22,6 +22,7 @@ from millrace_core.plan.scope import (
     column,
     near,
     own,
+    put,
     table_columns,
 )
 from millrace_core.plan.system import SYSTEM_TABLES
@@ -193,6 +194,7 @@ def name_results(scope: Scope, ctx: Context) -> None:
     In the SQL equal names are told apart by ``#2``.
     """
     taken: set[str] = set()
+    last: dict[str, int] = {}
     named: list[exp.Expr] = []
     for node in scope.select.expressions:
         text = node.meta.get("text", "")
@@ -203,11 +205,12 @@ def name_results(scope: Scope, ctx: Context) -> None:
             this, name = node, node.name
         else:
             this, name = node, _lower(" ".join(text.split()))
-        alias, n = name, 1
+        alias, n = name, last.get(name, 1)
         while alias in taken or alias in ("_tid", "_notify"):
             n += 1
             alias = f"{name}#{n}"
         taken.add(alias)
+        last[name] = n
         wrapped = exp.Alias(this=this, alias=exp.to_identifier(alias, quoted=True))
         wrapped.meta["name"], wrapped.meta["aliased"] = name, aliased
         named.append(wrapped)
@@ -238,13 +241,16 @@ def resolve_columns(scope: Scope, ctx: Context) -> None:
         _resolve_aliases(node, aliases, scope)
     for node in list(own(select)):
         if isinstance(node, exp.Column) and not node.meta.get("resolved"):
-            node.replace(_resolved(node, scope, ctx))
+            put(node, _resolved(node, scope, ctx))
 
 
 def _resolve_order(
     order: exp.Expr, projections: list[exp.Expr], aliases: dict[str, exp.Expr], distinct: bool
 ) -> None:
     """In ORDER BY a number or a result's name or text means the result column."""
+    written: dict[exp.Expr, exp.Expr] = {}
+    for projection in projections:
+        written.setdefault(projection.this, projection)
     for ordered in order.expressions:
         this = ordered.this
         target = None
@@ -255,7 +261,7 @@ def _resolve_order(
         elif isinstance(this, exp.Column) and not this.args.get("table") and this.name in aliases:
             target = aliases[this.name]
         else:
-            target = next((p for p in projections if p.this == this), None)
+            target = written.get(this)
         if target is not None:
             reference = column(target.alias)
             reference.meta.update(resolved=True, result=target.alias)
@@ -272,7 +278,7 @@ def _resolve_groups(select: exp.Select) -> None:
         if isinstance(node, exp.Literal) and not node.is_string:
             if not (node.name.isdigit() and 1 <= int(node.name) <= len(select.expressions)):
                 raise fail(ErrorCode.INVALID_VALUE, f"there is no result column {node.name}", node)
-            node.replace(select.expressions[int(node.name) - 1].this.copy())
+            put(node, select.expressions[int(node.name) - 1].this.copy())
 
 
 def _resolve_aliases(clause: exp.Expr, aliases: dict[str, exp.Expr], scope: Scope) -> None:
@@ -280,7 +286,7 @@ def _resolve_aliases(clause: exp.Expr, aliases: dict[str, exp.Expr], scope: Scop
     for node in list(clause.find_all(exp.Column)):
         known = any(node.name in relation.columns for relation in scope.relations)
         if not known and not node.args.get("table") and node.name in aliases:
-            node.replace(aliases[node.name].this.copy())
+            put(node, aliases[node.name].this.copy())
 
 
 def named_relation(node: exp.Column, scope: Scope) -> Relation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 from sqlglot import exp
@@ -32,6 +33,10 @@ class Typed:
 
     type: DataType
     precision: Precision | None = None
+
+    def __deepcopy__(self, memo: object) -> Typed:
+        # trees are copied often, and every node has its type
+        return self
 
     @property
     def timestamp(self) -> bool:
@@ -69,7 +74,12 @@ def with_type(node: N, type_: Typed | DataType) -> N:
 
 
 def spark_type(type_: DataType) -> exp.DataType:
-    return exp.DataType.build(type_.info.spark, dialect="spark")
+    return _parsed_type(type_.info.spark).copy()
+
+
+@lru_cache
+def _parsed_type(name: str) -> exp.DataType:
+    return exp.DataType.build(name, dialect="spark")
 
 
 def cast(node: exp.Expr, type_: Typed | DataType) -> exp.Expr:
