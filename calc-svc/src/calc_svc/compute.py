@@ -62,20 +62,17 @@ class Calculator:
 
         :raises MillraceError: what the SQL is refused for, or TOO_LARGE for too long a result.
         """
-        with self.catalog.lock:
-            plan = plan_query(sql, database, self.catalog.catalog, timezone, now, user)
+        plan = plan_query(sql, database, self.catalog.catalog, timezone, now, user, self.catalog.lock)
         relations = {source.relation: self._one_source(source, None, ()) for source in plan.sources}
         with self.engine.lane("queries", timeout) as lane:
             return plan, lane.run(plan.one_sql({}), relations, timezone, self.result_rows)
 
     def describe(self, spec: StreamSpec) -> tuple[ResultColumn, ...]:
         """The result columns of a stream's query."""
-        with self.catalog.lock:
-            return plan_stream(spec, self.catalog.catalog).result
+        return self.plan(spec).result
 
     def plan(self, spec: StreamSpec) -> Plan:
-        with self.catalog.lock:
-            return plan_stream(spec, self.catalog.catalog)
+        return plan_stream(spec, self.catalog.catalog, self.catalog.lock)
 
     def calculate(
         self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Lane

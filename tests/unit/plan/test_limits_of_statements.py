@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.plan import plan_query
 
 FORMS = {
@@ -55,3 +56,114 @@ def test_planning_is_linear_in_the_columns(kit: Any, form: str) -> None:
         lines_run(lambda n=n: plan_query(FORMS[form](n), "d", catalog, "UTC", 0)) for n in (50, 100, 200)
     ]
     assert found[2] - found[1] <= 2.1 * (found[1] - found[0]), found
+
+
+DEEP = {
+    "parentheses": lambda n: f"SELECT {'(' * n}v{')' * n} FROM nt",
+    "calls": lambda n: f"SELECT {'abs(' * n}v{')' * n} FROM nt",
+    "CASEs": lambda n: f"SELECT {'CASE WHEN v > 1 THEN ' * n}v{' END' * n} FROM nt",
+    "AND and OR in turns": lambda n: f"SELECT v FROM nt WHERE {'(v = 1 OR v = 2 AND ' * n}v = 3{')' * n}",
+    "NOTs": lambda n: f"SELECT v FROM nt WHERE {'NOT ' * n}v > 1",
+    "signs": lambda n: f"SELECT {'- ' * n}v FROM nt",
+}
+
+
+@pytest.mark.parametrize("form", DEEP)
+def test_a_depth_of_200_is_planned_and_one_more_is_refused_at_its_place(kit: Any, form: str) -> None:
+    catalog = kit.make_catalog()
+    plan_query(DEEP[form](200), "d", catalog, "UTC", 0).one_sql({})
+    for many in (201, 5_000):
+        sql = DEEP[form](many)
+        with pytest.raises(SqlError, match="nested more than 200 levels deep") as caught:
+            plan_query(sql, "d", catalog, "UTC", 0)
+        assert caught.value.code is ErrorCode.TOO_LARGE
+        at = caught.value.position
+        assert at is not None and at.line == 1
+        assert at.column == plan_place(form), "where the level begins that is too much"
+
+
+def plan_place(form: str) -> int:
+    """Where the 201st level begins."""
+    opening = {"AND and OR in turns": "(", "parentheses": "(", "calls": "("}.get(form, "")
+    sql = DEEP[form](201)
+    found = {"CASEs": "CASE", "NOTs": "NOT ", "signs": "- "}.get(form, opening)
+    place = -1
+    for _ in range(201):
+        place = sql.index(found, place + 1)
+    return place + 1
+
+
+def in_rows(world: Any, condition: str) -> list[Any]:
+    return sorted(row[0] for row in world.query(f"SELECT v FROM nt WHERE {condition}") if row[0] is not None)
+
+
+def test_a_thousand_terms_of_or_and_and(kit: Any) -> None:
+    world = kit.World()
+    world.insert("nt", [{"ts": kit.T0 + i, "v": i, "w": None} for i in range(5)])
+    some = " OR ".join(f"v = {i}" for i in range(3, 1_003))
+    assert in_rows(world, some) == [3, 4]
+    none = " AND ".join(f"v <> {i}" for i in range(3, 1_003))
+    assert in_rows(world, none) == [0, 1, 2]
+    both = " OR ".join(f"v = {i} AND v > 3 AND w IS NULL" for i in range(1_000))
+    assert in_rows(world, both) == [4]
+    sql = plan_query(f"SELECT v FROM nt WHERE {some}", "d", world.catalog, "UTC", 0).one_sql({})
+    deepest = level = 0
+    for char in sql:
+        level += (char == "(") - (char == ")")
+        deepest = max(deepest, level)
+    assert deepest < 20, "Spark, too, descends into what stands in parentheses"
+
+
+@pytest.mark.parametrize(("sql", "part", "column"), [
+    (f"SELECT {', '.join(['v'] * 4097)} FROM nt", "4,097 columns, 4,096 are allowed", 8 + 3 * 4096),
+    (f"SELECT {', '.join(['*'] * 2049)} FROM nt", "columns, 4,096 are allowed", None),
+    (f"SELECT {' + '.join(['v'] * 1_500)} FROM nt", "more than 1,000 parts", 8),
+    (" UNION ALL ".join(["SELECT v FROM nt"] * 300), "more than 256 SELECTs", None),
+    ("SELECT a0.v FROM nt a0 " + " ".join(f"JOIN nt a{i} ON a0.ts = a{i}.ts" for i in range(1, 13)),
+     "12 joins, 10 are allowed", None),
+    (f"SELECT '{'x' * (1 << 20)}' FROM nt", "1,048,593 bytes, 1,048,576 are allowed", 1),
+])  # fmt: skip
+def test_what_is_too_large_says_so(kit: Any, sql: str, part: str, column: int | None) -> None:
+    with pytest.raises(SqlError) as caught:
+        plan_query(sql, "d", kit.make_catalog(), "UTC", 0)
+    assert caught.value.code is ErrorCode.TOO_LARGE and part in caught.value.message, caught.value
+    assert caught.value.position is not None
+    assert column is None or caught.value.position.column == column
+
+
+def test_the_catalog_is_held_for_a_moment_only(kit: Any) -> None:
+    """While names are looked up; not while the query is parsed, typed and lowered."""
+    catalog = kit.make_catalog()
+    held = 0
+
+    class Lock:
+        def __enter__(self) -> None:
+            self.before = sys.gettrace()
+            sys.settrace(self.trace)
+
+        def __exit__(self, *error: object) -> None:
+            sys.settrace(self.before)
+
+        def trace(self, frame: FrameType, event: str, argument: object) -> Any:
+            nonlocal held
+            held += event == "line"
+            return self.trace
+
+    sql = FORMS["aggregates"](300)
+    whole = lines_run(lambda: plan_query(sql, "d", catalog, "UTC", 0))
+    plan_query(sql, "d", catalog, "UTC", 0, None, Lock())
+    assert 0 < held < whole / 10, (held, whole)
+
+
+@pytest.mark.parametrize("sql", [
+    "SELECT TAGS site, k FROM meters", "SELECT DISTINCT tbname, site FROM meters", "SELECT * FROM d1",
+    "SELECT tbname, site FROM meters GROUP BY tbname, site", "SELECT u.fast.v FROM u.fast",
+    "SELECT a.v FROM nt a JOIN (SELECT ts, v FROM d.meters) b ON a.ts = b.ts",
+])  # fmt: skip
+def test_a_part_of_the_catalog_is_enough(kit: Any, sql: str) -> None:
+    catalog = kit.make_catalog()
+    whole = catalog.part([*catalog.tables, *catalog.children], families=True)
+    one, other = (plan_query(sql, "d", some, "UTC", 0) for some in (catalog, whole))
+    assert one.one_sql({}) == other.one_sql({}) and one.precision == other.precision
+    with pytest.raises(SqlError, match=r"unknown table d.metre \(did you mean meters"):
+        plan_query("SELECT v FROM metre", "d", catalog, "UTC", 0)

@@ -6,7 +6,7 @@ is the only writer; every other service is a reader that applies what it reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -167,6 +167,7 @@ class Catalog:
         """What the process that reads the catalog can compute itself: no record says so."""
         self.family: dict[tuple[str, str], dict[str, Child]] = {}
         """(db, super table) -> its children by name."""
+        self._listed: dict[str, list[str]] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
         """Take in one record; a None value removes.
@@ -213,6 +214,28 @@ class Catalog:
         if child and (table := self.tables.get((db, child.table))):
             return table, child
         return None
+
+    def names(self, db: str) -> list[str]:
+        """The names of all tables of a database, children included."""
+        if db in self._listed:
+            return self._listed[db]
+        return [name for other, name in (*self.tables, *self.children) if other == db]
+
+    def part(self, wanted: Iterable[tuple[str, str]], *, families: bool) -> Catalog:
+        """A copy of what these (database, table) names mean, for whoever takes his time with it; with
+        ``families`` also the children of super tables among them."""
+        found = Catalog()
+        found.databases = dict(self.databases)
+        for db, name in wanted:
+            known = self.find(db, name)
+            if known is None:
+                found._listed[db] = self.names(db)
+                continue
+            table, child = known
+            found.tables[db, table.name] = table
+            for one in [child] if child is not None else self.children_of(table) if families else ():
+                found._enter(one)
+        return found
 
     def uids(self, db: str, name: str) -> tuple[int, ...]:
         """The uid of the table of that name; of a child table its own and its super table's. Empty: no such

@@ -11,6 +11,7 @@ from sqlglot.errors import ParseError, TokenError
 from millrace_core.dialect import query_nodes as nodes
 from millrace_core.dialect.query_grammar import Millrace
 from millrace_core.dialect.query_nodes import START, position_at
+from millrace_core.dialect.query_size import balance, check_text, check_tree, too_deep
 from millrace_core.errors import ErrorCode, Position, SqlError
 
 PLACEHOLDERS = frozenset({
@@ -28,7 +29,7 @@ def parse_query(sql: str, origin: Position = START) -> exp.Expression:
     Unquoted names come out in lower case, quoted ones as they are; every name, literal and call has ``line``
     and ``col`` in its ``meta`` (see :func:`position_of`), every result column its ``text``.
 
-    :raises SqlError: SYNTAX, with the position in the user's statement.
+    :raises SqlError: SYNTAX, or TOO_LARGE, with the position in the user's statement.
     """
     return _parse(sql, exp.Query, origin)
 
@@ -46,7 +47,11 @@ def placeholders(expression: exp.Expr) -> list[tuple[str, Position]]:
 
 def _parse(sql: str, kind: type[exp.Expr], origin: Position) -> exp.Expression:
     try:
-        trees = [tree for tree in _DIALECT.parse_into(kind, sql) if tree is not None]
+        tokens = _DIALECT.tokenize(sql)
+        check_text(sql, tokens, origin)
+        trees = [tree for tree in _DIALECT.parser().parse_into(kind, tokens, sql) if tree is not None]
+    except RecursionError:
+        raise too_deep(origin) from None
     except ParseError as error:
         raise _syntax(sql, error, origin) from None
     except TokenError as error:
@@ -57,6 +62,8 @@ def _parse(sql: str, kind: type[exp.Expr], origin: Position) -> exp.Expression:
     root = exp.Block(expressions=[trees[0]])  # a parent, so that the root itself can be replaced
     for node in list(root.walk()):
         _finish(node, sql, origin)
+    balance(root)
+    check_tree(root)
     result = root.expressions[0]
     result.pop()
     return cast(exp.Expression, result)

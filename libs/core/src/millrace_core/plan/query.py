@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from sqlglot import exp
 
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.query import parse_query
-from millrace_core.dialect.query_nodes import CLAUSES
+from millrace_core.dialect.query_nodes import CLAUSES, position_of
+from millrace_core.dialect.query_size import too_deep
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Precision
 from millrace_core.plan.aggregates_running import lower_running
@@ -117,7 +119,11 @@ def plan(tree: exp.Expr, ctx: Context) -> Plan:
     :raises SqlError: with the place of what is wrong.
     """
     tree.meta["root"] = True
-    planned = _planned(tree, ctx)
+    try:
+        planned = _planned(tree, ctx)
+    except RecursionError:
+        # within the limits of the text, and still deeper once functions have become Spark's
+        raise too_deep(position_of(tree)) from None
     results: list[Result] = planned.meta["results"]
     return Plan(
         sources=tuple(draft.use() for draft in ctx.drafts),
@@ -212,20 +218,39 @@ def _order_union(ordered: exp.Expr, results: list[Result]) -> None:
     ordered.set("this", reference)
 
 
+def seen_of(
+    catalog: Catalog, tree: exp.Expr, database: str | None, lock: AbstractContextManager[object] | None
+) -> Catalog:
+    """What the query names of the catalog, which is enough to plan it; the lock is held while that is looked
+    up."""
+    names = {
+        (node.db or database or "", node.name)
+        for node in tree.find_all(exp.Table)
+        if isinstance(node.this, exp.Identifier)
+    }
+    lists = ("operation_modifiers", "distinct", "group")  # of which one may ask for a super table's children
+    families = any(select.args.get(key) for select in tree.find_all(exp.Select) for key in lists)
+    with lock or nullcontext():
+        return catalog.part(sorted(names), families=families)
+
+
 def plan_query(
-    sql: str, database: str | None, catalog: Catalog, timezone: str, now_ns: int, user: str | None = None
-) -> Plan:
+    sql: str, database: str | None, catalog: Catalog, timezone: str, now_ns: int, user: str | None = None,
+    lock: AbstractContextManager[object] | None = None,
+) -> Plan:  # fmt: skip
     """Plan a user's SELECT, or the rows of its EXPLAIN: no placeholders; run ``one_sql({})``.
 
-    ``database``: what unqualified names mean; ``now_ns``: what ``now`` means; ``user``: who asks.
+    ``database``: what unqualified names mean; ``now_ns``: what ``now`` means; ``user``: who asks; ``lock``:
+    held while the catalog is looked at, and not while the query is planned.
 
     :raises SqlError: with the place of what is wrong.
     """
     asked = explained(sql)
     tree = parse_query(*asked) if asked is not None else parse_query(sql)
     now = with_type(number(now_ns), BIGINT)
-    precision = _precision(tree, database, catalog)
-    found = plan(tree, Context(catalog, database, timezone, precision, now, user=user))
+    seen = seen_of(catalog, tree, database, lock)
+    precision = _precision(tree, database, seen)
+    found = plan(tree, Context(seen, database, timezone, precision, now, user=user))
     return found if asked is None else explain(found)
 
 

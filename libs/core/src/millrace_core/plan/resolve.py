@@ -30,6 +30,8 @@ from millrace_core.plan.tag_rows import tag_rows
 from millrace_core.plan.typed import BIGINT, TIMESTAMP, Typed, fail, with_type
 
 WINDOW_COLUMNS = ("_wstart", "_wend", "_wduration")
+MOST_COLUMNS = 4096
+"""Of a SELECT, as in TDengine."""
 NOT_YET = frozenset({"_irowts", "_isfilled", "_flow", "_fhigh", "_frowts"})
 
 
@@ -112,7 +114,7 @@ def _stored_table(node: exp.Table, ctx: Context) -> tuple[SourceDraft, str]:
         raise fail(ErrorCode.UNKNOWN_DATABASE, message, node)
     found = ctx.catalog.find(database, node.name)
     if found is None:
-        names = [name for db, name in (*ctx.catalog.tables, *ctx.catalog.children) if db == database]
+        names = ctx.catalog.names(database)
         message = f"unknown table {database}.{node.name}{near(node.name, names)}"
         raise fail(ErrorCode.UNKNOWN_TABLE, message, node)
     table, child = found
@@ -192,11 +194,17 @@ def name_results(scope: Scope, ctx: Context) -> None:
     """Every result column gets its name: the alias, or the text as written (lower case outside quotes).
 
     In the SQL equal names are told apart by ``#2``.
+
+    :raises SqlError: TOO_LARGE for more than :data:`MOST_COLUMNS`.
     """
+    projections = scope.select.expressions
+    if len(projections) > MOST_COLUMNS:
+        message = f"a SELECT has {len(projections):,} columns, {MOST_COLUMNS:,} are allowed"
+        raise fail(ErrorCode.TOO_LARGE, message, projections[MOST_COLUMNS])
     taken: set[str] = set()
     last: dict[str, int] = {}
     named: list[exp.Expr] = []
-    for node in scope.select.expressions:
+    for node in projections:
         text = node.meta.get("text", "")
         aliased = isinstance(node, exp.Alias)
         if aliased:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 import polars as pl
 from sqlglot import exp
@@ -16,7 +17,7 @@ from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Count, Interval, Period, Sliding, StreamSpec, Trigger
 from millrace_core.model.types import BIGINT, TIMESTAMP
 from millrace_core.plan.model import Formula, Plan
-from millrace_core.plan.query import plan
+from millrace_core.plan.query import plan, seen_of
 from millrace_core.plan.scope import Context, TimeBounds
 from millrace_core.plan.typed import TBNAME, Typed, with_type
 from millrace_core.wire.decoded import polars_type
@@ -97,15 +98,18 @@ def origin_in(spec: StreamSpec, part: str) -> Position:
     return position_at(spec.sql, offset) if part and offset >= 0 else Position(1, 1)
 
 
-def plan_stream(spec: StreamSpec, catalog: Catalog) -> Plan:
-    """Plan the stream's calculation.
+def plan_stream(
+    spec: StreamSpec, catalog: Catalog, lock: AbstractContextManager[object] | None = None
+) -> Plan:
+    """Plan the stream's calculation. ``lock``: held while the catalog is looked at, not while planning.
 
     :raises SqlError: with the place in the CREATE STREAM statement.
     """
     if spec.query is None:
         raise SqlError(ErrorCode.BAD_STREAM, f"the stream {spec.full_name} has no calculation")
     tree = parse_query(spec.query, origin_in(spec, spec.query))
-    ctx = context_of(spec, catalog)
+    seen = seen_of(catalog, tree, spec.database or spec.db, lock)
+    ctx = context_of(spec, seen)
     where = spec.notify.where if spec.notify else None
     ctx.notify = parse_expression(where, origin_in(spec, where)) if where else None
     return plan(tree, ctx)
