@@ -7,6 +7,7 @@ is the only writer; every other service is a reader that applies what it reads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 
 import msgspec
 
@@ -150,6 +151,10 @@ def read(key: bytes | None, value: bytes | None) -> tuple[str, tuple[str, ...], 
     return kind, names, None if form.deletes(value) else form.read(key, value)
 
 
+_LARGE = frozenset({"tables", "children", "family", "streams", "tombstones", "users", "grants"})
+"""What may be many; all else of a catalog is in any part of it."""
+
+
 class Catalog:
     """What exists, by name. Names of tables and children share one name space per database."""
 
@@ -225,7 +230,9 @@ class Catalog:
         """A copy of what these (database, table) names mean, for whoever takes his time with it; with
         ``families`` also the children of super tables among them."""
         found = Catalog()
-        found.databases = dict(self.databases)
+        for name, value in vars(self).items():
+            if name not in _LARGE:
+                setattr(found, name, copy(value))
         for db, name in wanted:
             known = self.find(db, name)
             if known is None:
