@@ -15,7 +15,7 @@ from .conftest import ALL, make
 def test_a_session_that_late_rows_have_joined_stays_joined(
     kit: Any, deployment: Any, tmp_path: Path, first: bool
 ) -> None:
-    """As in a chaos run (seed 34): of two sessions that late rows had joined the first one's end came back."""
+    """As in a chaos run (seed 34): of two sessions that late rows had joined the old end came back."""
     fill = {"fill_history_first" if first else "fill_history": ALL}
     together = deployment(tmp_path, make(kit, "session", delete_recalc=True, **fill))
     together.write("c1", [1, 3])
