@@ -79,11 +79,13 @@ class Disturber(threading.Thread):
             for process in hit:
                 with suppress(psutil.NoSuchProcess):
                     hold(process)
-            self._held.append((one.end, one, hit))
+            # all by themselves: what is below a part goes on though the part is killed meanwhile
+            held = [each for root in hit for each in family(root)]
+            self._held.append((one.end, one, held))
 
     def _let_go(self, end: float, one: Disturbance, hit: list[psutil.Process]) -> None:
         self._held.remove((end, one, hit))
-        for process in [each for root in hit for each in reversed(family(root))]:
+        for process in reversed(hit):
             with suppress(psutil.NoSuchProcess):
                 process.resume()
 
