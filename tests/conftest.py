@@ -14,7 +14,9 @@ UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SAME = settings(UNTIMED, derandomize=True, database=None)
 settings.register_profile("full", SAME, max_examples=FULL)
 settings.register_profile("check", SAME, max_examples=12)
-settings.register_profile("fuzz", UNTIMED, max_examples=10 * FULL, print_blob=True)
+# where CI is set Hypothesis would derandomise what says nothing of it
+RANDOM = settings(UNTIMED, derandomize=False)
+settings.register_profile("fuzz", RANDOM, max_examples=10 * FULL, print_blob=True)
 settings.load_profile("full")
 
 

@@ -23,7 +23,7 @@ from calc_svc.shared_job import SharedJobs
 from millrace_core.errors import ErrorCode, PlanError
 
 SETTINGS: dict[str, str] = {
-    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC -Xss32m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",

@@ -11,6 +11,7 @@ from statsmodels.tsa.holtwinters import ExponentialSmoothing, SimpleExpSmoothing
 
 from millrace_analytics import AnalysisError, Forecast, Forecaster, Series
 from millrace_analytics.registry import algorithms
+from millrace_analytics.season import found_period
 from millrace_core.analytics import Value
 
 
@@ -41,6 +42,17 @@ def test_trend_and_season_of_air_passengers() -> None:
     assert np.abs(found.values / values[-12:] - 1).max() < 0.12
 
 
+def test_the_season_is_found() -> None:
+    assert found_period(load_airpassengers()) == 12
+    hours = np.arange(24 * 14)
+    assert found_period(3 * np.sin(hours * 2 * np.pi / 24) + 0.01 * hours) == 24
+    given, found = (
+        forecast("holtwinters", load_airpassengers(), 12, trend="add", seasonal="mul", period=period)
+        for period in (12, 0)
+    )
+    assert np.array_equal(given.values, found.values)
+
+
 def test_arima_of_the_lynx() -> None:
     values = np.log(load_lynx())
     orders = {"d": 1, "start_p": 0, "max_p": 2, "start_q": 0, "max_q": 2}
@@ -59,7 +71,7 @@ def test_a_constant_goes_on() -> None:
 
 
 REFUSED = [
-    ("holtwinters", {"seasonal": "add"}, "seasonal needs period = 2 or more"),
+    ("holtwinters", {"seasonal": "add"}, "no season was found"),
     ("holtwinters", {"seasonal": "add", "period": 12}, "needs at least 24 values, not 20"),
     ("holtwinters", {"trend": "mul"}, "mul needs values greater than 0"),
     ("arima", {"period": 12}, "needs at least 24 values, not 20"),

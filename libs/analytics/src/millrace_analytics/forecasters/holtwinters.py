@@ -8,13 +8,15 @@ from typing import ClassVar
 import numpy as np
 
 from millrace_analytics.algorithm import AnalysisError, Forecast, Parameters, Series
+from millrace_analytics.season import found_period
 from millrace_core.analytics import MOST_ROWS, Parameter
 
 _FORMS = ("none", "add", "mul")
 
 
 class HoltWinters:
-    """Simple smoothing without trend and season. It has no bounds: both are the value (as in TDgpt)."""
+    """Simple smoothing without trend and season. It has no bounds: both are the value (as in TDgpt). The
+    length of a season is found where ``period`` does not give it."""
 
     name: ClassVar[str] = "holtwinters"
     parameters: ClassVar[tuple[Parameter, ...]] = (
@@ -31,7 +33,7 @@ class HoltWinters:
         period = int(parameters["period"])
         trend, seasonal = (_form(parameters[name]) for name in ("trend", "seasonal"))
         if seasonal is not None and period < 2:
-            raise AnalysisError("holtwinters: seasonal needs period = 2 or more")
+            period = found_period(series.values)
         if seasonal is not None and len(series.values) < 2 * period:
             raise AnalysisError(
                 f"holtwinters: period = {period} needs at least {2 * period} values, not {len(series.values)}"
