@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from bench.goals import Figure
-from bench.in_process import InProcess, append, closings, fire, in_process
+from bench.in_process import InProcess, answer, append, closings, in_process
 from bench.report import run
 from bench.stage import DB, BenchError, say
 from bench.stats import rate
 from bench.workload import BASE, rows_of
-from calc_svc.job import Product, StreamJobs
+from calc_svc.job import Product
 from millrace_core.model.stream import StreamSpec
 from millrace_core.wire.events import TriggerEvent
 
@@ -82,27 +82,20 @@ def _algorithm(
 ) -> dict[str, float]:
     jobs, single = one.jobs(), one.jobs(one_by_one=True)
     few = fired[:sample]
-    if _cells(_answer(jobs, spec, few)) != _cells(_answer(single, spec, few)):
+    if _cells(answer(jobs, spec, few)) != _cells(answer(single, spec, few)):
         raise BenchError(f"{name}: one job for all and one for each find different windows")
     seconds = []
     for turn in range(repeats + 1):
         began = time.perf_counter()
-        product = _answer(jobs, spec, fired)
+        product = answer(jobs, spec, fired)
         seconds += [time.perf_counter() - began] if turn else []  # the first one starts the workers
         _check(name, product, len(fired))
     began = time.perf_counter()
-    _answer(single, spec, few)
+    answer(single, spec, few)
     alone = rate(len(few), time.perf_counter() - began)
     found = {"set_wise": rate(len(fired), statistics.median(seconds)), "one_by_one": alone}
     say(f"{name}: {found}")
     return found
-
-
-def _answer(jobs: StreamJobs, spec: StreamSpec, events: list[TriggerEvent]) -> Product:
-    product = fire(jobs, spec, events, 0)
-    if product.status is not None:
-        raise BenchError(f"{spec.full_name}: {product.status.message}")
-    return product
 
 
 def _cells(product: Product) -> list[str]:

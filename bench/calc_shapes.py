@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from bench.goals import Figure
-from bench.in_process import InProcess, append, closings, fire, in_process
+from bench.in_process import InProcess, answer, append, closings, in_process
 from bench.report import run
 from bench.stage import DB, BenchError, say
 from bench.stats import latencies_ms, rate
 from bench.workload import BASE, rows_of
-from calc_svc.job import Product, StreamJobs
+from calc_svc.job import Product
 from millrace_core.model.stream import StreamSpec
 from millrace_core.wire.events import TriggerEvent
 
@@ -124,28 +124,21 @@ def _shape(
 ) -> dict[str, float]:  # fmt: skip
     jobs, single = one.jobs(), one.jobs(one_by_one=True)
     few = fired[:: max(len(fired) // sample, 1)][:sample]
-    _check(shape, _answer(jobs, spec, few), _answer(single, spec, few), len(few))
+    _check(shape, answer(jobs, spec, few), answer(single, spec, few), len(few))
     found: dict[str, float] = {}
     for label, events in (("1000", fired[:groups]), ("10000", fired)):
         seconds = []
         for turn in range(repeats + 1):
             began = time.perf_counter()
-            product = _answer(jobs, spec, events)
+            product = answer(jobs, spec, events)
             seconds += [time.perf_counter() - began] if turn else []  # the first one compiles
             _check_rows(shape, product, len(events))
         found[f"set_wise_{label}"] = rate(len(events), statistics.median(seconds))
     began = time.perf_counter()
-    _answer(single, spec, few)
+    answer(single, spec, few)
     found["one_by_one"] = rate(len(few), time.perf_counter() - began)
     say(f"{shape}: {found}")
     return found
-
-
-def _answer(jobs: StreamJobs, spec: StreamSpec, events: Sequence[TriggerEvent]) -> Product:
-    product = fire(jobs, spec, events, 0)
-    if product.status is not None:
-        raise BenchError(f"{spec.full_name}: {product.status.message}")
-    return product
 
 
 def _alone(one: InProcess, spec: StreamSpec, fired: Sequence[TriggerEvent]) -> dict[str, float]:
@@ -153,7 +146,7 @@ def _alone(one: InProcess, spec: StreamSpec, fired: Sequence[TriggerEvent]) -> d
     seconds = []
     for turn, event in enumerate([fired[0], *fired]):
         began = time.perf_counter()
-        _answer(jobs, spec, [event])
+        answer(jobs, spec, [event])
         seconds += [time.perf_counter() - began] if turn else []  # the first one plans
     return latencies_ms(seconds)
 

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from bench.stage import DB
+from bench.stage import DB, BenchError
 from bench.workload import BASE
 from calc_svc.catalog import CatalogView
 from calc_svc.compute import Calculator
@@ -111,6 +111,14 @@ class InProcess:
 def fire(jobs: StreamJobs, spec: StreamSpec, events: Sequence[TriggerEvent], number: int) -> Product:
     """What calc-svc makes of a trigger batch: the messages to write."""
     return jobs.run(spec.uid, [TriggerBatch(spec.uid, 0, 0, number, {}, list(events))])
+
+
+def answer(jobs: StreamJobs, spec: StreamSpec, events: Sequence[TriggerEvent]) -> Product:
+    """As :func:`fire`; :raises BenchError: if a query failed."""
+    product = fire(jobs, spec, events, 0)
+    if product.status is not None:
+        raise BenchError(f"{spec.full_name}: {product.status.message}")
+    return product
 
 
 def closings(

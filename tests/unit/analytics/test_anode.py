@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-import uvicorn
 
 from millrace_analytics import AnalysisError, Series, directory
-from millrace_analytics.anode_app import anode_app
 from millrace_analytics.anode_client import list_algorithms
 from millrace_analytics.columns import anomalous, predicted
 from millrace_core.analytics import Directory, of_anodes
 from millrace_core.errors import ErrorCode, MillraceError
+
+from ...anode import serving
 
 VALUES = [10.0, 11, 10, 12, 11, 10, 12, 11, 100, 102, 11, 10, -50, 12]
 TIMES = [1000 * at for at in range(len(VALUES))]
@@ -25,15 +24,8 @@ SERIES = Series(np.array(TIMES), np.array(VALUES))
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    server = uvicorn.Server(uvicorn.Config(anode_app(), port=0, log_config=None))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        threading.Event().wait(0.01)
-    yield f"127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join(10)
+    with serving() as found:
+        yield found
 
 
 @pytest.fixture

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
-import uvicorn
 
 from api_gateway.session import Session
-from millrace_analytics.anode_app import anode_app
 from millrace_core.errors import ErrorCode, MillraceError, Position
+
+from ...anode import serving
 
 NOW = 1_767_225_600_000_000_000  # 2026-01-01 00:00:00 UTC
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    server = uvicorn.Server(uvicorn.Config(anode_app(), port=0, log_config=None))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        threading.Event().wait(0.01)
-    yield f"127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join(10)
+    with serving() as found:
+        yield found
 
 
 def test_a_node_is_asked_for_its_algorithms_and_kept(rig: Any, address: str) -> None:
