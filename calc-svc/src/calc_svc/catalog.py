@@ -159,7 +159,7 @@ class CatalogView:
             return list(self._streams.values())
 
     def keep_of(self, table: Table) -> int:
-        """For how many minutes rows of a table are kept."""
+        """For how many minutes rows of a table are kept; 0: for ever."""
         with self.lock:
             database = self.catalog.databases.get(table.db)
             return KEEP if database is None else database.keep

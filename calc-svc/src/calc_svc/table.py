@@ -203,10 +203,10 @@ class StoredTable:
 
     def expire(self, keep: int, now: int, every: float = EXPIRE_EVERY) -> bool:
         """Rows whose time is more than ``keep`` minutes before ``now`` (ns) go, at most once in ``every``
-        seconds, and only if there are any: files that hold others too are written anew. Whether it was time
-        to look."""
+        seconds, and only if there are any: files that hold others too are written anew. None go if ``keep``
+        is 0. Whether it was time to look."""
         cut = (now // NS_PER_SECOND - keep * 60) * TICKS_PER_SECOND[self.table.precision]
-        if self.dropped or time.monotonic() < self._expire_at:
+        if not keep or self.dropped or time.monotonic() < self._expire_at:
             return False
         self._expire_at = time.monotonic() + every
         with self.lock:

@@ -46,7 +46,7 @@ class Calc:
         self.log = KafkaLog(broker, "test-calc")
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._log_file = data_dir / "calc.log"
+        self.log_file = data_dir / "calc.log"
         self._environment = os.environ | {
             "MILLRACE_BROKER": broker, "MILLRACE_CALC_PORT": str(self.port),
             "MILLRACE_DATA_DIR": str(data_dir),
@@ -57,13 +57,13 @@ class Calc:
         self._numbers: dict[int, int] = {}
 
     def start(self) -> None:
-        with self._log_file.open("ab") as sink:
+        with self.log_file.open("ab") as sink:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "calc_svc"], env=self._environment, stdout=sink, stderr=sink
             )
 
         def ready() -> bool:
-            assert self.process.poll() is None, self._log_file.read_text()[-4000:]
+            assert self.process.poll() is None, self.log_file.read_text()[-4000:]
             try:
                 return httpx.get(f"{self.url}/healthz").status_code == 200
             except httpx.TransportError:

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import msgspec
+import psutil
 import pytest
 
 from millrace.java import Java
@@ -200,3 +201,26 @@ def test_kill_and_restart_lose_and_double_nothing(calc: Any, kit: Any) -> None:
     kit.eventually(lambda: {str(n.event["triggerId"]) for n in calc.notices("power.s20")} == ids)
     rows = calc.rows("SELECT tag_tbname, w, n, a FROM out20 ORDER BY tag_tbname, w")
     assert rows == expected(kit.CHILDREN, 10)
+
+
+def test_a_jvm_that_is_killed_gives_no_trigger_up_and_ends_the_process(calc: Any, kit: Any) -> None:
+    """Spark's JVM is killed in the middle of calculations, as the kernel does for want of memory."""
+    spec = kit.stream(40, kit.QUERY)
+    calc.define(kit.output_of(spec), StreamEntry(spec, "Running", 0, 0))
+    (jvm,) = [one for one in psutil.Process(calc.process.pid).children() if one.name() == "java"]
+    for minute in range(10):
+        calc.fire(
+            spec, [e for child in kit.CHILDREN for e in kit.closes(spec, kit.own(child), [minute * MINUTE])]
+        )
+        if minute == 3:
+            jvm.kill()
+    assert calc.process.wait(90) != 0
+    said = calc.log_file.read_text()
+    assert "Spark's process has ended" in said
+    assert f'"calculation given up", "stream": "{spec.full_name}"' not in said
+    calc.start()
+    count = f"SELECT count(*) FROM out{spec.uid}"
+    kit.eventually(lambda: calc.rows(count) == [(len(kit.CHILDREN) * 10,)])
+    assert calc.rows("SELECT tag_tbname, w, n, a FROM out40 ORDER BY tag_tbname, w") == expected(
+        kit.CHILDREN, 10
+    )

@@ -80,7 +80,7 @@ def test_a_kill_loses_nothing(
     def write() -> None:
         for start in range(0, 3000, 5):
             log.append([batch(stream, range(start, start + 5), receiver.url)])
-            time.sleep(0.003)
+            time.sleep(0.04)  # a member that was killed has its partitions again after its session's end
 
     writer = threading.Thread(target=write)
     writer.start()
@@ -116,7 +116,7 @@ def test_an_address_where_nothing_listens_is_dropped_and_counted(
     receiver, stream = receivers(), fresh("db.s")
     nowhere = f"ws://127.0.0.1:{free_port()}/"
     log.append([batch(stream, range(20), nowhere, receiver.url)])
-    assert until(lambda: receiver.numbers(stream) == list(range(20)), 2)
+    assert until(lambda: receiver.numbers(stream) == list(range(20)), 5)
     dropped = "millrace_notify_dropped_total"
     assert until(lambda: service.metric(dropped, stream=stream, cause="refused") == 20)
     assert until(lambda: service.metric("millrace_notify_waiting") == 0)
@@ -221,7 +221,8 @@ def test_an_undecodable_message_is_counted_and_the_next_one_delivered(
     good = batch(stream, range(1), receiver.url)
     log.append([good._replace(value=b"{"), good._replace(value=None), good])
     assert until(lambda: receiver.numbers(stream) == [0])
-    assert service.metric("millrace_passed_over_total", topic="notifications") == before + 2
+    # its letter is written, and it is counted, before the commit
+    assert until(lambda: service.metric("millrace_passed_over_total", topic="notifications") == before + 2)
 
 
 async def subscribe(

@@ -38,16 +38,18 @@ class Column(msgspec.Struct, frozen=True):
         return self.stored or self.name
 
 
-KEEP = 3650 * 24 * 60
+KEEP = 0
+"""Rows are kept for ever unless KEEP says otherwise. TDengine's default of ten years refuses older rows when
+they are written; here they would go without a word, as those of a series that begins in 1970."""
 WAL_RETENTION = 3600
-"""TDengine's defaults of KEEP (minutes) and WAL_RETENTION_PERIOD (seconds)."""
+"""TDengine's default of WAL_RETENTION_PERIOD, in seconds."""
 
 
 class Database(msgspec.Struct, frozen=True):
     """A database; ``created`` is milliseconds since the epoch.
 
-    ``keep``: minutes; rows whose time is older are not kept. ``wal_retention``: for so many seconds a row
-    stays in its WAL topic after everybody has done with it; -1: for ever.
+    ``keep``: minutes; rows whose time is older are not kept (0: all are). ``wal_retention``: for so many
+    seconds a row stays in its WAL topic after everybody has done with it; -1: for ever.
     """
 
     name: str
