@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from api_gateway.resource import Stream
+from api_gateway.protocols.streams_api import Stream
 from millrace_core.errors import ErrorCode, WireError
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType

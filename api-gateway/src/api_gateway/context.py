@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from structlog.typing import FilteringBoundLogger
 
 from api_gateway.calc_client import CalcClient, Offsets
-from api_gateway.catalog_writer import CatalogWriter
-from api_gateway.gate import Gate
+from api_gateway.catalog.gate import Gate
+from api_gateway.catalog.topics import WalTopics
+from api_gateway.catalog.writer import CatalogWriter
 from api_gateway.settings import GatewaySettings
-from api_gateway.status_board import StatusBoard
-from api_gateway.wal_topics import WalTopics
+from api_gateway.watching.status_board import StatusBoard
 from millrace_core.catalog import Catalog
 from millrace_core.model.schema import stable_hash
 from millrace_core.wire import control
@@ -80,7 +80,7 @@ class Context:
 
     def append_control(self, records: Sequence[tuple[str, control.AnyControl]]) -> int:
         """Append control records (name, record) in order; the number of the last one. Each has a key of its
-        own: compaction takes away only what :class:`api_gateway.trimming.Trimmer` deletes."""
+        own: compaction takes away only what :class:`api_gateway.upkeep.trimming.Trimmer` deletes."""
         messages = [
             Message(CONTROL.name, f"{name}#{secrets.token_hex(8)}".encode(), control.encode(record))
             for name, record in records

@@ -14,21 +14,21 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from structlog.typing import FilteringBoundLogger
 
+from api_gateway.access.login import Logins, new_user
 from api_gateway.answer import rest_error
 from api_gateway.calc_client import CalcClient
-from api_gateway.catalog_writer import CatalogWriter
+from api_gateway.catalog.topics import WalTopics
+from api_gateway.catalog.writer import CatalogWriter
 from api_gateway.context import Context
-from api_gateway.execute import Executor
-from api_gateway.login import Logins, new_user
-from api_gateway.recovery import settle
-from api_gateway.registrations import Registrar
-from api_gateway.resource import resource_router
-from api_gateway.rest import rest_router
+from api_gateway.protocols.streams_api import resource_router
+from api_gateway.protocols.tdengine_rest import rest_router
 from api_gateway.settings import GatewaySettings
-from api_gateway.stalls import Stalls
-from api_gateway.status_board import StatusBoard, StatusReader
-from api_gateway.trimming import Trimmer
-from api_gateway.wal_topics import WalTopics
+from api_gateway.statements.execute import Executor
+from api_gateway.upkeep.recovery import settle
+from api_gateway.upkeep.registrations import Registrar
+from api_gateway.upkeep.trimming import Trimmer
+from api_gateway.watching.stalls import Stalls
+from api_gateway.watching.status_board import StatusBoard, StatusReader
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.timeline.calendar import zone
 from millrace_core.wire.topics import TOPICS, wal_topic

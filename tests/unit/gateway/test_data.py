@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from api_gateway.registrations import new_children
+from api_gateway.upkeep.registrations import new_children
 from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.model.schema import Child
 from millrace_core.wire import operations, registrations

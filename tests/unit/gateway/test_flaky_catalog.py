@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from api_gateway.catalog_writer import CatalogWriter
+from api_gateway.catalog.writer import CatalogWriter
 from millrace_core.catalog import Catalog, key_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table

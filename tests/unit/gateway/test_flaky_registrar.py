@@ -10,14 +10,14 @@ import structlog
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from api_gateway import registrations as module
 from api_gateway.calc_client import CalcClient
-from api_gateway.catalog_writer import CatalogWriter
+from api_gateway.catalog.topics import WalTopics
+from api_gateway.catalog.writer import CatalogWriter
 from api_gateway.context import Context
-from api_gateway.registrations import Registrar
 from api_gateway.settings import GatewaySettings
-from api_gateway.status_board import StatusBoard
-from api_gateway.wal_topics import WalTopics
+from api_gateway.upkeep import registrations as module
+from api_gateway.upkeep.registrations import Registrar
+from api_gateway.watching.status_board import StatusBoard
 from millrace_core.catalog import Catalog, StreamEntry, encode, key_of
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import Duration, Output, OutputTag, Period, StreamSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from api_gateway.gate import Gate
+from api_gateway.catalog.gate import Gate
 
 
 def test_one_alone_waits_for_those_inside_and_keeps_the_others_out() -> None:

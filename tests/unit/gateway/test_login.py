@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_gateway.login import Logins, make_token, new_user, read_authorization, read_token
+from api_gateway.access.login import Logins, make_token, new_user, read_authorization, read_token
 from millrace_core.errors import ErrorCode, MillraceError
 
 # printed in TDengine's documentation of its REST API

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api_gateway.registrations import Registrar
+from api_gateway.upkeep.registrations import Registrar
 from millrace_core.errors import CatalogError, ErrorCode
 from millrace_core.model.schema import Child
 from millrace_core.wire import dead, registrations, status

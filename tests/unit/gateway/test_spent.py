@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from api_gateway.recovery import Intent
-from api_gateway.trimming import FLOOR_MS, Trimmer
+from api_gateway.upkeep.recovery import Intent
+from api_gateway.upkeep.trimming import FLOOR_MS, Trimmer
 from millrace_core.recalc.judged import judged_of
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire import control

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api_gateway.status_board import StatusBoard
+from api_gateway.watching.status_board import StatusBoard
 from millrace_core.catalog import Catalog, StreamEntry
 from millrace_core.model.stream import Duration, Period, StreamSpec
 from millrace_core.wire import status

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from api_gateway.wal_topics import WalTopics
+from api_gateway.catalog.topics import WalTopics
 from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.model.schema import child_uid
 from millrace_core.wire import control, operations

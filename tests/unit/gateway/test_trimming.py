@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api_gateway.trimming import Trimmer, lowest
+from api_gateway.upkeep.trimming import Trimmer, lowest
 from millrace_core.wire import status
 from millrace_core.wire.status import ReadUpTo, Stored, TriggersHeld
 from millrace_core.wire.topics import (

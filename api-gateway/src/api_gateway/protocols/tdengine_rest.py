@@ -10,10 +10,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
+from api_gateway.access.login import Logins, make_token, read_authorization
 from api_gateway.answer import rest_error, rest_reply
-from api_gateway.execute import Executor
-from api_gateway.login import Logins, make_token, read_authorization
 from api_gateway.session import Session
+from api_gateway.statements.execute import Executor
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.timeline.calendar import zone
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, milliseconds
-from api_gateway.removal import remove_tables
 from api_gateway.session import Session, in_database
+from api_gateway.tables.removal import remove_tables
 from millrace_core.catalog import Catalog, Grant, StreamEntry, record_key
 from millrace_core.dialect.query import parse_query
 from millrace_core.dialect.statements import CreateDatabase, DropDatabase, UseDatabase

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from api_gateway.access.login import Logins, read_authorization
+from api_gateway.access.privileges import sees
 from api_gateway.context import Context
-from api_gateway.execute import Executor
-from api_gateway.login import Logins, read_authorization
-from api_gateway.privileges import sees
 from api_gateway.session import Session
+from api_gateway.statements.execute import Executor
 from millrace_core.catalog import StreamEntry
 from millrace_core.dialect import parse, statements
 from millrace_core.dialect.lexer import quote_name

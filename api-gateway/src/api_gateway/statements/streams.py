@@ -9,8 +9,8 @@ import msgspec
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, fresh_uid, milliseconds
 from api_gateway.session import Session
-from api_gateway.tables import add_table
-from api_gateway.virtual import origin_ends, origin_records
+from api_gateway.statements.tables import add_table
+from api_gateway.statements.virtual import origin_ends, origin_records
 from millrace_core.catalog import Catalog, StreamEntry, key_of
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import CreateStream

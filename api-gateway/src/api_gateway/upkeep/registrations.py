@@ -9,8 +9,8 @@ from itertools import groupby
 
 from api_gateway import metrics
 from api_gateway.context import Context, milliseconds
-from api_gateway.streams import make_output
-from api_gateway.tables import drop_children
+from api_gateway.statements.streams import make_output
+from api_gateway.statements.tables import drop_children
 from millrace_core.catalog import Catalog
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Child

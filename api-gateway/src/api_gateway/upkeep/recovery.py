@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from api_gateway.alter import write_altered
 from api_gateway.context import Context
-from api_gateway.removal import table_keys
-from api_gateway.streams import children_records, send_definition
+from api_gateway.statements.alter import write_altered
+from api_gateway.statements.streams import children_records, send_definition
+from api_gateway.tables.removal import table_keys
 from millrace_core.catalog import StreamEntry, key_of
 from millrace_core.errors import WireError
 from millrace_core.model.schema import Table

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from api_gateway.access.privileges import is_superuser, sees
 from api_gateway.answer import INT, Answer, AnswerColumn, text_column
 from api_gateway.context import Context
-from api_gateway.privileges import is_superuser, sees
 from api_gateway.session import Session, in_database
-from api_gateway.stream_life import find_stream
-from api_gateway.tables import find_table
+from api_gateway.statements.stream_life import find_stream
+from api_gateway.statements.tables import find_table
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.statements import Describe, Show, ShowCreate, ShowTags

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from api_gateway.answer import Answer
 from api_gateway.context import Context
-from api_gateway.diagnose import checked_limit
 from api_gateway.session import Session
-from api_gateway.stream_life import find_stream
+from api_gateway.statements.diagnose import checked_limit
+from api_gateway.statements.stream_life import find_stream
 from millrace_core.dialect.lexer import Kind, Lexer
 from millrace_core.dialect.statements import VerifyStream
 from millrace_core.dialect.times import time_value

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import structlog
 
-from api_gateway.diagnosis_board import Diagnoses
+from api_gateway.watching.diagnosis_board import Diagnoses
 from millrace_core.catalog import Catalog, StreamEntry
 from millrace_core.dialect.problems import state_with
 from millrace_core.errors import WireError

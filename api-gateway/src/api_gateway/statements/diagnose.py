@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from api_gateway.answer import Answer, AnswerColumn, text_column
 from api_gateway.context import Context
-from api_gateway.diagnosis_rows import Case, rows_of
 from api_gateway.session import Session
-from api_gateway.stream_life import find_stream
+from api_gateway.statements.stream_life import find_stream
+from api_gateway.watching.diagnosis_rows import Case, rows_of
 from millrace_core.dialect.statements import DiagnoseStream
 from millrace_core.errors import ErrorCode, MillraceError, Position, SqlError
 from millrace_core.model.schema import Precision

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from api_gateway.status_board import StatusBoard
+from api_gateway.watching.status_board import StatusBoard
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, Position
 from millrace_core.wire.topics import CONTROL, WAL_PREFIX, wal_topic
 from millrace_wal import Log

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from api_gateway.context import Context
-from api_gateway.spent import Spent
+from api_gateway.upkeep.spent import Spent
 from millrace_core.catalog import Catalog, StreamEntry
 from millrace_core.errors import MillraceError, WireError
 from millrace_core.model.schema import Table

@@ -7,8 +7,8 @@ import msgspec
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context
 from api_gateway.session import Session, in_database
-from api_gateway.streams import live_from
-from api_gateway.virtual import origin_ends
+from api_gateway.statements.streams import live_from
+from api_gateway.statements.virtual import origin_ends
 from millrace_core.catalog import StreamEntry, key_of
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import DropStream, RecalculateStream, StartStream, StopStream

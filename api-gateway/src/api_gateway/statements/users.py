@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
+from api_gateway.access.login import new_user
+from api_gateway.access.privileges import EVERY
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, milliseconds
-from api_gateway.login import new_user
-from api_gateway.privileges import EVERY
 from api_gateway.session import Session
 from millrace_core.catalog import Catalog, Grant, GrantedTable, Snode, key_of
 from millrace_core.dialect import statements

@@ -7,7 +7,7 @@ import msgspec
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context
 from api_gateway.session import Session
-from api_gateway.tables import conceive, taken
+from api_gateway.statements.tables import conceive, taken
 from millrace_core.dialect.statements import CreateVirtualChild
 from millrace_core.dialect.virtual import members_of, origins_of_child, source_of, sources_of
 from millrace_core.model.schema import Origin, Table

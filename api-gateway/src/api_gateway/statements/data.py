@@ -9,7 +9,7 @@ from api_gateway import metrics
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context
 from api_gateway.session import Session
-from api_gateway.tables import Birth, bear, conceive, database_of, find_table, missing_table
+from api_gateway.statements.tables import Birth, bear, conceive, database_of, find_table, missing_table
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.names import QualifiedName

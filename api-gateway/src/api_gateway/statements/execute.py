@@ -9,23 +9,23 @@ from dataclasses import replace
 from typing import Any
 
 from api_gateway import metrics
-from api_gateway.alter import alter_table
-from api_gateway.anodes import create_anode, drop_anode, show_anodes, update_anode
+from api_gateway.access.privileges import check
 from api_gateway.answer import INT, Answer, AnswerColumn, text_column
 from api_gateway.context import Context
-from api_gateway.data import delete, insert
-from api_gateway.databases import create_database, drop_database, use_database
-from api_gateway.diagnose import diagnose_stream
-from api_gateway.privileges import check
-from api_gateway.recovery import settle
 from api_gateway.session import Session
-from api_gateway.shows import describe, show, show_create, show_tags
-from api_gateway.stream_life import drop_stream, recalculate_stream, start_stream, stop_stream
-from api_gateway.streams import create_stream
-from api_gateway.tables import create_children, create_table, drop_tables
-from api_gateway.users import alter_user, create_snode, create_user, drop_snode, drop_user, grant
-from api_gateway.verify import verify_stream
-from api_gateway.virtual import create_virtual_child
+from api_gateway.statements.alter import alter_table
+from api_gateway.statements.anodes import create_anode, drop_anode, show_anodes, update_anode
+from api_gateway.statements.data import delete, insert
+from api_gateway.statements.databases import create_database, drop_database, use_database
+from api_gateway.statements.diagnose import diagnose_stream
+from api_gateway.statements.shows import describe, show, show_create, show_tags
+from api_gateway.statements.stream_life import drop_stream, recalculate_stream, start_stream, stop_stream
+from api_gateway.statements.streams import create_stream
+from api_gateway.statements.tables import create_children, create_table, drop_tables
+from api_gateway.statements.users import alter_user, create_snode, create_user, drop_snode, drop_user, grant
+from api_gateway.statements.verify import verify_stream
+from api_gateway.statements.virtual import create_virtual_child
+from api_gateway.upkeep.recovery import settle
 from millrace_core.dialect import parse, statements
 from millrace_core.dialect.stream import SYSTEM_DATABASES
 from millrace_core.errors import ErrorCode, Fault, MillraceError, SqlError

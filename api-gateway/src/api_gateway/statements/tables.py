@@ -8,8 +8,8 @@ from typing import NamedTuple
 from api_gateway import metrics
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, fresh_uid, milliseconds
-from api_gateway.removal import remove_tables
 from api_gateway.session import Session, in_database
+from api_gateway.tables.removal import remove_tables
 from millrace_core.catalog import Catalog, Tombstone, key_of
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import ChildDef, ColumnDef, CreateChildren, CreateTable, DropTables

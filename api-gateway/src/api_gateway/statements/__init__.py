@@ -1,0 +1,1 @@
+"""One handler for each SQL statement, and the table that finds it."""

@@ -1,0 +1,1 @@
+"""What statements and protocols do to tables and their rows."""

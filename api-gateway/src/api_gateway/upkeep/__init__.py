@@ -1,0 +1,1 @@
+"""What runs beside the requests: recovery, registrations of producers' tables, topics that forget."""

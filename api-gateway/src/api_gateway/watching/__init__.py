@@ -1,0 +1,1 @@
+"""What the other services say of themselves and of the streams."""
