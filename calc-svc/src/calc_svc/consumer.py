@@ -12,6 +12,7 @@ import structlog
 
 from calc_svc import metrics
 from calc_svc.catalog import CatalogView
+from calc_svc.delta import DamagedTable
 from calc_svc.orphans import Orphans, buried, ends_of, unknown
 from calc_svc.patience import append_apart, patiently
 from calc_svc.replayed import replayed
@@ -277,7 +278,8 @@ class WalConsumer:
             self._tell(self._gaps.begin(topic, at))
             self._require().add(topic, at)
         except Exception as error:
-            if isinstance(error, MillraceError) and error.code.value.retry:
+            damaged = isinstance(error, DamagedTable)
+            if not damaged and isinstance(error, MillraceError) and error.code.value.retry:
                 raise  # the broker is away
             self._unusable.add(table, error)
             return

@@ -57,11 +57,12 @@ def _app(partition: int) -> str:
 
 
 class DamagedTable(MillraceError):
-    """A table's files cannot be read. Waiting does not help; other tables are not concerned."""
+    """A table's files cannot be read. What needs them waits until somebody has put them right; other tables
+    are not concerned."""
 
     def __init__(self, table: Table, path: Path, cause: str) -> None:
         super().__init__(
-            ErrorCode.INTERNAL,
+            ErrorCode.DAMAGED,
             f"the files of table {table.db}.{table.name} are damaged: {cause}; restore the folder {path} "
             "from a copy, or leave an empty folder there to go on with what its WAL topic still has",
         )
@@ -101,10 +102,12 @@ class DeltaRows:
     def open(self) -> DeltaTable | None:
         """None before the first commit; :raises DamagedTable: for files that are no whole Delta table."""
         uri = str(self.path)
+        # asked first: the writer may make the table meanwhile, and writes nothing before its log
+        there = any(self.path.glob("*.parquet")) or any(self.path.glob(f"{LOG}/*.json"))
         with self._readable():
             if DeltaTable.is_deltatable(uri):
                 return DeltaTable(uri)
-        if any(self.path.glob("*.parquet")) or any(self.path.glob(f"{LOG}/*.json")):
+        if there:
             raise DamagedTable(self.table, self.path, f"{LOG} has no log of them")
         return None
 

@@ -253,7 +253,8 @@ class RecalcLoop:
             self._report(one.batch, Work(began=now), "Running", f"waits{missing}")
 
     def _give_up(self, batch: Batch, work: Work, message: str) -> bool:
-        """The stream goes on without: its live rows wait for history no longer."""
+        """The stream goes on without: its live rows wait for history no longer. SHOW STREAMS says so until a
+        calculation of the stream succeeds."""
         metrics.CALCULATION_FAILURES.labels("recalculation").inc()
         ends: list[Output] = [
             Handover(request.stream, request.epoch, request.slot, done=True)
@@ -261,6 +262,10 @@ class RecalcLoop:
             if request.why in LANES["calc-history"]
         ]
         told = [_message(output) for output in ends]
+        stream = batch.requests[0].stream
+        if self._answers.catalog.stream(stream) is not None:
+            failure = status.StreamFailure(stream, f"windows could not be cut again: {message}")
+            told.append(Message(topics.STATUS.name, status.key(failure), status.encode(failure)))
         self._report(batch, work, "Failed", message)
         self._count(batch, {"requests_failed": len(batch.requests), "rows_read_again": work.rows})
         return not told or self._patiently(lambda: self._log.append(told))

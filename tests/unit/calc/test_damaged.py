@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from calc_svc import unusable
+from calc_svc.delta import DeltaRows
 from millrace_core.catalog import StreamEntry
 from millrace_core.dialect.problems import state_with, topics_of
 from millrace_core.errors import ErrorCode, MillraceError
@@ -96,7 +98,7 @@ def test_damaged_files_are_an_error_of_their_table_alone(
             MillraceError, match=f"the files of table {NAME} are damaged: .*restore the folder"
         ) as caught:
             asked()
-        assert caught.value.code is ErrorCode.INTERNAL
+        assert caught.value.code is ErrorCode.DAMAGED
     (key,) = running.store.unusable()
     assert key == TOPIC
     ((told, message),) = problems(running).items()
@@ -107,6 +109,24 @@ def test_damaged_files_are_an_error_of_their_table_alone(
     eventually(lambda: not running.store.unusable())
     assert sorted(running.rows()) == [("m1", ts) for ts in range(3)]
     assert problems(running) == {told: None}
+
+
+def test_a_table_that_is_made_while_somebody_opens_it_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chaos, seed 1: a recalculation read the table while its first rows were flushed."""
+    rows = DeltaRows(tmp_path / "table", METERS)
+    is_table = DeltaTable.is_deltatable
+
+    def made_meanwhile(uri: str) -> bool:
+        found = is_table(uri)
+        monkeypatch.setattr(DeltaTable, "is_deltatable", staticmethod(is_table))
+        rows._create()
+        return found
+
+    monkeypatch.setattr(DeltaTable, "is_deltatable", staticmethod(made_meanwhile))
+    assert rows.open() is None
+    assert rows.open() is not None
 
 
 def test_an_emptied_folder_goes_on_with_what_the_log_has(running: Running) -> None:

@@ -12,7 +12,8 @@ import pytest
 import structlog
 
 from calc_svc import recalc_loop
-from calc_svc.recalc import Work
+from calc_svc.delta import DamagedTable
+from calc_svc.recalc import Answers, Work
 from calc_svc.recalc_loop import LANES, Batch, RecalcLoop, batches, queued
 from calc_svc.rounds import Intake
 from calc_svc.store import Wanted
@@ -164,6 +165,61 @@ def test_a_history_that_cannot_be_read_does_not_hold_the_live_rows_for_ever(sess
     until(lambda: sum(one.done for one in bench.handed()) == asked)
     loop.stop()
     assert bench.status()[-1].state == "Failed"
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, error: Exception, times: int) -> None:
+    """So many attempts to answer end with the error."""
+    answer, errors = Answers.answer, [error] * times
+
+    def flaky(*given: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        yield from answer(*given)
+
+    monkeypatch.setattr(Answers, "answer", flaky)
+
+
+def late_row(sessions: Any) -> tuple[Any, Bench]:
+    """A request for what a late row has changed."""
+    together = sessions()
+    together.define()
+    together.write("c1", [1, 3, 10, 12, 30])
+    together.run()
+    together.write("c1", [7])
+    together.run()
+    bench = Bench(together, "calc-recalc")
+    bench.ask()
+    return together, bench
+
+
+def failures(bench: Bench) -> list[str]:
+    found = [status.decode(record.value or b"") for record in replay(bench.log, STATUS.name)]
+    return [one.message for one in found if isinstance(one, status.StreamFailure)]
+
+
+def test_a_request_waits_for_files_that_are_damaged_until_they_are_put_right(
+    sessions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recalc_loop, "AGAIN_SECONDS", 0.01)
+    together, bench = late_row(sessions)
+    fail(monkeypatch, DamagedTable(together.table, Path("tables/1"), "no log"), times=5)
+    loop = Life(bench.loop(), LOGGER)
+    loop.start()
+    until(lambda: bool(bench.told()))
+    until(lambda: bench.committed() == 1)
+    loop.stop()
+    assert failures(bench) == []
+
+
+def test_a_request_that_is_given_up_is_shown(sessions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = late_row(sessions)[1]
+    fail(monkeypatch, ValueError("a bug"), times=1)
+    loop = Life(bench.loop(), LOGGER)
+    loop.start()
+    until(lambda: bench.committed() == 1)
+    loop.stop()
+    assert bench.told() == []
+    assert failures(bench) == ["windows could not be cut again: ValueError: a bug"]
 
 
 def test_a_lane_takes_what_is_its_own_and_passes_over_what_cannot_be_read() -> None:

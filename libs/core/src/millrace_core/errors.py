@@ -68,6 +68,7 @@ class ErrorCode(Enum):
     UNDECODABLE = Code(0x0126, 400, Fault.USER)
     UNAVAILABLE = Code(0x000B, 503, Fault.EXTERNAL, retry=True)
     TIMEOUT = Code(0x0129, 504, Fault.EXTERNAL, retry=True)
+    DAMAGED = Code(0x0104, 500, Fault.EXTERNAL, retry=True)
     INTERNAL = Code(0x0100, 500, Fault.INTERNAL)
 
 
