@@ -17,9 +17,9 @@ from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.notice import position
 from millrace_core.notice.message import Outgoing, compose
 from millrace_core.wire import dead
-from millrace_core.wire.arrow_rows import MANY_ROWS
-from millrace_core.wire.arrow_stream import CONTINUATION
-from millrace_core.wire.rows import RowDecoder, encode_columns, encode_rows
+from millrace_core.wire.rows.arrow import MANY_ROWS
+from millrace_core.wire.rows.arrow_stream import CONTINUATION
+from millrace_core.wire.rows.decoder import RowDecoder, encode_columns, encode_rows
 from millrace_core.wire.topics import TOPICS, WAL_BURIED_BY, Service
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"

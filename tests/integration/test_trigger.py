@@ -27,7 +27,7 @@ from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.wire import control, events, status
 from millrace_core.wire.events import TriggerBatch, TriggerEvent
 from millrace_core.wire.operations import Register, encode_operation
-from millrace_core.wire.rows import encode_rows
+from millrace_core.wire.rows.decoder import encode_rows
 from millrace_core.wire.topics import CONTROL, STATUS, TOPICS, TRIGGERS, wal_topic
 from millrace_wal import BEGIN, KafkaLog, Message
 

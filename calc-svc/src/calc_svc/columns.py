@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from millrace_core.model.schema import Column
 from millrace_core.model.types import DataType
-from millrace_core.wire.decoded import polars_type
+from millrace_core.wire.rows.decoded import polars_type
 
 ARROW: dict[str, pa.DataType] = {
     "BIGINT": pa.int64(), "INT": pa.int32(), "SMALLINT": pa.int16(), "TINYINT": pa.int8(),

@@ -19,9 +19,9 @@ from calc_svc.store import TableStore
 from millrace_core.errors import ErrorCode, MillraceError, PlanError
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, system_rows, trigger_relation
-from millrace_core.plan.anomaly import FAILED
-from millrace_core.wire.decoded import polars_type
+from millrace_core.plan.analytics.anomaly import FAILED
 from millrace_core.wire.events import TriggerEvent
+from millrace_core.wire.rows.decoded import polars_type
 
 TRIG, NOTIFY = "_trig", "_notify"
 SAME_ERRORS = 3  # one trigger after the other fails alike: the rest is not tried

@@ -24,8 +24,8 @@ from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.model.schema import SEPARATOR, Child, Table
 from millrace_core.store.place import place_of
 from millrace_core.wire import registrations, topics
-from millrace_core.wire.decoded import Bad
 from millrace_core.wire.operations import version_needed
+from millrace_core.wire.rows.decoded import Bad
 from millrace_service import behind, passed_over
 from millrace_wal import DeadLetters, Gap, GapWatch, Log, Message, Positions, Reader, Record
 

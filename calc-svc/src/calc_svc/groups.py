@@ -16,8 +16,8 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Precision, cut_name
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import plan_output
-from millrace_core.wire.decoded import polars_type
 from millrace_core.wire.events import Group
+from millrace_core.wire.rows.decoded import polars_type
 
 LARGEST = 200_000
 """Groups of a stream that are remembered."""

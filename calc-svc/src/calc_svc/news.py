@@ -8,7 +8,7 @@ from typing import TypeVar
 from calc_svc.catalog import CatalogView
 from calc_svc.store import TableStore
 from millrace_core.catalog import StreamEntry
-from millrace_core.plan.system_streams import News
+from millrace_core.plan.system.streams import News
 from millrace_core.wire.status import AnyStatus, Counters, ReadUpTo
 from millrace_core.wire.topics import wal_topic
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from millrace_core.errors import ErrorCode, WireError
 from millrace_core.wire import status
-from millrace_core.wire.decoded import Bad
+from millrace_core.wire.rows.decoded import Bad
 from millrace_core.wire.status import Buried
 from millrace_core.wire.topics import STATUS, WAL_PREFIX, table_of
 from millrace_wal import BEGIN, Log, Message, Record

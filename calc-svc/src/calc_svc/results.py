@@ -13,10 +13,10 @@ from calc_svc.compute import NOTIFY, Outcome
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import TICKS_PER_SECOND, Column, Precision, Table
 from millrace_core.model.stream import EventType, ResultColumn, StreamSpec
-from millrace_core.wire.arrow_rows import MANY_ROWS, encode_frame
-from millrace_core.wire.decoded import polars_type
 from millrace_core.wire.events import Group, Kind, TriggerEvent
 from millrace_core.wire.notices import Notice
+from millrace_core.wire.rows.arrow import MANY_ROWS, encode_frame
+from millrace_core.wire.rows.decoded import polars_type
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 

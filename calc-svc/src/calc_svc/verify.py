@@ -34,7 +34,7 @@ from millrace_core.trigger.definition import Definition, compiled, essence
 from millrace_core.trigger.watermark import RANGE
 from millrace_core.trigger.windower import Occurrences
 from millrace_core.wire.events import Group, TriggerEvent
-from millrace_core.wire.rows import RowDecoder
+from millrace_core.wire.rows.decoder import RowDecoder
 
 WAIT_SECONDS = 30.0
 MOST_EVENTS = 100_000

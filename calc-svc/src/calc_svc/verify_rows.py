@@ -15,7 +15,7 @@ from millrace_core.recalc.reach import Read, Stretch
 from millrace_core.recalc.verify import Cells, Key
 from millrace_core.store.run import Children
 from millrace_core.store.search import Ints
-from millrace_core.wire.rows import RowDecoder
+from millrace_core.wire.rows.decoder import RowDecoder
 from millrace_wal import Message
 
 

@@ -24,8 +24,8 @@ from millrace_core.store.place import OFFSET_BITS, Spans, nowhere, place_of
 from millrace_core.store.rows import HIGHEST, LOWEST, Slices
 from millrace_core.store.run import Children, Run
 from millrace_core.wire import virtual
-from millrace_core.wire.decoded import Bad, polars_type
 from millrace_core.wire.operations import OPERATION_MARK
+from millrace_core.wire.rows.decoded import Bad, polars_type
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Record
 

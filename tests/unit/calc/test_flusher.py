@@ -9,7 +9,7 @@ from calc_svc.flusher import AGE, AGE_OF_FEW, FEW, is_due
 from calc_svc.table import StoredTable
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.wire.rows import encode_rows
+from millrace_core.wire.rows.decoder import encode_rows
 
 PLAIN = Table("d", "plain", "normal", 8, "ms", (Column("ts", TIMESTAMP), Column("v", DataType("INT"))))
 

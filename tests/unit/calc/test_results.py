@@ -38,7 +38,7 @@ from millrace_core.wire import events as wire
 from millrace_core.wire import notices as notice_wire
 from millrace_core.wire.events import Group, Kind, TriggerBatch, TriggerEvent
 from millrace_core.wire.notices import Notice
-from millrace_core.wire.rows import RowDecoder
+from millrace_core.wire.rows.decoder import RowDecoder
 from millrace_wal import DeadLetters, MemoryLog, Record
 
 MINUTE = Duration(1, "m")

@@ -18,7 +18,7 @@ from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, TYPES, DataType
 from millrace_core.timeline import format_local
-from millrace_core.wire.rows import RowDecoder
+from millrace_core.wire.rows.decoder import RowDecoder
 
 SESSION = Session("ms", 1_767_225_600_123_456_789)  # 2026-01-01 00:00:00.123456789
 TABLE = Table(

@@ -13,8 +13,8 @@ from api_gateway.upkeep.registrations import new_children
 from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.model.schema import Child
 from millrace_core.wire import operations, registrations
-from millrace_core.wire.arrow_stream import CONTINUATION
-from millrace_core.wire.rows import RowDecoder
+from millrace_core.wire.rows.arrow_stream import CONTINUATION
+from millrace_core.wire.rows.decoder import RowDecoder
 from millrace_wal import Message
 
 METERS = "CREATE STABLE meters (ts TIMESTAMP, amps FLOAT, n BIGINT UNSIGNED) TAGS (site INT)"

@@ -32,10 +32,11 @@ from millrace_core.model.stream import (
     StreamSpec,
 )  # fmt: skip
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.plan import Plan, SourceUse, anomaly, forecast, plan_query, plan_stream, trigger_relation
-from millrace_core.plan.text import column_of
-from millrace_core.wire.decoded import polars_type
+from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, trigger_relation
+from millrace_core.plan.analytics import anomaly, forecast
+from millrace_core.plan.spark.text import column_of
 from millrace_core.wire.events import Group, TriggerEvent, trigger_id
+from millrace_core.wire.rows.decoded import polars_type
 
 Row = dict[str, Any]
 T0 = 1_767_225_600_000  # 2026-01-01 00:00:00 UTC

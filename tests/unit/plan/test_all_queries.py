@@ -30,12 +30,12 @@ from millrace_core.errors import MillraceError
 from millrace_core.model.schema import TICKS_PER_SECOND, Child, Column, Database, Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan, plan_query, plan_stream
-from millrace_core.plan.aggregates import AGGREGATES
-from millrace_core.plan.functions import FUNCTIONS
-from millrace_core.plan.series import SERIES
-from millrace_core.plan.shape import set_wise
-from millrace_core.plan.system import system_rows
-from millrace_core.plan.system_streams import News
+from millrace_core.plan.aggregates.table import AGGREGATES
+from millrace_core.plan.functions.scalar import FUNCTIONS
+from millrace_core.plan.series.table import SERIES
+from millrace_core.plan.spark.shape import set_wise
+from millrace_core.plan.system.streams import News
+from millrace_core.plan.system.tables import system_rows
 from millrace_core.wire.events import Group
 
 from ...conftest import examples

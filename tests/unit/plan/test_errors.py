@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.plan import plan_query
-from millrace_core.plan.stream import COLUMNS
+from millrace_core.plan.streams.stream import COLUMNS
 
 from ...conftest import examples
 

@@ -20,10 +20,10 @@ from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.model.schema import TICKS_PER_SECOND, Child, Column, Database, Table
 from millrace_core.model.stream import Source
 from millrace_core.model.types import DataType
-from millrace_core.plan.aggregates import AGGREGATES
-from millrace_core.plan.aggregates_running import RUNNING
-from millrace_core.plan.functions import FUNCTIONS
-from millrace_core.plan.series import SERIES
+from millrace_core.plan.aggregates.running import RUNNING
+from millrace_core.plan.aggregates.table import AGGREGATES
+from millrace_core.plan.functions.scalar import FUNCTIONS
+from millrace_core.plan.series.table import SERIES
 from millrace_core.wire.events import Group
 
 from ...conftest import examples

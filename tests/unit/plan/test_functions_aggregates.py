@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from millrace_core.errors import ErrorCode, Position, SqlError
-from millrace_core.plan.histogram import bin_borders
+from millrace_core.plan.aggregates.histogram import bin_borders
 
 T0 = 1_767_225_600_000  # 2026-01-01 00:00:00 UTC
 Points = list[tuple[int, float]]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from millrace_core.plan.text import MARK, spark_text
+from millrace_core.plan.spark.text import MARK, spark_text
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "plan").glob("*.sql"))
 SECTION = re.compile(r"^-- (\w+)(?:: (.*))?$", re.MULTILINE)

@@ -9,7 +9,7 @@ import pytest
 from sqlglot import exp
 
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
-from millrace_core.plan.zones import instant, local, months_later
+from millrace_core.plan.spark.zones import instant, local, months_later
 from millrace_core.timeline import parse_timestamp
 
 BERLIN = "Europe/Berlin"

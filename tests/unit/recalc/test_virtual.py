@@ -23,7 +23,7 @@ from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.store.place import place_of
 from millrace_core.wire import control
 from millrace_core.wire.operations import Delete
-from millrace_core.wire.rows import encode_rows
+from millrace_core.wire.rows.decoder import encode_rows
 from millrace_core.wire.topics import slot_of, wal_topic
 from millrace_core.wire.virtual import Link
 from millrace_wal import Record

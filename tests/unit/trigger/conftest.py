@@ -33,7 +33,7 @@ from millrace_core.trigger.watermark import Arrivals, Clock, ClockMemory
 from millrace_core.trigger.windower import Occurrences, SoFar, Windower
 from millrace_core.wire import control, dead, events, recalc, status
 from millrace_core.wire.operations import Operation, encode_operation
-from millrace_core.wire.rows import encode_rows
+from millrace_core.wire.rows.decoder import encode_rows
 from millrace_core.wire.topics import (
     CLOCK,
     CONTROL,

@@ -10,7 +10,7 @@ from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.wire import control, virtual
 from millrace_core.wire.operations import Delete, Drop
-from millrace_core.wire.rows import encode_rows
+from millrace_core.wire.rows.decoder import encode_rows
 from millrace_core.wire.topics import slot_of, wal_topic
 from millrace_core.wire.virtual import Link
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.wire.arrow_rows import encode_frame
-from millrace_core.wire.decoded import Decoded
 from millrace_core.wire.operations import Delete, encode_operation
-from millrace_core.wire.rows import RowDecoder, encode_rows
+from millrace_core.wire.rows.arrow import encode_frame
+from millrace_core.wire.rows.decoded import Decoded
+from millrace_core.wire.rows.decoder import RowDecoder, encode_rows
 
 from ...conftest import examples
 

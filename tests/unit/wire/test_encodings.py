@@ -17,9 +17,9 @@ from millrace_core.store.intake import Intake
 from millrace_core.store.rows import TableRows
 from millrace_core.trigger.intake import Messages, read
 from millrace_core.trigger.signals import Signal
-from millrace_core.wire.arrow_rows import encode_frame
 from millrace_core.wire.operations import Delete, Drop, encode_operation
-from millrace_core.wire.rows import encode_rows
+from millrace_core.wire.rows.arrow import encode_frame
+from millrace_core.wire.rows.decoder import encode_rows
 from millrace_core.wire.topics import wal_topic
 
 from ...conftest import examples

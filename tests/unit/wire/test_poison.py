@@ -28,7 +28,7 @@ from millrace_core.wire import (
     status,
 )
 from millrace_core.wire.diagnosis import Diagnosis
-from millrace_core.wire.rows import RowDecoder
+from millrace_core.wire.rows.decoder import RowDecoder
 from millrace_core.wire.topics import (
     CATALOG,
     CLOCK,

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.wire.decoded import Bad
 from millrace_core.wire.operations import Delete, Drop, Register, encode_operation
-from millrace_core.wire.rows import RowDecoder, encode_rows
+from millrace_core.wire.rows.decoded import Bad
+from millrace_core.wire.rows.decoder import RowDecoder, encode_rows
 
 TABLE = Table(
     "power",

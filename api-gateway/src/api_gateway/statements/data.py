@@ -19,7 +19,7 @@ from millrace_core.dialect.values import insert_rows
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
 from millrace_core.model.schema import Child, Table
 from millrace_core.wire import operations
-from millrace_core.wire.rows import encode_columns
+from millrace_core.wire.rows.decoder import encode_columns
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 from millrace_wal.record import MAX_MESSAGE_BYTES

@@ -30,10 +30,10 @@ from millrace_core.dialect.query_nodes import position_of
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.model.expression import AnyExpression, Call, Constant, Field
 from millrace_core.model.schema import Table
-from millrace_core.plan.annotate import Typer
-from millrace_core.plan.lower import Lowering
+from millrace_core.plan.expressions.annotate import Typer
+from millrace_core.plan.expressions.lower import Lowering
 from millrace_core.plan.scope import Context, Scope, column, table_columns
-from millrace_core.plan.typed import with_type
+from millrace_core.plan.types.typed import with_type
 
 MOST_DIGITS = 18  # a fraction of so many digits beside an unsigned BIGINT still fits into 128 bits
 FORBIDDEN = frozenset({"now", "today", "rand"})

@@ -1,16 +1,16 @@
 """The planner: TDengine's SELECT in, Spark SQL out, for one trigger or for a set of them at once."""
 
 from millrace_core.plan.model import Bound, OutputPlan, Plan, SourceUse
-from millrace_core.plan.output import OutputPlaces, plan_output
 from millrace_core.plan.query import PASSES, plan_query
-from millrace_core.plan.stream import (
+from millrace_core.plan.streams.output import OutputPlaces, plan_output
+from millrace_core.plan.streams.stream import (
     allowed_placeholders,
     plan_stream,
     trigger_relation,
     trows_condition,
 )
-from millrace_core.plan.system import SYSTEM_TABLES, system_rows
-from millrace_core.plan.system_streams import News
+from millrace_core.plan.system.streams import News
+from millrace_core.plan.system.tables import SYSTEM_TABLES, system_rows
 
 __all__ = [
     "PASSES", "SYSTEM_TABLES", "Bound", "News", "OutputPlaces", "OutputPlan", "Plan", "SourceUse",

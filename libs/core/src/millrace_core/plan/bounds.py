@@ -9,12 +9,12 @@ from sqlglot import exp
 from millrace_core.dialect import query_nodes as nodes
 from millrace_core.errors import MillraceError
 from millrace_core.model.stream import Duration
-from millrace_core.plan.joins_read import NearPair
+from millrace_core.plan.expressions.quotients import whole_quotient
+from millrace_core.plan.joins.read import NearPair
 from millrace_core.plan.model import Comparison, Formula
-from millrace_core.plan.quotients import whole_quotient
 from millrace_core.plan.scope import Context, Relation, Scope, SourceDraft, conjuncts
-from millrace_core.plan.text import column_of
-from millrace_core.plan.typed import typed
+from millrace_core.plan.spark.text import column_of
+from millrace_core.plan.types.typed import typed
 from millrace_core.timeline import ticks
 
 _FLIPPED: dict[Comparison, Comparison] = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}

@@ -6,9 +6,9 @@ from sqlglot import exp
 
 from millrace_core.dialect import query_nodes as nodes
 from millrace_core.errors import ErrorCode
+from millrace_core.plan.names.tag_rows import lists_tables
 from millrace_core.plan.scope import Context, Scope
-from millrace_core.plan.tag_rows import lists_tables
-from millrace_core.plan.typed import fail
+from millrace_core.plan.types.typed import fail
 
 
 def check_clauses(scope: Scope, ctx: Context) -> None:

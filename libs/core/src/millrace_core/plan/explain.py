@@ -12,7 +12,7 @@ from millrace_core.model.stream import ResultColumn
 from millrace_core.model.types import DataType
 from millrace_core.plan.model import Plan, SourceUse
 from millrace_core.plan.scope import column
-from millrace_core.plan.text import spark_text
+from millrace_core.plan.spark.text import spark_text
 
 COLUMN = "QUERY_PLAN"
 _EXPLAIN = re.compile(r"\s*explain(\s+analyze)?(\s+verbose\s+(true|false))?\s+", re.IGNORECASE)

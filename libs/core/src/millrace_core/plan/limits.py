@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.scope import Context, Scope, column
-from millrace_core.plan.series_levels import ascending, rows_of
-from millrace_core.plan.typed import fail, number
+from millrace_core.plan.spark.levels import ascending, rows_of
+from millrace_core.plan.types.typed import fail, number
 
 ROWS, NUMBERED = "_all", "_numbered"
 ROW, PART = "_row", "_part"

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from millrace_core.model.schema import Precision, Table
 from millrace_core.model.stream import ResultColumn
-from millrace_core.plan.text import Template, spark_text
+from millrace_core.plan.spark.text import Template, spark_text
 
 Formula = tuple[Any, ...]
 """A small pure expression: ``("const", 5)``, ``("ref", "_twstart")``, ``("add", f, g)``, …"""

@@ -13,30 +13,30 @@ from millrace_core.dialect.query_nodes import CLAUSES, position_of
 from millrace_core.dialect.query_size import too_deep
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Precision
-from millrace_core.plan.aggregates_running import lower_running
-from millrace_core.plan.annotate import annotate
-from millrace_core.plan.anomaly import tell_failures
+from millrace_core.plan.aggregates.group import split_aggregates
+from millrace_core.plan.aggregates.running import lower_running
+from millrace_core.plan.analytics.anomaly import tell_failures
+from millrace_core.plan.analytics.forecast import lower_forecast
 from millrace_core.plan.bounds import find_bounds
 from millrace_core.plan.clauses import check_clauses
 from millrace_core.plan.explain import explain, explained
-from millrace_core.plan.fill import fill_windows
-from millrace_core.plan.forced import forced_row
-from millrace_core.plan.forecast import lower_forecast
-from millrace_core.plan.group import split_aggregates
-from millrace_core.plan.interp import lower_interp
-from millrace_core.plan.joins import lower_joins, read_joins
+from millrace_core.plan.expressions.annotate import annotate
+from millrace_core.plan.expressions.lower import lower_expressions
+from millrace_core.plan.fill.interp import lower_interp
+from millrace_core.plan.fill.windows import fill_windows
+from millrace_core.plan.joins.lower import lower_joins, read_joins
 from millrace_core.plan.limits import limit_partitions
-from millrace_core.plan.lower import lower_expressions
 from millrace_core.plan.model import Plan
-from millrace_core.plan.notify import add_notify
-from millrace_core.plan.query_range import set_range
-from millrace_core.plan.resolve import name_results, resolve_columns, resolve_tables
+from millrace_core.plan.names.range import set_range
+from millrace_core.plan.names.resolve import name_results, resolve_columns, resolve_tables
+from millrace_core.plan.names.stars import expand_stars
 from millrace_core.plan.scope import Context, Relation, Result, Scope, column, near
-from millrace_core.plan.series_pass import lower_series
-from millrace_core.plan.shape import set_wise
-from millrace_core.plan.stars import expand_stars
-from millrace_core.plan.typed import BIGINT, Typed, cast, common, fail, number, rescale, with_type
-from millrace_core.plan.windows import lower_windows
+from millrace_core.plan.series.lower import lower_series
+from millrace_core.plan.spark.shape import set_wise
+from millrace_core.plan.streams.forced import forced_row
+from millrace_core.plan.streams.notify import add_notify
+from millrace_core.plan.types.typed import BIGINT, Typed, cast, common, fail, number, rescale, with_type
+from millrace_core.plan.windows.lower import lower_windows
 
 Pass = Callable[[Scope, Context], None]
 

@@ -13,11 +13,11 @@ from millrace_core.catalog import Catalog
 from millrace_core.model.schema import Precision, Table
 from millrace_core.model.stream import ResultColumn, Source
 from millrace_core.plan.model import Bound, Comparison, Formula, SourceUse
-from millrace_core.plan.typed import TBNAME, Typed, with_type
+from millrace_core.plan.types.typed import TBNAME, Typed, with_type
 
 if TYPE_CHECKING:
-    from millrace_core.plan.fill import Filling
-    from millrace_core.plan.joins_read import Pair
+    from millrace_core.plan.fill.windows import Filling
+    from millrace_core.plan.joins.read import Pair
 
 TimeBounds = tuple[list[tuple[Comparison, Formula]], list[tuple[Comparison, Formula]]]
 """Lower and upper comparisons of a time column."""

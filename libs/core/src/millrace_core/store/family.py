@@ -14,8 +14,8 @@ from millrace_core.model.revisions import carry, current
 from millrace_core.model.schema import Child, Table
 from millrace_core.model.types import TIMESTAMP
 from millrace_core.store.run import Children
-from millrace_core.wire.decoded import polars_type
-from millrace_core.wire.rows import RowDecoder
+from millrace_core.wire.rows.decoded import polars_type
+from millrace_core.wire.rows.decoder import RowDecoder
 
 Tags = tuple[object, ...]
 TBNAME = "tbname"

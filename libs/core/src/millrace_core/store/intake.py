@@ -14,10 +14,10 @@ from millrace_core.store.family import Family, TagReader, Tags
 from millrace_core.store.place import nowhere, partition_and_offset
 from millrace_core.store.rows import HIGHEST, LOWEST, TableRows
 from millrace_core.store.search import Ints
-from millrace_core.wire.decoded import Bad, Decoded
 from millrace_core.wire.operations import Delete, Drop, Operation, Register, Retag
 from millrace_core.wire.reading import name_of
-from millrace_core.wire.revisions import TableDecoder
+from millrace_core.wire.rows.decoded import Bad, Decoded
+from millrace_core.wire.rows.revisions import TableDecoder
 
 
 @dataclass(slots=True)

@@ -17,8 +17,8 @@ from millrace_core.model.schema import Table
 from millrace_core.store.place import Spans, nowhere
 from millrace_core.store.run import Children, Run, concat, write_run
 from millrace_core.store.search import Bools, Ints
-from millrace_core.wire.decoded import polars_type
-from millrace_core.wire.revisions import recast
+from millrace_core.wire.rows.decoded import polars_type
+from millrace_core.wire.rows.revisions import recast
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 CHILD = "\x00child"

@@ -15,9 +15,9 @@ from millrace_core.model.schema import Table
 from millrace_core.trigger.columns import Array, Ints
 from millrace_core.trigger.signals import Signal, evaluate
 from millrace_core.trigger.watermark import Arrivals, Bools
-from millrace_core.wire.decoded import polars_type
 from millrace_core.wire.operations import Operation
-from millrace_core.wire.revisions import TableDecoder, recast
+from millrace_core.wire.rows.decoded import polars_type
+from millrace_core.wire.rows.revisions import TableDecoder, recast
 
 Name = TypeVar("Name", str, bytes | None)
 Cell = TypeVar("Cell")

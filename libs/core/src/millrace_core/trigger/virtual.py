@@ -28,10 +28,10 @@ from millrace_core.wire.control import (
     StartStream,
     StopStream,
 )
-from millrace_core.wire.decoded import Decoded
 from millrace_core.wire.operations import OPERATION_MARK, Delete, Drop, Operation, Register, encode_operation
-from millrace_core.wire.revisions import TableDecoder
-from millrace_core.wire.rows import encode_rows
+from millrace_core.wire.rows.decoded import Decoded
+from millrace_core.wire.rows.decoder import encode_rows
+from millrace_core.wire.rows.revisions import TableDecoder
 from millrace_core.wire.topics import wal_topic
 from millrace_core.wire.virtual import Forwarded, Link, Origin
 

@@ -1,0 +1,1 @@
+"""Aggregate functions, and the SELECT that groups by them."""

@@ -1,0 +1,56 @@
+"""``cols(selection, result, …)``: results in the row that a selection function selects.
+
+``SELECT cols(max(v), ts, w AS x)`` gives the time and ``w`` of the row with the largest ``v``: one result
+column for each result. It is an aggregate whose second argument is the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from millrace_core.errors import ErrorCode
+from millrace_core.plan.aggregates.table import AGGREGATES, COLS
+from millrace_core.plan.functions.base import check_count
+from millrace_core.plan.types.typed import fail, typed, with_type
+
+if TYPE_CHECKING:
+    from millrace_core.plan.expressions.annotate import Typer
+
+
+def each_result(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]] | None:
+    """Of a ``cols`` call in the result list, a call for each result, and the result as it was written."""
+    if not (isinstance(node, exp.Anonymous) and node.name == COLS and len(node.expressions) > 1):
+        return None
+    return _each(node)
+
+
+def _each(node: exp.Anonymous) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    selection, *results = node.expressions
+    for result in results:
+        bare = result.this if isinstance(result, exp.Alias) else result
+        call = exp.Anonymous(this=COLS, expressions=[selection.copy(), bare])
+        call.meta.update({key: node.meta[key] for key in ("line", "col") if key in node.meta})
+        yield call, result
+
+
+def type_cols(typer: Typer, node: exp.Expr) -> exp.Expr:
+    """Type the call: as its result.
+
+    :raises SqlError: NOT_ALLOWED if the first argument selects no single row, INVALID_VALUE for several
+        results where only one can stand.
+    """
+    check_count(node, len(node.expressions), 2, 2)
+    selection, result = node.expressions
+    row = AGGREGATES.get(selection.name) if isinstance(selection, exp.Anonymous) else None
+    if row is None or row.pick is None:
+        able = ", ".join(name for name, row in AGGREGATES.items() if row.pick is not None)
+        raise fail(ErrorCode.NOT_ALLOWED, f"cols takes a function that selects one row: {able}", selection)
+    if typer.aggregate is not None:
+        raise fail(ErrorCode.NOT_ALLOWED, f"cols cannot stand inside {typer.aggregate}", node)
+    selection = typer.visit(selection)
+    found = typer.row_value(result.this if isinstance(result, exp.Alias) else result, "cols")
+    node.set("expressions", [selection, found])
+    return with_type(node, typed(found))

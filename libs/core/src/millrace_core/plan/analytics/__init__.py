@@ -1,0 +1,1 @@
+"""ANOMALY_WINDOW and FORECAST: rows gathered into arrays for an algorithm."""

@@ -1,0 +1,1 @@
+"""Expressions: their types (``annotate``), and Spark's expressions for them (``lower``)."""

@@ -1,0 +1,308 @@
+"""The pass that turns typed expressions into Spark's: operators, calls, durations, aggregate functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from millrace_core.dialect.query_nodes import DurationLiteral, JsonContains, JsonGet
+from millrace_core.errors import ErrorCode
+from millrace_core.model.types import DataType
+from millrace_core.plan.aggregates.base import Gathering
+from millrace_core.plan.aggregates.table import AGGREGATES, COLS
+from millrace_core.plan.analytics.forecast import NAME as FORECAST
+from millrace_core.plan.expressions.json_tags import lower_contains, lower_get
+from millrace_core.plan.expressions.quotients import quotient, whole_quotient
+from millrace_core.plan.functions.base import counted
+from millrace_core.plan.functions.scalar import FUNCTIONS, Call, convert, duration_ticks
+from millrace_core.plan.scope import Context, Scope
+from millrace_core.plan.series.table import SERIES
+from millrace_core.plan.spark.zones import instant, local, months_later
+from millrace_core.plan.types.typed import (
+    BIGINT,
+    DOUBLE,
+    Typed,
+    cast,
+    fail,
+    number,
+    spark_type,
+    typed,
+    with_type,
+    wrap,
+)  # fmt: skip
+from millrace_core.timeline.precision import CALENDAR_MONTHS
+
+MOST_SAFE = 1 << 62
+"""An INT and a constant that is not larger have a sum within BIGINT."""
+
+
+def lower_expressions(scope: Scope, ctx: Context) -> None:
+    """Lower every expression of the SELECT. A lowered aggregate has ``meta["aggregate"]``, the function's
+    name, and ``meta["arguments"]``."""
+    select = scope.select
+    lowering = Lowering(scope, ctx)
+    for projection in select.expressions:
+        projection.set("this", lowering.visit(projection.this))
+    for key in ("where", "having"):
+        if (clause := select.args.get(key)) is not None:
+            clause.set("this", lowering.visit(clause.this))
+    for join in select.args.get("joins") or []:
+        if join.args.get("on") is not None:
+            join.set("on", lowering.visit(join.args["on"]))
+    if (group := select.args.get("group")) is not None:
+        group.set("expressions", [lowering.visit(node) for node in group.expressions])
+    if (partition := select.args.get("partition_by")) is not None:
+        bare = [node.this if isinstance(node, exp.Alias) else node for node in partition]
+        select.set("partition_by", [lowering.visit(node) for node in bare])
+    if (order := select.args.get("order")) is not None:
+        for ordered in order.expressions:
+            if not ordered.this.meta.get("result"):
+                ordered.set("this", lowering.visit(ordered.this))
+
+
+class Lowering:
+    """Visits a typed expression bottom up and gives Spark's, typed as well.
+
+    ``condition``: it is one on the rows that trigger, which are judged without Spark, and know neither sums
+    beyond BIGINT nor texts cut by bytes.
+    """
+
+    def __init__(self, scope: Scope, ctx: Context, *, condition: bool = False) -> None:
+        self.scope = scope
+        self.ctx = ctx
+        self.condition = condition
+
+    def visit(self, node: exp.Expr) -> exp.Expr:
+        type_ = node.meta.get("typed")
+        if node.meta.get("lowered"):
+            return node
+        visitor = _VISITORS.get(type(node))
+        if visitor is not None:
+            found = visitor(self, node)
+        else:
+            for key in list(node.args):
+                self._visit_argument(node, key)
+            found = node
+        if type_ is not None:
+            with_type(found, type_)
+        for key in ("line", "col"):
+            if key in node.meta:
+                found.meta.setdefault(key, node.meta[key])
+        found.meta["lowered"] = True
+        return found
+
+    def _visit_argument(self, node: exp.Expr, key: str) -> None:
+        value = node.args[key]
+        if isinstance(value, exp.Expr) and not isinstance(value, (exp.Identifier, exp.DataType)):
+            node.set(key, self.visit(value))
+        elif isinstance(value, list):
+            node.set(key, [self.visit(item) if isinstance(item, exp.Expr) else item for item in value])
+
+    def column(self, node: exp.Expr) -> exp.Expr:
+        return node
+
+    def placeholder(self, node: exp.Expr) -> exp.Expr:
+        # typed by the cast, so that the constant is of the same type as the trigger relation's column
+        bare = exp.Placeholder(this=node.name)
+        return exp.Cast(this=bare, to=spark_type(typed(node).type))
+
+    def duration(self, node: exp.Expr) -> exp.Expr:
+        return number(duration_ticks(node, node.meta["precision"]))
+
+    def sum(self, node: exp.Expr) -> exp.Expr:
+        """+ and -: on integers exact, whatever the type of the result."""
+        type_ = typed(node)
+        sides = [node.this, node.expression]
+        months = next((side for side in sides if _in_months(side)), None)
+        if months is not None and type_.timestamp:
+            return self._on_the_calendar(node, months)
+        whole = all(typed(side).integer or typed(side).timestamp for side in sides)
+        inner = Typed(BIGINT) if whole and not any(_unsigned(side) for side in sides) else Typed(DOUBLE)
+        left, right = self._as(sides[0], inner), self._as(sides[1], inner)
+        if whole and _constant(left) and _constant(right):
+            left = cast(left, inner)  # small constants are INT in Spark: their sum could overflow
+        if inner.type == BIGINT and type_.real and not self.condition and any(map(_large, sides)):
+            inner = Typed(DataType("BIGINT UNSIGNED"))  # a DECIMAL, signed as well: nothing overflows
+            left, right = cast(left, inner), cast(right, inner)
+        made = type(node)(this=left, expression=right)
+        return made if type_.type.info.spark == inner.type.info.spark else cast(exp.Paren(this=made), type_)
+
+    def _on_the_calendar(self, node: exp.Expr, months: exp.Expr) -> exp.Expr:
+        """A time and months or years: the same day and time of day of another month in the query's zone."""
+        if months is node.this and isinstance(node, exp.Sub):
+            raise fail(ErrorCode.TYPE_MISMATCH, "a time cannot be taken from months", months)
+        time = node.expression if months is node.this else node.this
+        count = months.this * CALENDAR_MONTHS[months.args["unit"]] * (-1 if isinstance(node, exp.Sub) else 1)
+        precision = typed(node).precision or self.ctx.precision
+        clock = local(self.visit(time), precision, self.ctx.timezone)
+        return instant(months_later(clock, count, precision), precision, self.ctx.timezone)
+
+    def product(self, node: exp.Expr) -> exp.Expr:
+        if typed(node).timestamp:
+            # ticks brought to a finer precision, for a comparison: exact
+            return exp.Mul(this=wrap(self.visit(node.this)), expression=node.expression)
+        return exp.Mul(
+            this=self._as(node.this, Typed(DOUBLE)), expression=self._as(node.expression, Typed(DOUBLE))
+        )
+
+    def division(self, node: exp.Expr) -> exp.Expr:
+        by = exp.Nullif(this=self._as(node.expression, Typed(DOUBLE)), expression=number(0))
+        return exp.Div(this=self._as(node.this, Typed(DOUBLE)), expression=by)
+
+    def rest(self, node: exp.Expr) -> exp.Expr:
+        sides = [node.this, node.expression]
+        whole = all(typed(side).integer or typed(side).timestamp for side in sides)
+        inner = Typed(BIGINT if whole else DOUBLE)
+        by = exp.Nullif(this=self._as(node.expression, inner), expression=number(0))
+        made = exp.Mod(this=self._as(node.this, inner), expression=by)
+        return cast(exp.Paren(this=made), DOUBLE) if whole else made
+
+    def _as(self, node: exp.Expr, wanted: Typed) -> exp.Expr:
+        """The operand, lowered, of the wanted type."""
+        source = typed(node)
+        found = self.visit(node)
+        if source.type.info.spark == wanted.type.info.spark:
+            return found
+        if source.text:
+            return convert(found, wanted)
+        return cast(found, wanted)
+
+    def negative(self, node: exp.Expr) -> exp.Expr:
+        # of the result's type: -(-128) is no TINYINT
+        return exp.Paren(this=exp.Neg(this=wrap(self._as(node.this, typed(node)))))
+
+    def comparison(self, node: exp.Expr) -> exp.Expr:
+        sides = [node.this, node.expression]
+        made = [self._comparable(side, sides) for side in sides]
+        return type(node)(this=wrap(made[0]), expression=wrap(made[1]))
+
+    def _comparable(self, side: exp.Expr, sides: list[exp.Expr]) -> exp.Expr:
+        """A BOOL beside a number counts as 0 or 1."""
+        found = self.visit(side)
+        if typed(side).type.name == "BOOL" and any(typed(other).number for other in sides):
+            return cast(found, BIGINT)
+        return found
+
+    def logic(self, node: exp.Expr) -> exp.Expr:
+        made = {
+            key: _grouped(self.visit(node.args[key])) for key in ("this", "expression") if node.args.get(key)
+        }
+        return type(node)(**made)
+
+    def call(self, node: exp.Expr) -> exp.Expr:
+        name = node.name
+        if name == COLS:
+            return self.cols(node)
+        if name in AGGREGATES:
+            return self.aggregate(node)
+        if name in SERIES or name == FORECAST:
+            return self.series(node)
+        if name == "cast" and (division := whole_quotient(node)) is not None:
+            sides = [self._as(side, Typed(BIGINT)) for side in (division.this, division.expression)]
+            return convert(quotient(*sides), typed(node))
+        if name == "cast":
+            return convert(self.visit(node.expressions[0]), typed(node), cut_bytes=not self.condition)
+        args = [arg if isinstance(arg, DurationLiteral) else self.visit(arg) for arg in node.expressions]
+        ctx = self.ctx
+        call = Call(name, args, node, ctx.precision, ctx.timezone, ctx.database, ctx.now, ctx.user)
+        return cast(FUNCTIONS[name].build(call), typed(node))
+
+    def aggregate(self, node: exp.Expr) -> exp.Expr:
+        row = AGGREGATES[node.name]
+        args = [arg if isinstance(arg, DurationLiteral) else self.visit(arg) for arg in node.expressions]
+        order = self._order(node, row.timed or row.build is None)
+        if row.build is None:  # the pass lower_running builds it
+            node.set("expressions", args)
+            node.meta["running"] = True
+            return node
+        made = row.build(Gathering(node.name, args, order, node, self.ctx.precision))
+        made.meta.update(aggregate=node.name, arguments=args)
+        return made
+
+    def cols(self, node: exp.Expr) -> exp.Expr:
+        selection, result = node.expressions
+        pick = AGGREGATES[selection.name].pick
+        assert pick is not None  # the type pass saw to it
+        args = [self.visit(arg) for arg in selection.expressions]
+        made = pick(self.visit(result), args, self._order(selection, True))
+        made.meta.update(aggregate=COLS, arguments=args)
+        return made
+
+    def series(self, node: exp.Expr) -> exp.Expr:
+        """Only the argument: the constants were read when the call was typed."""
+        node.set("expressions", [self.visit(node.expressions[0]), *node.expressions[1:]])
+        node.meta["series"] = node.name != FORECAST
+        return node
+
+    def case(self, node: exp.Expr) -> exp.Expr:
+        """Spark takes no BOOL beside numbers."""
+        for key in list(node.args):
+            self._visit_argument(node, key)
+        if "typed" in node.meta and typed(node).number:
+            results = [(branch, "true") for branch in node.args["ifs"]]
+            for holder, key in [*results, (node, "default")] if node.args.get("default") else results:
+                holder.set(key, counted(holder.args[key]))
+        return node
+
+    def json(self, node: exp.Expr) -> exp.Expr:
+        tag, key = self.visit(node.this), node.expression.name
+        return lower_get(tag, key, typed(node)) if isinstance(node, JsonGet) else lower_contains(tag, key)
+
+    def _order(self, node: exp.Expr, needed: bool) -> exp.Expr:
+        timed = self.scope.timed_by(node.expressions)
+        if timed is None:
+            if needed:
+                raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} needs a table with a time column", node)
+            return exp.Null()
+        return timed.order() if needed else exp.Null()
+
+
+def _in_months(node: exp.Expr) -> bool:
+    return isinstance(node, DurationLiteral) and node.args["unit"] in CALENDAR_MONTHS
+
+
+def _unsigned(node: exp.Expr) -> bool:
+    return typed(node).type.name == "BIGINT UNSIGNED"
+
+
+def _large(node: exp.Expr) -> bool:
+    """Whether the sum of this integer and another may leave the range of BIGINT; what a trigger tells, times
+    and numbers of rows, does not."""
+    inner = node
+    while isinstance(inner, (exp.Paren, exp.Cast)) or (
+        isinstance(inner, exp.Anonymous) and inner.name == "cast"
+    ):
+        inner = inner.expressions[0] if isinstance(inner, exp.Anonymous) else inner.this
+    if isinstance(inner, exp.Literal):
+        return inner.name.isdigit() and int(inner.name) > MOST_SAFE
+    if isinstance(inner, exp.Placeholder):
+        return False
+    return typed(node).type.name == "BIGINT" and not _constant(node)
+
+
+def _constant(node: exp.Expr) -> bool:
+    inner = node.unnest()
+    return isinstance(inner.this if isinstance(inner, exp.Neg) else inner, exp.Literal)
+
+
+def _grouped(node: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=node) if isinstance(node, exp.Connector) else node
+
+
+_VISITORS: dict[type[exp.Expr], Callable[[Lowering, exp.Expr], exp.Expr]] = {
+    exp.Column: Lowering.column,
+    exp.Placeholder: Lowering.placeholder,
+    DurationLiteral: Lowering.duration,
+    exp.Add: Lowering.sum,
+    exp.Sub: Lowering.sum,
+    exp.Mul: Lowering.product,
+    exp.Div: Lowering.division,
+    exp.Mod: Lowering.rest,
+    exp.Neg: Lowering.negative,
+    **dict.fromkeys((exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE), Lowering.comparison),
+    **dict.fromkeys((exp.And, exp.Or, exp.Not), Lowering.logic),
+    exp.Anonymous: Lowering.call,
+    exp.Case: Lowering.case,
+    **dict.fromkeys((JsonGet, JsonContains), Lowering.json),
+}

@@ -1,0 +1,1 @@
+"""FILL beside windows, and INTERP with RANGE, EVERY and FILL."""

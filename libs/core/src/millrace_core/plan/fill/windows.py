@@ -1,0 +1,310 @@
+"""FILL: the windows of the WHERE range that no row lies in, and results that are NULL.
+
+Over the windows with rows (``_agg``) come three levels: what lies before and after each window, the windows
+that are missing there, and the filled results. The forced modes make windows of no rows at all, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from millrace_core.errors import ErrorCode
+from millrace_core.model.schema import TICKS_PER_SECOND
+from millrace_core.plan.expressions.constants import constant
+from millrace_core.plan.expressions.lower import Lowering
+from millrace_core.plan.fill.range import range_of
+from millrace_core.plan.functions.scalar import convert
+from millrace_core.plan.scope import Context, Scope, column
+from millrace_core.plan.spark.levels import ascending, descending, known, last_known, over, rows_of, when
+from millrace_core.plan.types.typed import BIGINT, DOUBLE, Typed, cast, fail, number, typed, with_type
+from millrace_core.plan.windows.interval import Grid
+
+AGG, ONE = "_agg", "_one"
+MOST_WINDOWS = 10_000_000
+FORCED = {"NULL_F": "NULL", "VALUE_F": "VALUE"}
+
+
+@dataclass(frozen=True)
+class Filling:
+    """What FILL asks for. ``low``, ``high``: the first and last tick of the range, over constants and
+    placeholders; None: where the rows begin or end. ``at``: the clause."""
+
+    mode: str
+    forced: bool
+    values: tuple[exp.Expr, ...]
+    grid: Grid
+    low: exp.Expr | None
+    high: exp.Expr | None
+    at: exp.Expr
+
+    @staticmethod
+    def of(fill: exp.Expr, grid: Grid, scope: Scope, ctx: Context) -> Filling:
+        """Read the clause, and the range from WHERE or from the trigger's own rows.
+
+        :raises SqlError: NOT_ALLOWED without a range, INVALID_VALUE for values that are no constants and
+            for too long a range.
+        """
+        relation = scope.timed
+        assert relation is not None
+        lowering = Lowering(scope, ctx)
+        values = tuple(lowering.visit(node) for node in fill.expressions)
+        for value in values:
+            if value.find(exp.Column) is not None:
+                raise fail(ErrorCode.INVALID_VALUE, "FILL takes constants", value)
+        low, high = range_of(scope, relation, ctx)
+        streaming = bool(ctx.placeholders)
+        forced = fill.this in FORCED
+        if (low is None or high is None) and (forced or not streaming):
+            message = f"FILL({fill.this}) needs a WHERE with the first and the last time to fill"
+            raise fail(ErrorCode.NOT_ALLOWED, message, fill)
+        _check_length(fill, grid, low, high)
+        return Filling(FORCED.get(fill.this, fill.this), forced, values, grid, low, high, fill)
+
+    @property
+    def first(self) -> exp.Expr | None:
+        """The position of the last window that begins at or before ``low``. Earlier ones that hold it as well
+        (SLIDING) are there only if they have rows, as in TDengine."""
+        return None if self.low is None else cast(self.grid.position(self.low.copy()), BIGINT)
+
+    @property
+    def last(self) -> exp.Expr | None:
+        return None if self.high is None else cast(self.grid.position(self.high.copy()), BIGINT)
+
+
+def _check_length(fill: exp.Expr, grid: Grid, low: exp.Expr | None, high: exp.Expr | None) -> None:
+    first, last = (None if node is None else constant(node) for node in (low, high))
+    if first is None or last is None:
+        return
+    step = grid.step
+    if grid.positions == "months":
+        step *= 28 * 86_400 * TICKS_PER_SECOND[grid.precision]
+    if (last - first) // step >= MOST_WINDOWS:
+        message = f"FILL would make more than {MOST_WINDOWS} windows"
+        raise fail(ErrorCode.INVALID_VALUE, message, fill)
+
+
+def fill_windows(scope: Scope, ctx: Context) -> None:
+    """Put the levels of FILL between the windows and the results."""
+    if scope.filling is not None:
+        _Fill(scope, scope.filling, ctx.notify is not None).apply()
+
+
+@dataclass
+class _Fill:
+    """FILL on its way into a SELECT over ``_agg``. ``filled``: the expressions over the windows with rows
+    that become ``_f0``, ``_f1``, …; ``values``: what FILL(VALUE) gives for each."""
+
+    scope: Scope
+    filling: Filling
+    notified: bool
+    filled: list[exp.Expr] = field(default_factory=list)
+    values: list[exp.Expr] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+    position: str = ""
+
+    def apply(self) -> None:
+        outer = self.scope.select
+        windows = outer.args["from_"].this.this
+        self.names = [projection.alias for projection in windows.expressions]
+        *self.parts, self.position = (node.name for node in self.scope.keys)
+        self._results(outer)
+        if (where := outer.args.get("where")) is not None:
+            where.set("this", self._over(where.this))
+        order = outer.args.get("order")
+        for ordered in order.expressions if order is not None else []:
+            if not ordered.this.meta.get("result"):
+                ordered.set("this", self._over(ordered.this))
+        seen = self._seen(outer.args["from_"])
+        outer.set("from_", exp.From(this=rows_of(self._fill(self._missing(seen)), AGG)))
+
+    def _results(self, outer: exp.Select) -> None:
+        """The results that are filled: all that are made of the windows' rows."""
+        projections = list(outer.expressions)
+        later = [p for p in projections if self.notified and p.alias == "_notify"]
+        chosen = [
+            p for p in projections if p not in later and any(map(_of_rows, p.this.find_all(exp.Column)))
+        ]
+        given = self.filling.values
+        wanted = len(chosen) if self.filling.mode == "VALUE" else 0
+        if len(given) != wanted:
+            message = f"FILL({self.filling.at.this}) takes {wanted} values here, not {len(given)}"
+            raise fail(ErrorCode.INVALID_VALUE, message, self.filling.at)
+        for i, projection in enumerate(chosen):
+            value = _converted(given[i], typed(projection.this)) if given else exp.Null()
+            projection.set("this", self._filled(projection.this, value))
+        for projection in later:
+            projection.set("this", self._over(projection.this))
+
+    def _filled(self, node: exp.Expr, value: exp.Expr) -> exp.Expr:
+        if node not in self.filled:
+            self.filled.append(node.copy())
+            self.values.append(value)
+        type_: Typed | None = node.meta.get("typed")
+        reference = column(f"_f{self.filled.index(node)}", AGG)
+        return reference if type_ is None else with_type(reference, type_)
+
+    def _over(self, node: exp.Expr) -> exp.Expr:
+        """A condition or an order over the filled results."""
+        if node in self.filled or _of_rows(node):
+            return self._filled(node, exp.Null())
+        for key, value in list(node.args.items()):
+            if isinstance(value, exp.Expr):
+                node.set(key, self._over(value))
+            elif isinstance(value, list):
+                node.set(key, [self._over(item) if isinstance(item, exp.Expr) else item for item in value])
+        return node
+
+    def _seen(self, windows: exp.Expr) -> exp.Select:
+        """The windows with rows, each with the positions of those before and after it."""
+        position = column(self.position, AGG)
+        last = exp.LastValue(this=position)
+        parts = [column(name, AGG) for name in self.parts]
+        beside = {
+            "_before": over(last, parts, [ascending(position.copy())], "before"),
+            "_after": over(last.copy(), parts, [descending(position.copy())], "before"),
+        }
+        seen = exp.Select(expressions=_named({**self._handed(), **beside}), from_=windows)
+        if self.filling.forced and not parts:
+            one = exp.values([(0,)], alias=ONE, columns=["n"])
+            for name in one.find_all(exp.Identifier):
+                name.set("quoted", True)
+            join = exp.Join(this=one, side="RIGHT", on=exp.Boolean(this=True))
+            join.meta["constant"] = True
+            seen.append("joins", join)
+            seen.meta["always"] = True
+        return seen
+
+    def _handed(self) -> dict[str, exp.Expr]:
+        return {name: column(name, AGG) for name in self.names}
+
+    def _missing(self, seen: exp.Select) -> exp.Select:
+        """All windows: ``_p`` is the position, the other columns are those of the window it was made of."""
+        position = column(self.position, AGG)
+        begin: exp.Expr = position
+        if (first := self.filling.first) is not None:
+            if self.filling.grid.overlaps > 1:  # LEAST looks past the NULL of a range without rows
+                first = exp.Anonymous(this="LEAST", expressions=[first, position.copy()])
+            begin = when(_null(column("_before", AGG)), first, position.copy())
+        end: exp.Expr = exp.Sub(this=column("_after", AGG), expression=number(self.filling.grid.step))
+        end = when(_null(column("_after", AGG)), self.filling.last or position.copy(), end)
+        whole = exp.GenerateSeries(start=begin, end=end, step=number(self.filling.grid.step))
+        some = when(exp.LTE(this=begin.copy(), expression=end.copy()), whole)
+        made = {**self._handed(), "_p": exp.Explode(this=some)}
+        return exp.Select(expressions=_named(made), from_=exp.From(this=rows_of(seen, AGG)))
+
+    def _fill(self, missing: exp.Select) -> exp.Select:
+        """The results of every window; first NULL where it has none, then filled."""
+        position = column("_p", AGG)
+        own = exp.EQ(this=position, expression=column(self.position, AGG))
+        columns: dict[str, exp.Expr] = {name: column(name, AGG) for name in self.parts}
+        columns[self.position] = position.copy()
+        columns |= {name: node for name, node in self._handed().items() if name not in columns}
+        raw = {f"_r{i}": when(own.copy(), node.copy()) for i, node in enumerate(self.filled)}
+        level = exp.Select(expressions=_named({**columns, **raw}), from_=exp.From(this=rows_of(missing, AGG)))
+        handed: dict[str, exp.Expr] = {name: column(name, AGG) for name in columns}
+        results = {
+            f"_f{i}": _MODES[self.filling.mode](self, column(f"_r{i}", AGG), i)
+            for i in range(len(self.filled))
+        }
+        return exp.Select(expressions=_named({**handed, **results}), from_=exp.From(this=rows_of(level, AGG)))
+
+    def type_of(self, i: int) -> Typed | None:
+        return self.filled[i].meta.get("typed")
+
+    @property
+    def time(self) -> exp.Expr:
+        """The start of a window, at the last levels."""
+        return self.filling.grid.start(column(self.position, AGG))
+
+    def near(self, node: exp.Expr, back: bool) -> exp.Window:
+        """The last value that is not NULL up to this window, or the first from it on."""
+        way = descending if back else ascending
+        parts = [column(name, AGG) for name in self.parts]
+        return over(last_known(node), parts, [way(column(self.position, AGG))], "so far")
+
+
+def _of_rows(node: exp.Expr) -> bool:
+    """Whether it is a column that is aggregated from a window's rows, and not the same in all windows."""
+    aggregated = isinstance(node, exp.Column) and node.table == AGG and node.name.startswith("_a")
+    return aggregated and not node.meta.get("fixed")
+
+
+def _named(columns: dict[str, exp.Expr]) -> list[exp.Expr]:
+    return [
+        exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True)) for name, node in columns.items()
+    ]
+
+
+def _null(node: exp.Expr) -> exp.Expr:
+    return exp.Is(this=node, expression=exp.Null())
+
+
+def _converted(value: exp.Expr, wanted: Typed) -> exp.Expr:
+    source = typed(value)
+    if source.null:
+        return exp.Null()
+    fits = source.type.name == wanted.type.name or wanted.text or not source.text
+    if not fits and isinstance(value, exp.Literal):
+        try:
+            float(value.name)
+            fits = True
+        except ValueError:
+            fits = False
+    if not fits:
+        message = f"FILL: {source.type} does not fit a result of type {wanted.type}"
+        raise fail(ErrorCode.TYPE_MISMATCH, message, value)
+    return convert(value, wanted)
+
+
+def _value(fill: _Fill, raw: exp.Expr, i: int) -> exp.Expr:
+    return exp.Coalesce(this=raw, expressions=[fill.values[i].copy()])
+
+
+def _linear(fill: _Fill, raw: exp.Expr, i: int) -> exp.Expr:
+    """On the line between the neighbours with values, at the windows' starts; NULL for what is no number."""
+    type_ = fill.type_of(i)
+    if type_ is None or not (type_.number or type_.timestamp):
+        return raw
+    a, b = (cast(fill.near(raw.copy(), back), DOUBLE) for back in (False, True))
+    before, after = _times(fill, raw)
+    share = exp.Div(
+        this=cast(exp.Paren(this=exp.Sub(this=fill.time, expression=before)), DOUBLE),
+        expression=exp.Nullif(
+            this=cast(exp.Paren(this=exp.Sub(this=after, expression=before.copy())), DOUBLE),
+            expression=number(0),
+        ),
+    )
+    rise = exp.Paren(this=exp.Sub(this=b, expression=a.copy()))
+    line = exp.Add(this=a, expression=exp.Mul(this=rise, expression=exp.Paren(this=share)))
+    made = with_type(exp.Paren(this=line), DOUBLE)
+    return exp.Coalesce(this=raw, expressions=[convert(made, type_) if not type_.real else made])
+
+
+def _nearest(fill: _Fill, raw: exp.Expr, i: int) -> exp.Expr:
+    """The value of the nearest window that has one; of two as near the earlier one."""
+    before, after = _times(fill, raw)
+    to_before = exp.Paren(this=exp.Sub(this=fill.time, expression=before))
+    to_after = exp.Paren(this=exp.Sub(this=after, expression=fill.time))
+    earlier = exp.LTE(this=to_before, expression=to_after)
+    back, ahead = fill.near(raw.copy(), False), fill.near(raw.copy(), True)
+    return exp.Coalesce(this=when(earlier, back, ahead), expressions=[back.copy()])
+
+
+def _times(fill: _Fill, raw: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+    """When the windows begin whose values ``near`` gives."""
+    found = [fill.near(when(known(raw), fill.time), back) for back in (False, True)]
+    return found[0], found[1]
+
+
+_MODES: dict[str, Callable[[_Fill, exp.Expr, int], exp.Expr]] = {
+    "NULL": lambda fill, raw, i: raw,
+    "VALUE": _value,
+    "PREV": lambda fill, raw, i: fill.near(raw, False),
+    "NEXT": lambda fill, raw, i: fill.near(raw, True),
+    "LINEAR": _linear,
+    "NEAR": _nearest,
+}

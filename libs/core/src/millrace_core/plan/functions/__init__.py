@@ -1,0 +1,1 @@
+"""Scalar functions: one table, made of those of numbers, text and times."""

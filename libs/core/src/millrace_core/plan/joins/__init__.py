@@ -1,0 +1,1 @@
+"""TDengine's own joins: SEMI, ANTI, ASOF and WINDOW."""

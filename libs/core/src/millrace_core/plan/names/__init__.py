@@ -1,0 +1,1 @@
+"""What names mean: tables and columns, ``*``, tags, the pseudo columns of a query's time range."""

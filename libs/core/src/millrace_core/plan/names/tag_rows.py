@@ -1,0 +1,97 @@
+"""SELECT TAGS, and SELECT DISTINCT tbname: one row for each child table, with or without stored rows."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from millrace_core.errors import ErrorCode
+from millrace_core.model.schema import Child, Table
+from millrace_core.plan.scope import Context, Relation, column, table_columns
+from millrace_core.plan.types.typed import fail, number, spark_type
+
+LIST = "_children"
+_MORE = ("window_clause", "partition_by", "range_clause", "joins", "having", "operation_modifiers")
+"""Clauses with which a SELECT reads rows."""
+
+
+def lists_tables(select: exp.Expr, ctx: Context) -> bool:
+    """Whether a user asks which tables there are: DISTINCT or GROUP BY over ``tbname`` and tags alone, WHERE
+    likewise. As in TDengine the answer has the tables without rows, too.
+
+    A stream reads rows, which tell when it must calculate again.
+    """
+    source = select.args.get("from_")
+    named = source is not None and isinstance(source.this, exp.Table) and source.this
+    if ctx.placeholders or not named or any(select.args.get(key) for key in _MORE):
+        return False
+    database = named.args["db"].name if named.args.get("db") else ctx.database
+    found = ctx.catalog.find(database, named.name) if database else None
+    if found is None or not found[0].tags:
+        return False
+    names = {"tbname", *(tag.name for tag in found[0].tags)}
+    results = [node.this if isinstance(node, exp.Alias) else node for node in select.expressions]
+    group, where = select.args.get("group"), select.args.get("where")
+    keys = group.expressions if group is not None else results if select.args.get("distinct") else []
+    read = [*results, *keys, *(where.find_all(exp.Column) if where is not None else [])]
+    known = all(isinstance(node, exp.Column) and node.name in names for node in read)
+    listed = {node.name for node in keys}
+    return known and "tbname" in listed and all(node.name in listed for node in results)
+
+
+def tag_rows(node: exp.Table, table: Table, child: str | None, ctx: Context) -> tuple[Relation, exp.Subquery]:
+    """The relation of a super table's children (or of one child), and the query that gives it.
+
+    :raises SqlError: NOT_ALLOWED for a table without tags, and in a stream, which must follow new tables.
+    """
+    if not table.tags:
+        raise fail(ErrorCode.NOT_ALLOWED, f"SELECT TAGS needs a super table; {node.name} has no tags", node)
+    if ctx.placeholders:
+        raise fail(ErrorCode.NOT_ALLOWED, "SELECT TAGS cannot be used in a stream", node)
+    children = [
+        found
+        for found in ctx.catalog.children.values()
+        if (found.db, found.table) == (table.db, table.name) and child in (None, found.name)
+    ]
+    all_types = table_columns(table)
+    types = {name: all_types[name] for name in ("tbname", *(tag.name for tag in table.tags))}
+    alias = f"_tags{ctx.number()}"
+    # one flat list: a UNION of as many SELECTs would be as deep as there are children
+    given = [
+        tuple(_constant(value) for value in _values(found))
+        for found in children or [Child(table.db, table.name, "", (None,) * len(table.tags))]
+    ]
+    rows = exp.values(given, alias=LIST, columns=list(types))
+    for name in rows.find_all(exp.Identifier):
+        name.set("quoted", True)
+    query = exp.Select(
+        expressions=[
+            exp.Alias(
+                this=exp.Cast(this=column(name, LIST), to=spark_type(type_.type)),
+                alias=exp.to_identifier(name, quoted=True),
+            )
+            for name, type_ in types.items()
+        ],
+        from_=exp.From(this=rows),
+    )
+    if not children:
+        query.set("where", exp.Where(this=exp.Boolean(this=False)))
+    named = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+    visible = tuple(tag.name for tag in table.tags)
+    return Relation((node.name, table.name), alias, types, visible), exp.Subquery(this=query, alias=named)
+
+
+def _values(child: Child) -> tuple[object, ...]:
+    return (child.name, *child.tags)
+
+
+def _constant(value: object) -> exp.Expr:
+    match value:
+        case None:
+            return exp.Null()
+        case bool():
+            return exp.Boolean(this=value)
+        case int():
+            return number(value)
+        case float():
+            return exp.Literal.string(repr(value))
+    return exp.Literal.string(str(value))

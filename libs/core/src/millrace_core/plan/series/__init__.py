@@ -1,0 +1,1 @@
+"""Series functions: those that give many rows, or look at neighbouring ones."""

@@ -1,0 +1,209 @@
+"""The table of series functions: those that give many rows, or look at neighbouring ones.
+
+Rules of names, arguments and company are TDengine 3.3.7's; what they give is in ``build.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlglot import exp
+
+from millrace_core.dialect.query_nodes import DurationLiteral
+from millrace_core.errors import ErrorCode
+from millrace_core.plan.aggregates.table import AGGREGATES
+from millrace_core.plan.series import build
+from millrace_core.plan.types.typed import BIGINT, DOUBLE, Typed, fail, typed, with_type
+
+
+class Typing(Protocol):
+    """What types expressions. ``aggregate``: the call or clause in which no aggregate may stand."""
+
+    aggregate: str | None
+
+    def visit(self, node: exp.Expr) -> exp.Expr: ...
+
+
+Reader = Callable[[exp.Expr, str], object]
+"""Reads a constant argument; gets what it is called, for the error."""
+REQUIRED = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A constant argument: ``name``, how it is read, and its default."""
+
+    name: str
+    read: Reader
+    default: object = REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One row of the table.
+
+    ``takes``/``accepted``: which types its first argument may have, and in words; ``constants``: the other
+    arguments. ``company``: which functions may stand beside it in a SELECT: those of the same word; None:
+    no other. ``known_only``: sees only rows whose value is not NULL. ``grouped``: gives its rows per group
+    and window too. ``timed``: needs the rows' time. ``build`` None: has a pass of its own.
+    """
+
+    takes: Callable[[Typed], bool]
+    accepted: str
+    result: Callable[[Typed], Typed]
+    build: build.Build | None
+    constants: tuple[Constant, ...] = ()
+    company: Callable[[tuple[object, ...]], str | None] = lambda constants: None
+    known_only: bool = False
+    grouped: bool = False
+    timed: bool = True
+
+
+def _whole(low: int, high: int) -> Reader:
+    def read(node: exp.Expr, what: str) -> int:
+        text = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
+        if not (text.isdigit() and low <= int(text) <= high):
+            raise fail(ErrorCode.INVALID_VALUE, f"{what} is a whole number from {low} to {high}", node)
+        return int(text)
+
+    return read
+
+
+def _operator(node: exp.Expr, what: str) -> str:
+    text = node.name.upper() if isinstance(node, exp.Literal) and node.is_string else ""
+    if text not in build.OPERATORS:
+        names = ", ".join(f"'{name}'" for name in build.OPERATORS)
+        raise fail(ErrorCode.INVALID_VALUE, f"{what} is one of {names}", node)
+    return text
+
+
+def _number(node: exp.Expr, what: str) -> exp.Expr:
+    inner = node.this if isinstance(node, exp.Neg) else node
+    if not isinstance(inner, exp.Literal) or inner.is_string:
+        raise fail(ErrorCode.INVALID_VALUE, f"{what} is a constant number", node)
+    return exp.Paren(this=node.copy()) if isinstance(node, exp.Neg) else node.copy()
+
+
+def _duration(node: exp.Expr, what: str) -> exp.Expr:
+    if not isinstance(node, DurationLiteral) or node.this <= 0:
+        raise fail(ErrorCode.INVALID_VALUE, f"{what} is a duration such as 1s, longer than zero", node)
+    return node
+
+
+def _unit(node: exp.Expr, what: str) -> exp.Expr:
+    if not isinstance(node, DurationLiteral) or node.this != 1 or node.args["unit"] not in "buasmhdw":
+        message = f"{what} is one of 1b, 1u, 1a, 1s, 1m, 1h, 1d, 1w"
+        raise fail(ErrorCode.INVALID_VALUE, message, node)
+    return node
+
+
+def _number_type(type_: Typed) -> bool:
+    return type_.number
+
+
+def _any_type(type_: Typed) -> bool:
+    return not type_.null
+
+
+def _same(type_: Typed) -> Typed:
+    return type_
+
+
+def _difference(type_: Typed) -> Typed:
+    return Typed(DOUBLE if type_.real else BIGINT)
+
+
+def _sum(type_: Typed) -> Typed:
+    return AGGREGATES["sum"].result([type_], exp.Null())
+
+
+def _fixed(type_: Typed) -> Callable[[Typed], Typed]:
+    return lambda _: type_
+
+
+def _together(word: str) -> Callable[[tuple[object, ...]], str | None]:
+    return lambda constants: word
+
+
+_K100 = Constant("k", _whole(1, 100))
+_K1000 = Constant("k", _whole(1, 1000))
+_STATE = (Constant("operator", _operator), Constant("value", _number))
+
+SERIES: dict[str, Series] = {
+    "diff": Series(
+        lambda type_: type_.number or type_.timestamp or type_.type.name == "BOOL",
+        "numbers, timestamps and bools", _difference, build.diff,
+        (Constant("ignore_option", _whole(0, 3), 0),), _together("diff"),
+    ),
+    "derivative": Series(
+        _number_type, "numbers", _fixed(Typed(DOUBLE)), build.derivative,
+        (Constant("interval", _duration), Constant("ignore_negative", _whole(0, 1))),
+        lambda constants: "derivative" if constants[1] == 0 else None,
+    ),
+    "csum": Series(_number_type, "numbers", _sum, build.csum, (), _together("every row")),
+    "mavg": Series(_number_type, "numbers", _fixed(Typed(DOUBLE)), build.mavg, (_K1000,), known_only=True),
+    "statecount": Series(
+        _number_type, "numbers", _fixed(Typed(BIGINT)), build.statecount, _STATE, _together("every row")
+    ),
+    "stateduration": Series(
+        _number_type, "numbers", _fixed(Typed(BIGINT)), build.stateduration,
+        (*_STATE, Constant("unit", _unit, None)), _together("every row"),
+    ),
+    "top": Series(
+        _number_type, "numbers", _same, build.top, (_K100,), known_only=True, grouped=True, timed=False
+    ),
+    "bottom": Series(
+        _number_type, "numbers", _same, build.bottom, (_K100,), known_only=True, grouped=True, timed=False
+    ),
+    "sample": Series(
+        _any_type, "columns", _same, build.sample, (_K1000,), known_only=True, grouped=True, timed=False
+    ),
+    "unique": Series(_any_type, "columns", _same, build.unique),
+    "tail": Series(
+        _any_type, "columns", _same, build.tail, (_K100, Constant("offset", _whole(0, 100), 0))
+    ),
+    "interp": Series(
+        _any_type, "columns", _same, None, (Constant("ignore_null_values", _whole(0, 1), 0),),
+        lambda constants: f"interp {constants[0]}",
+    ),
+}  # fmt: skip
+
+
+def type_series(node: exp.Expr, typing: Typing) -> exp.Expr:
+    """Check and type a call; ``meta["constants"]`` gets the values of its constant arguments.
+
+    :raises SqlError: INVALID_VALUE, TYPE_MISMATCH, NOT_ALLOWED.
+    """
+    name = node.name
+    row = SERIES[name]
+    if typing.aggregate is not None:
+        raise fail(ErrorCode.NOT_ALLOWED, f"{name} cannot stand inside {typing.aggregate}", node)
+    _check_count(node, row)
+    argument, *rest = node.expressions
+    typing.aggregate = name
+    try:
+        argument = typing.visit(argument)
+    finally:
+        typing.aggregate = None
+    type_ = typed(argument)
+    if not row.takes(type_):
+        found = "NULL" if type_.null else type_.type.name
+        raise fail(ErrorCode.TYPE_MISMATCH, f"{name} takes {row.accepted}, not {found}", argument)
+    node.set("expressions", [argument, *rest])
+    node.meta["constants"] = tuple(
+        constant.read(rest[i], f"{name}: {constant.name}") if i < len(rest) else constant.default
+        for i, constant in enumerate(row.constants)
+    )
+    return with_type(node, row.result(type_))
+
+
+def _check_count(node: exp.Expr, row: Series) -> None:
+    most = 1 + len(row.constants)
+    least = 1 + sum(constant.default is REQUIRED for constant in row.constants)
+    if not least <= len(node.expressions) <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        names = ", ".join(["column", *(constant.name for constant in row.constants)])
+        message = f"{node.name} takes {wanted} arguments ({names}), not {len(node.expressions)}"
+        raise fail(ErrorCode.INVALID_VALUE, message, node)

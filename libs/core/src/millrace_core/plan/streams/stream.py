@@ -1,0 +1,185 @@
+"""Plans of streams: the calculation, the relation of its triggers, the output tables' names and tags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+import polars as pl
+from sqlglot import exp
+
+from millrace_core.catalog import Catalog
+from millrace_core.dialect.lexer import quote_name
+from millrace_core.dialect.query import parse_expression, parse_query
+from millrace_core.dialect.query_nodes import position_at
+from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.model.schema import Precision
+from millrace_core.model.stream import Count, Interval, Period, Sliding, StreamSpec, Trigger
+from millrace_core.model.types import BIGINT, TIMESTAMP
+from millrace_core.plan.model import Formula, Plan
+from millrace_core.plan.query import plan, seen_of
+from millrace_core.plan.scope import Context, TimeBounds
+from millrace_core.plan.types.typed import TBNAME, Typed, with_type
+from millrace_core.wire.events import TriggerEvent
+from millrace_core.wire.rows.decoded import polars_type
+
+_WINDOW = {"_twstart": TIMESTAMP, "_twend": TIMESTAMP, "_twduration": BIGINT, "_twrownum": BIGINT}
+_SLIDING = {"_tprev_ts": TIMESTAMP, "_tcurrent_ts": TIMESTAMP, "_tnext_ts": TIMESTAMP}
+_PERIOD = {"_tprev_localtime": TIMESTAMP, "_tnext_localtime": TIMESTAMP}
+_LOCAL = frozenset({"_tprev_localtime", "_tnext_localtime", "_tlocaltime"})
+"""Placeholders in nanoseconds whatever the database's precision."""
+COLUMNS = ("_tgrpid", "_tlocaltime", *_WINDOW, *_SLIDING, *_PERIOD)
+"""Columns of the trigger relation that every stream has, besides ``_tid``; NULL where it has none."""
+
+
+def allowed_placeholders(spec: StreamSpec) -> dict[str, Typed]:
+    """The placeholders that a stream of this trigger and grouping has, with their types (seed 000)."""
+    match spec.trigger:
+        case Period():
+            times = _PERIOD
+        case Sliding():
+            times = _SLIDING
+        case _:
+            times = _WINDOW
+    precision = _precision(spec)
+    found = {"_tgrpid": Typed(BIGINT), "_tlocaltime": Typed(TIMESTAMP, "ns")}
+    for name, type_ in times.items():
+        ticks: Precision = "ns" if name in _LOCAL else precision
+        found[name] = Typed(type_, ticks if type_ == TIMESTAMP else None)
+    for i, grouping in enumerate(grouping_types(spec), 1):
+        found[f"%%{i}"] = grouping
+    if "tbname" in spec.partition:
+        found["%%tbname"] = Typed(TBNAME)
+    return found
+
+
+def _precision(spec: StreamSpec) -> Precision:
+    return spec.source.table.precision if spec.source else "ms"
+
+
+def grouping_types(spec: StreamSpec) -> list[Typed]:
+    """The types of the grouping columns."""
+    found: list[Typed] = []
+    for name in spec.partition:
+        tag = spec.source.table.tag(name) if spec.source else None
+        type_ = TBNAME if tag is None else tag.type
+        found.append(Typed(type_, _precision(spec) if type_ == TIMESTAMP else None))
+    return found
+
+
+def trows_bounds(trigger: Trigger) -> TimeBounds:
+    """Which of a group's rows are the trigger's: [start, end) of an interval, (previous, current] of a
+    sliding trigger, [start, end] of the other windows. PERIOD's are told by the log, not by their times."""
+    start: Formula = ("ref", "_twstart")
+    end: Formula = ("ref", "_twend")
+    match trigger:
+        case Period():
+            return [], []
+        case Sliding():
+            return [(">", ("ref", "_tprev_ts"))], [("<=", ("ref", "_tcurrent_ts"))]
+        case Interval():
+            return [(">=", start)], [("<", end)]
+    return [(">=", start)], [("<=", end)]
+
+
+def trows_condition(spec: StreamSpec) -> str | None:
+    """What the rows of ``%%trows`` meet besides their times: PRE_FILTER, and that COUNT_WINDOW with columns
+    counts them."""
+    conditions = [f"({spec.options.pre_filter.sql})"] if spec.options.pre_filter else []
+    if isinstance(spec.trigger, Count) and spec.trigger.columns:
+        counted = " OR ".join(f"{quote_name(name)} IS NOT NULL" for name in spec.trigger.columns)
+        conditions.append(f"({counted})")
+    return " AND ".join(conditions) or None
+
+
+def origin_in(spec: StreamSpec, part: str) -> Position:
+    """Where a part of the stream's statement begins in it."""
+    offset = spec.sql.rfind(part)
+    return position_at(spec.sql, offset) if part and offset >= 0 else Position(1, 1)
+
+
+def plan_stream(
+    spec: StreamSpec, catalog: Catalog, lock: AbstractContextManager[object] | None = None
+) -> Plan:
+    """Plan the stream's calculation. ``lock``: held while the catalog is looked at, not while planning.
+
+    :raises SqlError: with the place in the CREATE STREAM statement.
+    """
+    if spec.query is None:
+        raise SqlError(ErrorCode.BAD_STREAM, f"the stream {spec.full_name} has no calculation")
+    tree = parse_query(spec.query, origin_in(spec, spec.query))
+    seen = seen_of(catalog, tree, spec.database or spec.db, lock)
+    ctx = context_of(spec, seen)
+    where = spec.notify.where if spec.notify else None
+    ctx.notify = parse_expression(where, origin_in(spec, where)) if where else None
+    return plan(tree, ctx)
+
+
+def context_of(spec: StreamSpec, catalog: Catalog) -> Context:
+    """``now`` is the moment of the trigger, so that a repeated calculation gives the same rows."""
+    precision = _precision(spec)
+    database = spec.database or spec.db
+    if spec.source is None and database in catalog.databases:
+        precision = catalog.databases[database].precision
+    now = exp.Cast(this=exp.Placeholder(this="_tlocaltime"), to=exp.DataType.build("BIGINT"))
+    return Context(
+        catalog=catalog,
+        database=database,
+        timezone=spec.timezone,
+        precision=precision,
+        now=with_type(now, BIGINT),
+        placeholders=allowed_placeholders(spec),
+        partition=spec.partition,
+        source=spec.source,
+        trows=trows_bounds(spec.trigger),
+        trows_written=isinstance(spec.trigger, Period),
+        pre_filter=trows_condition(spec),
+        force_output=spec.options.force_output,
+    )
+
+
+def trigger_relation(spec: StreamSpec, events: Sequence[TriggerEvent]) -> pl.DataFrame:
+    """The relation ``_trig``: one row per event, ``_tid`` int32 its index.
+
+    ``_tgrpid``, ``_tlocaltime`` (ns), the placeholders of the trigger type (others NULL), the grouping
+    columns' values ``_g1`` …, and ``_tbname`` (the group's table, NULL where it is not one table).
+    """
+    values = _EVENT_VALUES[_kind(spec.trigger)]
+    data: dict[str, pl.Series] = {"_tid": pl.Series(range(len(events)), dtype=pl.Int32)}
+    for name in COLUMNS:
+        take = values.get(name)
+        column_ = [take(event) if take else None for event in events]
+        data[name] = pl.Series(column_, dtype=pl.Int64)
+    for i, type_ in enumerate(grouping_types(spec)):
+        data[f"_g{i + 1}"] = pl.Series(
+            [event.group.key[i] for event in events], dtype=polars_type(type_.type)
+        )
+    data["_tbname"] = pl.Series([event.group.table for event in events], dtype=pl.String)
+    return pl.DataFrame(data)
+
+
+Value = Callable[[TriggerEvent], int]
+_SHARED: dict[str, Value] = {"_tgrpid": lambda e: e.group.id, "_tlocaltime": lambda e: e.localtime}
+_EVENT_VALUES: dict[str, dict[str, Value]] = {
+    "period": {
+        **_SHARED, "_tlocaltime": lambda e: e.end, "_tprev_localtime": lambda e: e.start,
+        "_tnext_localtime": lambda e: e.next,
+    },
+    "sliding": {
+        **_SHARED, "_tprev_ts": lambda e: e.start, "_tcurrent_ts": lambda e: e.end,
+        "_tnext_ts": lambda e: e.next,
+    },
+    "window": {
+        **_SHARED, "_twstart": lambda e: e.start, "_twend": lambda e: e.end,
+        "_twduration": lambda e: e.end - e.start, "_twrownum": lambda e: e.rownum,
+    },
+}  # fmt: skip
+
+
+def _kind(trigger: Trigger) -> str:
+    match trigger:
+        case Period():
+            return "period"
+        case Sliding():
+            return "sliding"
+    return "window"

@@ -1,0 +1,1 @@
+"""Types of expressions, and what CAST makes of a value."""

@@ -1,0 +1,1 @@
+"""Window clauses: rows of a query cut into windows."""
