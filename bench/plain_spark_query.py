@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming import StreamingQueryListener
 
-from trigger_svc.query import SINK, SOURCE
-from trigger_svc.session import COMPILED, start_session
 from trigger_svc.settings import TriggerSettings
+from trigger_svc.spark.query import SINK, SOURCE
+from trigger_svc.spark.session import COMPILED, start_session
 
 ROW = "ts: BIGINT, v: INT"
 

@@ -23,7 +23,7 @@ from bench.goals import Figure
 from bench.in_process import InProcess, in_process, shrink, store, where
 from bench.report import run
 from bench.stage import DB, BenchError, say
-from calc_svc.table import StoredTable
+from calc_svc.store.table import StoredTable
 from millrace_core.store.rows import HIGHEST, LOWEST
 
 TABLES = 1_000

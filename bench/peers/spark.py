@@ -9,9 +9,9 @@ from typing import Any
 from bench.peers import environment
 from bench.peers.peer import ProgramPeer, versions
 from bench.peers.run import Run
-from trigger_svc.query import SINK, SOURCE
-from trigger_svc.session import COMPILED, CONF
 from trigger_svc.settings import TriggerSettings
+from trigger_svc.spark.query import SINK, SOURCE
+from trigger_svc.spark.session import COMPILED, CONF
 
 PACKAGES = ("pyspark", "pandas", "pyarrow")
 # without batches without data a window would be told only when more data comes

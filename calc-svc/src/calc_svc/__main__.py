@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from calc_svc.http import calc_app
+from calc_svc.http.app import calc_app
 from calc_svc.service import CalcService, CalcSettings
 from millrace_service import configure_logs, load_settings, serve
 

@@ -9,20 +9,20 @@ from collections.abc import Callable
 import structlog
 from pydantic import Field
 
-from calc_svc.catalog import CatalogView
-from calc_svc.compute import Calculator
-from calc_svc.consumer import WalConsumer
-from calc_svc.flusher import Flusher
-from calc_svc.holding import AGAIN, LIVE
-from calc_svc.job import StreamJobs
-from calc_svc.loop import TriggerLoop
-from calc_svc.overtaking import Overtaking
-from calc_svc.recalc import Answers
-from calc_svc.recalc_loop import LANES, RecalcLoop
-from calc_svc.session import Engine
-from calc_svc.store import TableStore
-from calc_svc.stored import StoredReport, store_id
-from calc_svc.told import Told
+from calc_svc.jobs.answers import Answers
+from calc_svc.jobs.compute import Calculator
+from calc_svc.jobs.job import StreamJobs
+from calc_svc.loops.consumer import WalConsumer
+from calc_svc.loops.flusher import Flusher
+from calc_svc.loops.holding import AGAIN, LIVE
+from calc_svc.loops.overtaking import Overtaking
+from calc_svc.loops.recalc import LANES, RecalcLoop
+from calc_svc.loops.told import Told
+from calc_svc.loops.triggers import TriggerLoop
+from calc_svc.spark.session import Engine
+from calc_svc.store.catalog import CatalogView
+from calc_svc.store.stored import StoredReport, store_id
+from calc_svc.store.tables import TableStore
 from millrace_core.wire import registrations
 from millrace_core.wire.registrations import OutputWanted
 from millrace_service import Health, Life, Lives, ServiceSettings

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from calc_svc.session import Engine
+from calc_svc.spark.session import Engine
 from millrace_analytics import directory
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.errors import PlanError

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from calc_svc.session import Engine
+from calc_svc.spark.session import Engine
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.types import TIMESTAMP, DataType

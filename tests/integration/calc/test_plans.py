@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from calc_svc.catalog import CatalogView
-from calc_svc.compute import Calculator
-from calc_svc.session import Engine, Parquet
-from calc_svc.sources import one_relation
-from calc_svc.store import TableStore
+from calc_svc.jobs.compute import Calculator
+from calc_svc.jobs.sources import one_relation
+from calc_svc.spark.session import Engine, Parquet
+from calc_svc.store.catalog import CatalogView
+from calc_svc.store.tables import TableStore
 from millrace.java import Java
 from millrace_core.catalog import encode, key_of
 from millrace_core.model.schema import Database

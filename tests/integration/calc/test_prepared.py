@@ -1,7 +1,7 @@
 """Queries that are kept planned, on real Spark: they give what the same query gives when it is planned again.
 
-Where a new version of Spark changes what ``calc_svc.prepared`` relies on, these tests fail: a query would not
-be prepared any more, or it would give the rows of an earlier run.
+Where a new version of Spark changes what ``calc_svc.spark.prepared`` relies on, these tests fail: a query
+would not be prepared any more, or it would give the rows of an earlier run.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from calc_svc.columns import plain_arrow
-from calc_svc.session import Engine, Lane
+from calc_svc.spark.session import Engine, Lane
+from calc_svc.store.columns import plain_arrow
 from millrace.java import Java
 from millrace_core.errors import PlanError
 

@@ -1,6 +1,6 @@
 """Queries of several streams in one job, on real Spark: each gives what it gives alone.
 
-Where a new version of Spark changes what ``calc_svc.shared_job`` relies on, these tests fail.
+Where a new version of Spark changes what ``calc_svc.spark.shared_job`` relies on, these tests fail.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from calc_svc.session import Engine, Lane
-from calc_svc.shared_job import SharedJobs
+from calc_svc.spark.session import Engine, Lane
+from calc_svc.spark.shared_job import SharedJobs
 from millrace.java import Java
 from millrace_core.errors import PlanError
 

@@ -14,12 +14,14 @@ import pytest
 import sqlglot
 import structlog
 
-from calc_svc import consumer, loop, recalc_loop
-from calc_svc.catalog import CatalogView
-from calc_svc.compute import Calculator
-from calc_svc.consumer import WalConsumer
-from calc_svc.job import StreamJobs
-from calc_svc.store import TableStore
+from calc_svc.jobs.compute import Calculator
+from calc_svc.jobs.job import StreamJobs
+from calc_svc.loops import consumer
+from calc_svc.loops import recalc as recalc_loop
+from calc_svc.loops import triggers as loop
+from calc_svc.loops.consumer import WalConsumer
+from calc_svc.store.catalog import CatalogView
+from calc_svc.store.tables import TableStore
 from millrace_core.catalog import encode, key_of
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.types import TIMESTAMP, DataType

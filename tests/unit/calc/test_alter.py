@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 import pytest
 
-from calc_svc.sources import one_relation
+from calc_svc.jobs.sources import one_relation
 from millrace_core.errors import ErrorCode, PlanError
 from millrace_core.model.revisions import altered
 from millrace_core.model.schema import Child, Column, Table

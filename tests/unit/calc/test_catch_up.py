@@ -10,11 +10,12 @@ import msgspec
 import pytest
 import structlog
 
-from calc_svc import consumer, loop
-from calc_svc.compute import Calculator
-from calc_svc.job import StreamJobs
-from calc_svc.loop import TriggerLoop
-from calc_svc.overtaking import Overtaking
+from calc_svc.jobs.compute import Calculator
+from calc_svc.jobs.job import StreamJobs
+from calc_svc.loops import consumer
+from calc_svc.loops import triggers as loop
+from calc_svc.loops.overtaking import Overtaking
+from calc_svc.loops.triggers import TriggerLoop
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.stream import Duration, Interval, Output, Source, StreamSpec

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from calc_svc import consumer
-from calc_svc.catalog import CatalogView
-from calc_svc.consumer import WalConsumer
-from calc_svc.store import TableStore
+from calc_svc.loops import consumer
+from calc_svc.loops.consumer import WalConsumer
+from calc_svc.store.catalog import CatalogView
+from calc_svc.store.tables import TableStore
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Child, Table
 from millrace_core.wire import status
@@ -98,7 +98,7 @@ def test_what_a_failed_step_read_of_the_status_is_read_again(
 def test_letters_of_a_topic_without_a_table_are_written_though_the_broker_fails(
     faulty: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calc_svc.orphans.ORPHAN_AFTER", 0.0)
+    monkeypatch.setattr("calc_svc.store.orphans.ORPHAN_AFTER", 0.0)
     stray = f"{WAL_PREFIX}power.stray"
     faulty.log.ensure_topics([(stray, 1)])
     faulty.log.append([Message(stray, b"k", b"1")])

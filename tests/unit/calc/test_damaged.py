@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from calc_svc import unusable
-from calc_svc.delta import DeltaRows
+from calc_svc.store import unusable
+from calc_svc.store.delta import DeltaRows
 from millrace_core.catalog import StreamEntry
 from millrace_core.dialect.problems import state_with, topics_of
 from millrace_core.errors import ErrorCode, MillraceError

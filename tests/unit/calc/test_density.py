@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calc_svc import density
-from calc_svc.density import Density
+from millrace_core.store import density
+from millrace_core.store.density import Density
 
 
 @given(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from calc_svc.flusher import AGE, AGE_OF_FEW, FEW, is_due
-from calc_svc.table import StoredTable
+from calc_svc.loops.flusher import AGE, AGE_OF_FEW, FEW, is_due
+from calc_svc.store.table import StoredTable
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.wire.rows.decoder import encode_rows

@@ -10,7 +10,9 @@ import pytest
 from bench import history
 from bench.in_process import BASE, InProcess, append, in_process, store, where
 
-from calc_svc import compute, job_size, recalc
+from calc_svc.jobs import answers as recalc
+from calc_svc.jobs import compute
+from millrace_core.calc import job_size
 
 TABLES, SECONDS = 3, 240
 

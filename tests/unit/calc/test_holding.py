@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from calc_svc.catalog import CatalogView
-from calc_svc.holding import AGAIN, Holding
+from calc_svc.loops.holding import AGAIN, Holding
+from calc_svc.store.catalog import CatalogView
 from millrace_core.catalog import encode, key_of
 from millrace_core.wire import status
 from millrace_core.wire.status import StreamPaused, TriggersHeld
@@ -90,7 +90,7 @@ def test_a_restart_repeats_no_other_stream_and_loses_nothing(log: MemoryLog) -> 
 
 
 def test_a_pause_while_it_catches_up_stops_it_again(log: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calc_svc.holding.TAKE", 3)
+    monkeypatch.setattr("calc_svc.loops.holding.TAKE", 3)
     pause(log)
     calc = Calc(log)
     trigger(log, ONE, numbers=range(30))

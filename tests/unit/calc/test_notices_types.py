@@ -9,8 +9,8 @@ import msgspec
 import polars as pl
 import pytest
 
-from calc_svc.compute import Outcome
-from calc_svc.results import notices
+from millrace_core.calc.outcome import Outcome
+from millrace_core.calc.results import notices
 from millrace_core.catalog import StreamEntry
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.stream import (

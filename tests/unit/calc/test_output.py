@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from calc_svc.results import check_output
+from millrace_core.calc.results import check_output
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.stream import Count, Output, StreamSpec

@@ -9,15 +9,15 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from calc_svc import groups
-from calc_svc.catalog import CatalogView
-from calc_svc.groups import GroupNames
-from calc_svc.job import Product
-from calc_svc.loop import TriggerLoop
-from calc_svc.overtaking import Overtaking
-from calc_svc.patience import append_apart
-from calc_svc.store import Wanted
-from calc_svc.waits import Waits
+from calc_svc.jobs import groups
+from calc_svc.jobs.groups import GroupNames
+from calc_svc.jobs.job import Product
+from calc_svc.jobs.waits import Waits
+from calc_svc.loops.overtaking import Overtaking
+from calc_svc.loops.patience import append_apart
+from calc_svc.loops.triggers import TriggerLoop
+from calc_svc.store.catalog import CatalogView
+from calc_svc.store.tables import Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.model.schema import Child, Column, Database, Table

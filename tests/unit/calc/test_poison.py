@@ -10,14 +10,14 @@ from typing import Any, cast
 import pytest
 import structlog
 
-from calc_svc import orphans
-from calc_svc.holding import AGAIN, LIVE
-from calc_svc.job import StreamJobs
-from calc_svc.loop import TriggerLoop
-from calc_svc.overtaking import Overtaking
-from calc_svc.recalc import Answers
-from calc_svc.recalc_loop import LANES, RecalcLoop
-from calc_svc.told import Told
+from calc_svc.jobs.answers import Answers
+from calc_svc.jobs.job import StreamJobs
+from calc_svc.loops.holding import AGAIN, LIVE
+from calc_svc.loops.overtaking import Overtaking
+from calc_svc.loops.recalc import LANES, RecalcLoop
+from calc_svc.loops.told import Told
+from calc_svc.loops.triggers import TriggerLoop
+from calc_svc.store import orphans
 from millrace_core.model.schema import Child
 from millrace_core.wire import dead
 from millrace_core.wire.topics import CATALOG, RECALC, STATUS, TOPICS, TRIGGERS, buried_by, wal_topic
@@ -72,7 +72,7 @@ class Service(Running):
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     monkeypatch.setattr(orphans, "ORPHAN_AFTER", 0.1)
-    monkeypatch.setattr("calc_svc.consumer.LIST_EVERY", 0.05)
+    monkeypatch.setattr("calc_svc.loops.consumer.LIST_EVERY", 0.05)
     found = Service(tmp_path / "tables")
     found.start()
     yield found

@@ -6,10 +6,11 @@ import msgspec
 import polars as pl
 import pytest
 
-from calc_svc.compute import Outcome
-from calc_svc.holding import Left
-from calc_svc.loop import notice_messages
-from calc_svc.results import (
+from calc_svc.loops.holding import Left
+from calc_svc.loops.rounds import Intake
+from calc_svc.loops.triggers import notice_messages
+from millrace_core.calc.outcome import Outcome
+from millrace_core.calc.results import (
     ROWS_PER_MESSAGE,
     SubTable,
     calculates,
@@ -19,7 +20,6 @@ from calc_svc.results import (
     scale,
     write_results,
 )
-from calc_svc.rounds import Intake
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Column, Table, cut_name
 from millrace_core.model.stream import (

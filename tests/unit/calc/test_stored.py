@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from calc_svc import delta
-from calc_svc.flusher import Flusher
-from calc_svc.stored import EVERY, StoredReport, store_id
+from calc_svc.loops.flusher import Flusher
+from calc_svc.store import delta
+from calc_svc.store.stored import EVERY, StoredReport, store_id
 from millrace_core.model.schema import Database
 from millrace_core.wire import status
 from millrace_core.wire.status import Stored

@@ -14,13 +14,13 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from calc_svc.catalog import CatalogView
-from calc_svc.compute import Calculator
-from calc_svc.counts import count_rows
-from calc_svc.delta import NAME, PLACE
-from calc_svc.sources import moments_of, one_relation, set_relation
-from calc_svc.store import TableStore
-from calc_svc.table import StoredTable
+from calc_svc.jobs.compute import Calculator
+from calc_svc.jobs.counts import count_rows
+from calc_svc.jobs.sources import moments_of, one_relation, set_relation
+from calc_svc.store.catalog import CatalogView
+from calc_svc.store.delta import NAME, PLACE
+from calc_svc.store.table import StoredTable
+from calc_svc.store.tables import TableStore
 from millrace_core.catalog import encode, key_of
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import (

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from calc_svc import verify as module
-from calc_svc.verify import VerifyRequest, verify
+from calc_svc.jobs import verify as module
+from calc_svc.jobs.verify import VerifyRequest, verify
 from millrace_core.catalog import StreamEntry, key_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.expression import Call, Constant, Field

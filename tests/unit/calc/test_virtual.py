@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from calc_svc.counts import members_of
-from calc_svc.sources import Moment, moments_of, one_relation, set_relation
+from calc_svc.jobs.counts import members_of
+from calc_svc.jobs.sources import Moment, moments_of, one_relation, set_relation
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Child, Column, Database, Origin, Table
 from millrace_core.model.stream import Duration, Session, Source, StreamSpec

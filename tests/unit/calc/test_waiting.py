@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from calc_svc.store import Behind, Wanted
+from calc_svc.store.tables import Behind, Wanted
 from millrace_core.catalog import key_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import CATALOG
@@ -71,7 +71,7 @@ def test_what_waits_is_known_before_a_partition_is_read(log: MemoryLog) -> None:
 def test_many_streams_that_wait_are_read_again_together(
     log: MemoryLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calc_svc.holding.TAKE", 7)
+    monkeypatch.setattr("calc_svc.loops.holding.TAKE", 7)
     streams = list(range(100, 112))
     for uid in streams:
         define(log, uid)
@@ -114,7 +114,7 @@ def test_what_a_query_needs_beside_is_waited_for_once(log: MemoryLog) -> None:
 
 
 def test_what_may_come_by_itself_is_tried_again(log: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calc_svc.reach.AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr("calc_svc.loops.reach.AGAIN_SECONDS", 0.02)
     calc = Calc(log)
     tries = iter(range(1000))
     calc.jobs.others[ONE] = lambda: (

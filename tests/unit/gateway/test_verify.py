@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from api_gateway.session import Session
-from calc_svc.verify import VerifyRequest
+from calc_svc.jobs.verify import VerifyRequest
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.recalc.judged import Judged
 from millrace_core.trigger.watermark import RANGE

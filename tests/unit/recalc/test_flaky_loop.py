@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from calc_svc import recalc_loop
-from calc_svc.catalog import CatalogView
-from calc_svc.recalc import Output, Work
-from calc_svc.recalc_loop import LANES, RecalcLoop
-from calc_svc.store import Behind, Wanted
-from calc_svc.told import Told
+from calc_svc.jobs.answers import Output, Work
+from calc_svc.loops import recalc as recalc_loop
+from calc_svc.loops.recalc import LANES, RecalcLoop
+from calc_svc.loops.told import Told
+from calc_svc.store.catalog import CatalogView
+from calc_svc.store.tables import Behind, Wanted
 from millrace_core.wire import events, recalc
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.recalc import Handover, Request, Why

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 import structlog
 
-from calc_svc import recalc_loop
-from calc_svc.delta import DamagedTable
-from calc_svc.recalc import Answers, Work
-from calc_svc.recalc_loop import LANES, Batch, RecalcLoop, batches, queued
-from calc_svc.rounds import Intake
-from calc_svc.store import Wanted
+from calc_svc.jobs.answers import Answers, Work
+from calc_svc.loops import recalc as recalc_loop
+from calc_svc.loops.recalc import LANES, Batch, RecalcLoop, batches, queued
+from calc_svc.loops.rounds import Intake
+from calc_svc.store.delta import DamagedTable
+from calc_svc.store.tables import Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.stream import Duration, Session

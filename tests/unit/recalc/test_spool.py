@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calc_svc.spool import Spool
+from calc_svc.jobs.spool import Spool
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 
 

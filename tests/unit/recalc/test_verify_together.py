@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from calc_svc.verify_rows import JudgedRows
+from calc_svc.jobs.verify_rows import JudgedRows
 from millrace_core.recalc.judged import Judged
 from millrace_core.recalc.verify import cut_range
 from millrace_core.trigger.definition import compiled, essence

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calc_svc.catalog import CatalogView
-from calc_svc.recalc import Answers, Work
-from calc_svc.store import TableStore
-from calc_svc.told import Told
+from calc_svc.jobs.answers import Answers, Work
+from calc_svc.loops.told import Told
+from calc_svc.store.catalog import CatalogView
+from calc_svc.store.tables import TableStore
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.schema import Child, Column, Database, Origin, Table
 from millrace_core.model.stream import StreamSpec

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calc_svc.recalc import coalesced
+from calc_svc.jobs.answers import coalesced
 from millrace_core.recalc.answer import cut_again
 from millrace_core.recalc.cut import Rows
 from millrace_core.recalc.reach import Stretch

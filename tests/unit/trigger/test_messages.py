@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from millrace_core.trigger.intake import Messages
 from millrace_service.python_workers import without_archives
-from trigger_svc.workers import Arrived
+from trigger_svc.spark.workers import Arrived
 
 Record = tuple[str, int, int, int, bytes | None, bytes | None]
 

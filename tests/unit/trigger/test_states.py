@@ -23,9 +23,9 @@ from millrace_core.wire import control, status
 from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP, STATUS, slot_of, wal_topic
 from millrace_wal import MemoryLog, Message, replay
 from trigger_svc.batches import SMALL_BYTES, Batches, Lengths, by_slot
-from trigger_svc.checkpoint import mend, messages_in, next_batch
 from trigger_svc.rest import Rest
 from trigger_svc.settings import TriggerSettings
+from trigger_svc.spark.checkpoint import mend, messages_in, next_batch
 from trigger_svc.states import SlotStates, StateError
 from trigger_svc.usable import Usable
 

@@ -24,10 +24,10 @@ from millrace_core.wire.topics import CONTROL, WAL_PREFIX, wal_topic
 from millrace_service import Life
 from millrace_wal import MemoryLog, Message
 from trigger_svc.batches import Batches, BeginAgain
-from trigger_svc.checkpoint import begin_at, ends_behind, not_read
-from trigger_svc.query import topics
 from trigger_svc.rest import Rest
 from trigger_svc.settings import TriggerSettings
+from trigger_svc.spark.checkpoint import begin_at, ends_behind, not_read
+from trigger_svc.spark.query import topics
 from trigger_svc.topic_choice import TopicChoice
 
 SOURCE = wal_topic("d", "meters")

@@ -19,8 +19,8 @@ from millrace_core.trigger.slot_state import VERSION
 from millrace_core.wire import control
 from millrace_core.wire.operations import Register
 from millrace_core.wire.topics import wal_topic
+from trigger_svc.spark.workers import judge_slots
 from trigger_svc.states import SlotStates
-from trigger_svc.workers import judge_slots
 
 FOLDER = Path(__file__).parents[2] / "transcripts"
 CASES: dict[str, dict[str, Any]] = {

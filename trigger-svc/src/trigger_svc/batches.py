@@ -27,16 +27,16 @@ from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import Output
 from millrace_core.wire.topics import CLOCK, slot_for
 from millrace_wal import Log, Message
-from trigger_svc.checkpoint import Ends, ends_behind, keep_plan, messages_in
 from trigger_svc.lead import Lead
 from trigger_svc.metrics import count_lost
-from trigger_svc.query import SINK, in_slots
 from trigger_svc.query_gaps import QueryGaps, Touched
 from trigger_svc.rest import Rest
-from trigger_svc.session import compiled
 from trigger_svc.settings import TriggerSettings
+from trigger_svc.spark.checkpoint import Ends, ends_behind, keep_plan, messages_in
+from trigger_svc.spark.query import SINK, in_slots
+from trigger_svc.spark.session import compiled
+from trigger_svc.spark.workers import OUTPUT_SCHEMA, Arrived, judge_slot, judge_slots
 from trigger_svc.states import SlotStates
-from trigger_svc.workers import OUTPUT_SCHEMA, Arrived, judge_slot, judge_slots
 
 SMALL_BYTES = 16 * 1024 * 1024
 """A batch of more is none for the driver; its messages pass the driver's Java heap."""

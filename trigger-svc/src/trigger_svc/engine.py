@@ -18,11 +18,11 @@ from millrace_service import Health, Lives, behind, instance
 from millrace_wal import Log
 from trigger_svc.batches import Batches
 from trigger_svc.clock import Clock, idle_tick, warm_up
-from trigger_svc.query import start_query
 from trigger_svc.reporter import Reporter
 from trigger_svc.rest import Rest
-from trigger_svc.session import start_session
 from trigger_svc.settings import TriggerSettings
+from trigger_svc.spark.query import start_query
+from trigger_svc.spark.session import start_session
 from trigger_svc.topic_choice import TopicChoice
 from trigger_svc.usable import Usable
 

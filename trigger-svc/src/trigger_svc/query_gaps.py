@@ -13,7 +13,7 @@ from typing import Any
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX
 from millrace_wal import Gap, GapWatch, Log
-from trigger_svc.checkpoint import ends_behind
+from trigger_svc.spark.checkpoint import ends_behind
 
 Touched = Callable[[Gap], tuple[int, ...]]
 Firsts = Mapping[tuple[str, int], int]

@@ -15,8 +15,8 @@ from structlog.typing import FilteringBoundLogger
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire.topics import CONTROL, WAL_PREFIX
 from millrace_wal import BEGIN, Gap, Log, Reader, Record, replay
-from trigger_svc.checkpoint import Ends, begin_at, not_read
 from trigger_svc.clock import take_in
+from trigger_svc.spark.checkpoint import Ends, begin_at, not_read
 
 WAIT = 0.5
 

@@ -11,8 +11,8 @@ from millrace_core.wire import status
 from millrace_core.wire.status import Problem
 from millrace_core.wire.topics import STATUS
 from millrace_wal import Log, Message
-from trigger_svc.checkpoint import mend, next_batch
 from trigger_svc.settings import TriggerSettings
+from trigger_svc.spark.checkpoint import mend, next_batch
 from trigger_svc.states import SlotStates, StateError
 
 SERVICE, WHAT = "trigger-svc", "state"

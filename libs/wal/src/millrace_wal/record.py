@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
+from millrace_core.wire.message import Message as Message
 from millrace_core.wire.topics import Topic
 
 BEGIN = -2
@@ -27,15 +28,6 @@ class Record(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-    key: bytes | None
-    value: bytes | None
-
-
-class Message(NamedTuple):
-    """A message to send. Messages of one topic and key lie in one partition, in the order of sending;
-    a null value deletes the key from a compacted topic."""
-
-    topic: str
     key: bytes | None
     value: bytes | None
 

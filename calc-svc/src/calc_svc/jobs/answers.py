@@ -1,0 +1,326 @@
+"""Requests answered: windows cut again from the table store, history, what was written during a stop.
+
+What a request asks for is computed on arrays in this process, slice by slice, with the windowers of the live
+path: reading the rows dominates, and no job of Spark's reads them faster than the store does (decision 0017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from calc_svc.jobs.recalc_rows import TriggerRows, slices
+from calc_svc.jobs.spool import Spool
+from calc_svc.loops.told import Told
+from calc_svc.store.catalog import CatalogView
+from calc_svc.store.tables import TableStore, Wanted
+from millrace_core.calc.job_size import ROWS_PER_JOB, JobSize
+from millrace_core.model.stream import StreamSpec
+from millrace_core.recalc.answer import cut_again
+from millrace_core.recalc.by_hand import ByHand
+from millrace_core.recalc.history import History, rows_of
+from millrace_core.trigger.definition import Definition, compiled, essence
+from millrace_core.trigger.watermark import RANGE
+from millrace_core.trigger.windower import CLOSE, INVALID, Occurrences
+from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.recalc import Handover, Part, Past, Request
+from millrace_core.wire.topics import CATALOG, wal_topic
+
+NS_PER_MS = 1_000_000
+SLICE_ROWS = 400_000
+GROUPS_PER_MESSAGE = 500
+ROWS_PER_MESSAGE = 20_000
+NUMBER_BITS = 32
+HISTORY_SLOTS = 1_000
+
+
+@dataclass(slots=True)
+class Work:
+    """How far an answer has come. ``fraction``: of the time that it covers, 0 to 1. ``began``: when, in
+    seconds of a clock that never goes back."""
+
+    rows: int = 0
+    events: int = 0
+    fraction: float = 0.0
+    began: float = 0.0
+    by_hand: ByHand = field(default_factory=ByHand)
+
+
+Output = TriggerBatch | Handover
+
+
+@dataclass(slots=True)
+class Answers:
+    """Answers requests; nothing is sent here. ``slice_rows``: rows that are in hand at a time."""
+
+    catalog: CatalogView
+    store: TableStore
+    told: Told
+    slice_rows: int = SLICE_ROWS
+    ends: Callable[[str], Mapping[int, int]] | None = None
+    """How far a topic goes now: partition -> offset (None: nothing is written but what is stored)."""
+
+    def answer(self, requests: Sequence[Request], place: tuple[int, int], work: Work) -> Iterator[Output]:
+        """What to send for requests of one stream and epoch that all ask why alike.
+
+        ``place``: partition and offset of the last one: a replay gives the batches the same numbers.
+
+        What is :meth:`wanted` has been read before.
+
+        :raises MillraceError: UNKNOWN_TABLE where the trigger table is gone.
+        """
+        spec = self._spec(requests[0])
+        if spec is None or spec.source is None:
+            return
+        definition = compiled(essence(spec))
+        table = spec.source.table
+        rows = TriggerRows(definition, self.store.readable(table))
+        writer = _Writer(requests[0], place, dict(rows.stored.positions), definition, work)
+        match requests[0].why:
+            case "HISTORY":
+                yield from self._history(requests, rows, writer)
+            case "UNTREATED":
+                for request in requests:
+                    yield from self._untreated(request, rows, work)
+            case _:
+                yield from self._again(requests, rows, writer)
+
+    def definitions(self) -> Wanted:
+        """The catalog as it is now: it has the stream that asks, its table and the children that are meant,
+        unless they were dropped.
+
+        :raises MillraceError: if the log is away.
+        """
+        return Wanted(catalog=self.ends(CATALOG.name).get(0, 0) if self.ends is not None else 0)
+
+    def wanted(self, requests: Sequence[Request]) -> Wanted:
+        """The rows that the requests are about, once their :meth:`definitions` have been read.
+
+        :raises MillraceError: if the log is away.
+        """
+        spec = self._spec(requests[0])
+        if spec is None or spec.source is None:
+            return Wanted()
+        table = spec.source.table
+        known = self.catalog.tables().get((table.db, table.name))
+        if known is None or known.uid != table.uid:
+            return Wanted()  # it was dropped; the answer says so
+        own = wal_topic(table.db, table.name)
+        wal: dict[str, dict[int, int]] = {own: {}}
+        for request in requests:
+            _raise(wal[own], request.seen)
+            for topic, written in request.origins.items():
+                _raise(wal.setdefault(topic, {}), {p: end for p, (_, end) in written.items()})
+        if requests[0].why == "MANUAL" and self.ends is not None and not table.virtual:
+            # whoever asks means every row that was there when he did; the slots may be behind that
+            _raise(wal[own], self.ends(own))
+        return Wanted(wal=wal, uids={own: table.uid})
+
+    def _spec(self, request: Request) -> StreamSpec | None:
+        entry = self.catalog.stream(request.stream)
+        past = request.why in ("HISTORY", "UNTREATED")
+        if entry is None or (past and entry.epoch > request.epoch):
+            return None  # dropped; or started anew since, and then it asks anew
+        return entry.spec
+
+    # ------------------------------------------------------------------ windows cut again
+
+    def _again(self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer) -> Iterator[Output]:
+        definition = rows.definition
+        changed = requests[0].why == "CHANGE"
+        groups: dict[Group, list[int]] = {}
+        parts: list[Part] = []
+        for request in requests:
+            mine = rows.groups(request.slot, request.slots)
+            groups |= mine
+            asked = [part for part in request.parts if changed or part.group in mine]
+            if request.rest is not None:
+                told = {part.group.id for part in asked}
+                others = [group for group in mine if group.id not in told]
+                asked += self._rest(rows, mine, others, request.rest)
+            parts += asked if changed else writer.work.by_hand.take(request, asked)
+        parts = coalesced(parts)
+        told_of: dict[int, dict[int, int]] = {}
+        for done, part in enumerate(parts):
+            if part.group in groups:
+                read = rows.reader(groups[part.group])
+                if part.group.id not in told_of:
+                    told_of[part.group.id] = dict(self.told.of(definition.spec.uid, part.group.id))
+                known = told_of[part.group.id]
+                answer = cut_again(definition.windower, part, read, changed=changed, told=known.items())
+                _retell(known, answer.found)
+                writer.work.rows += answer.rows
+                yield from writer.batches(answer.found, [part.group])
+            writer.work.fraction = (done + 1) / len(parts)
+        yield from writer.flush()
+
+    def _rest(
+        self, rows: TriggerRows, groups: dict[Group, list[int]], others: list[Group], span: tuple[int, int]
+    ) -> Iterator[Part]:
+        """Groups that no live row has reached: each is as far as its newest stored row."""
+        _, newest = rows.bounds()
+        for group in others:
+            ts = rows.reader(groups[group])(max(span[0], -RANGE), newest).rows.ts
+            if len(ts):
+                until = int(ts[-1]) - rows.definition.clock.watermark
+                yield Part(group, span[0], min(span[1], until), until)
+
+    # ------------------------------------------------------------------ history
+
+    def _history(self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer) -> Iterator[Output]:
+        definition = rows.definition
+        groups, slots, owner = _numbered(requests, rows)
+        history = History(definition.windower, definition.clock.watermark, len(groups))
+        later = definition.spec.options.fill_history is not None
+        with Spool() as spool:
+            for batch in self._batches(history, requests, rows, owner, groups, writer):
+                if later:
+                    spool.add(batch)
+                else:
+                    yield batch
+            yield from _handovers(requests, history.pasts(groups), slots)
+            yield from spool.replay()
+        writer.work.fraction = 1.0
+
+    def _batches(
+        self, history: History, requests: Sequence[Request], rows: TriggerRows, owner: np.ndarray,
+        groups: Sequence[Group], writer: _Writer,
+    ) -> Iterator[TriggerBatch]:  # fmt: skip
+        """What history opens and closes, slice by slice."""
+        first = min(request.rest[0] for request in requests if request.rest is not None)
+        oldest, newest = rows.bounds()
+        begin, work = max(first, oldest), writer.work
+        for low, high in slices(rows, first, RANGE, self.slice_rows):
+            part = rows.slice(low, high, owner, requests[0])
+            work.rows += len(part)
+            yield from writer.batches(history.take(part), groups)
+            # a job of windows of one slice reads the rows of one slice
+            yield from writer.flush(ROWS_PER_JOB // 2)
+            work.fraction = (high - begin + 1) / (newest - begin + 1)
+        yield from writer.batches(history.finish(), groups)
+        yield from writer.flush()
+
+    def _untreated(self, request: Request, rows: TriggerRows, work: Work) -> Iterator[Output]:
+        groups, _, owner = _numbered([request], rows)
+        for low, high in slices(rows, -RANGE, RANGE, self.slice_rows):
+            part = rows.slice(low, high, owner, request)
+            work.rows += len(part)
+            pasts = []
+            for place in np.unique(part.group).tolist():
+                ts, columns = rows_of(part, place)
+                pasts.append(Past(groups[place], ts, columns, high))
+            yield from _chunks(request, pasts)
+        yield Handover(request.stream, request.epoch, request.slot, done=True)
+
+
+def _raise(offsets: dict[int, int], others: Mapping[int, int]) -> None:
+    """Make them reach as far as the others do."""
+    for partition, offset in others.items():
+        offsets[partition] = max(offset, offsets.get(partition, 0))
+
+
+def _retell(told: dict[int, int], found: Occurrences) -> None:
+    """Windows that were told of (start -> end), after these as well: parts of one request may touch."""
+    for kind, start, end in zip(*(a.tolist() for a in (found.kind, found.start, found.end)), strict=True):
+        if kind == INVALID:
+            told.pop(start, None)
+        elif kind == CLOSE:
+            told[start] = end
+
+
+def coalesced(parts: Sequence[Part]) -> list[Part]:
+    """Ranges of one group that meet, put together, each as far as the latest T."""
+    found: list[Part] = []
+    until: dict[int, int] = {}
+    for part in parts:
+        until[part.group.id] = max(part.until, until.get(part.group.id, part.until))
+    for part in sorted(parts, key=lambda part: (part.group.id, part.first)):
+        last = found[-1] if found else None
+        if last is not None and last.group.id == part.group.id and part.first <= last.last + 1:
+            found[-1] = msgspec.structs.replace(last, last=max(last.last, part.last))
+        else:
+            found.append(msgspec.structs.replace(part, until=until[part.group.id]))
+    return found
+
+
+def _numbered(requests: Sequence[Request], rows: TriggerRows) -> tuple[list[Group], list[int], np.ndarray]:
+    """The groups of these requests' slots, the slot of each, and the group of each table."""
+    groups: list[Group] = []
+    slots: list[int] = []
+    numbers: list[tuple[int, int]] = []
+    for request in requests:
+        for group, tables in rows.groups(request.slot, request.slots).items():
+            numbers += [(table, len(groups)) for table in tables]
+            groups.append(group)
+            slots.append(request.slot)
+    owner = np.full(1 + max((table for table, _ in numbers), default=0), -1, dtype=np.int64)
+    for table, group_number in numbers:
+        owner[table] = group_number
+    return groups, slots, owner
+
+
+def _handovers(
+    requests: Sequence[Request], pasts: Iterator[tuple[int, Past]], slots: list[int]
+) -> Iterator[Handover]:
+    by_slot: dict[int, list[Past]] = {}
+    for group, past in pasts:
+        by_slot.setdefault(slots[group], []).append(past)
+    for request in requests:
+        yield from _chunks(request, by_slot.get(request.slot, []))
+        yield Handover(request.stream, request.epoch, request.slot, done=True)
+
+
+def _chunks(request: Request, pasts: Sequence[Past]) -> Iterator[Handover]:
+    """Messages of a size that a log takes."""
+    some: list[Past] = []
+    size = 0
+    for past in pasts:
+        some.append(past)
+        size += len(past.ts)
+        if len(some) >= GROUPS_PER_MESSAGE or size >= ROWS_PER_MESSAGE:
+            yield Handover(request.stream, request.epoch, request.slot, some)
+            some, size = [], 0
+    if some:
+        yield Handover(request.stream, request.epoch, request.slot, some)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Makes trigger batches of what was found: each is one job's."""
+
+    request: Request
+    place: tuple[int, int]
+    seen: dict[int, int]
+    definition: Definition
+    work: Work
+    _events: list[TriggerEvent] = field(default_factory=list)
+    _size: JobSize = field(default_factory=JobSize)
+    _sent: int = 0
+
+    def batches(self, found: Occurrences, groups: Sequence[Group]) -> Iterator[TriggerBatch]:
+        arranged = self.definition.emission.arrange(found)
+        arranged.step = np.zeros(len(arranged), dtype=np.int64)
+        at = [self.request.localtime // NS_PER_MS]
+        for event in self.definition.emission.events(arranged, groups.__getitem__, at):
+            if not self._size.takes(event):
+                yield from self._send()
+            self._events.append(event)
+
+    def flush(self, rows: int = 0) -> Iterator[TriggerBatch]:
+        """Send what has been found, if it is of so many rows."""
+        if self._events and self._size.rows >= rows:
+            self._size = JobSize()
+            yield from self._send()
+
+    def _send(self) -> Iterator[TriggerBatch]:
+        partition, offset = self.place
+        number = (offset << NUMBER_BITS) + self._sent
+        events, self._events = self._events, []
+        self._sent += 1
+        self.work.events += len(events)
+        # numbered apart from the slots, and each lane by itself: they grow in each
+        slot = -1 - partition - (HISTORY_SLOTS if self.request.why == "HISTORY" else 0)
+        yield TriggerBatch(self.request.stream, self.request.epoch, slot, number, self.seen, events)

@@ -1,0 +1,234 @@
+"""Running plans: one job for many triggers, or one per trigger where the query or its size demands it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import structlog
+
+from calc_svc.jobs.news import stream_news
+from calc_svc.jobs.sources import TID, Moment, TooManyRows, moments_of, one_relation, set_relation
+from calc_svc.spark.session import Engine, Lane, Relation
+from calc_svc.store.catalog import CatalogView
+from calc_svc.store.columns import plain_arrow
+from calc_svc.store.tables import TableStore
+from millrace_core.calc.outcome import NOTIFY, Outcome
+from millrace_core.errors import ErrorCode, MillraceError, PlanError
+from millrace_core.model.stream import ResultColumn, StreamSpec
+from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, system_rows, trigger_relation
+from millrace_core.plan.analytics.anomaly import FAILED
+from millrace_core.wire.events import TriggerEvent
+from millrace_core.wire.rows.decoded import polars_type
+
+TRIG = "_trig"
+SAME_ERRORS = 3  # one trigger after the other fails alike: the rest is not tried
+SET_ROWS = 1_000_000  # rows of one source for all triggers of a job
+
+
+@dataclass(slots=True)
+class Calculator:
+    """Plans and runs. Thread-safe: every job has a lane of its own."""
+
+    engine: Engine
+    catalog: CatalogView
+    store: TableStore
+    result_rows: int
+    never_set_wise: bool = False
+
+    def query(
+        self,
+        sql: str,
+        database: str | None,
+        timezone: str,
+        now: int,
+        timeout: float,
+        user: str | None = None,
+    ) -> tuple[Plan, pa.Table]:
+        """Run a user's SELECT.
+
+        :raises MillraceError: what the SQL is refused for, or TOO_LARGE for too long a result.
+        """
+        plan = plan_query(sql, database, self.catalog.catalog, timezone, now, user, self.catalog.lock)
+        relations = {source.relation: self._one_source(source, None, ()) for source in plan.sources}
+        with self.engine.lane("queries", timeout) as lane:
+            return plan, lane.run(plan.one_sql({}), relations, timezone, self.result_rows)
+
+    def describe(self, spec: StreamSpec) -> tuple[ResultColumn, ...]:
+        """The result columns of a stream's query."""
+        return self.plan(spec).result
+
+    def plan(self, spec: StreamSpec) -> Plan:
+        return plan_stream(spec, self.catalog.catalog, self.catalog.lock)
+
+    def calculate(
+        self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Lane
+    ) -> list[Outcome]:
+        """Each event's outcome. Retryable errors are raised; others are the outcome of the one event."""
+        relation = trigger_relation(spec, events)
+        moments = moments_of(spec, relation, events)
+        outcomes = self._outcomes(spec, plan, relation, moments, lane)
+        return self._forced(spec, plan, relation, outcomes, lane)
+
+    def _outcomes(
+        self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Lane
+    ) -> list[Outcome]:
+        # for a single one too: the text for many is always the same, so that Spark has it planned already
+        if moments and plan.set_sql is not None and not self.never_set_wise:
+            try:
+                return self._set(spec, plan, relation, moments, lane)
+            except TooManyRows:
+                if len(moments) == 1:
+                    return self._each(spec, plan, moments, lane)
+                half = len(moments) // 2
+                return [
+                    *self._outcomes(spec, plan, relation[:half], moments[:half], lane),
+                    *self._outcomes(spec, plan, relation[half:], moments[half:], lane),
+                ]
+            except PlanError as error:
+                if error.code.value.retry:
+                    raise
+                # one trigger's rows may be at fault: find out which
+                structlog.get_logger("calc-svc").warning(
+                    "one by one: the job failed", stream=spec.full_name, error=str(error)
+                )
+        return self._each(spec, plan, moments, lane)
+
+    def one_by_one(
+        self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Lane
+    ) -> list[Outcome]:
+        """The same with one job per trigger: the fallback, and what the set-oriented plan is held against."""
+        relation = trigger_relation(spec, events)
+        outcomes = self._each(spec, plan, moments_of(spec, relation, events), lane)
+        return self._forced(spec, plan, relation, outcomes, lane)
+
+    def _forced(
+        self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, outcomes: list[Outcome], lane: Lane
+    ) -> list[Outcome]:
+        """The outcomes; with FORCE_OUTPUT those without a row get theirs, in one job for all."""
+        if plan.forced_sql is None:
+            return outcomes
+        empty = [i for i, outcome in enumerate(outcomes) if outcome.error is None and not len(outcome.rows)]
+        if not empty:
+            return outcomes
+        result = lane.run(plan.forced_sql, {TRIG: plain_arrow(relation[empty])}, spec.timezone)
+        rows = result_frame(result, plan, offset=1)
+        places = {tid: place for place, tid in enumerate(result.column(0).to_pylist())}
+        found = list(outcomes)
+        for i in empty:
+            place = places[relation[TID][i]]
+            found[i] = Outcome(rows[place : place + 1])
+        return found
+
+    def _each(self, spec: StreamSpec, plan: Plan, moments: list[Moment], lane: Lane) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for moment in moments:
+            last = outcomes[-SAME_ERRORS:]
+            errors = {str(outcome.error) for outcome in last if outcome.error}
+            if len(last) == SAME_ERRORS and len(errors) == 1 and all(outcome.error for outcome in last):
+                # it is the query, not one trigger's rows
+                outcomes.append(last[-1])
+            else:
+                outcomes.append(self._one(spec, plan, moment, lane))
+        return outcomes
+
+    def _set(
+        self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Lane
+    ) -> list[Outcome]:
+        relations: dict[str, Relation] = {TRIG: plain_arrow(relation)}
+        for source in plan.sources:
+            if source.kind == "system":
+                relations[source.relation] = self._system_for_all(source, moments)
+            else:
+                relations[source.relation] = set_relation(
+                    source, self.store, moments, spec.partition, SET_ROWS
+                )
+        result = lane.run(plan.set_sql or "", relations, spec.timezone)
+        tids = result.column(0).to_numpy()
+        rows = result_frame(result, plan, offset=1)
+        order = np.argsort(tids, kind="stable")
+        tids, rows = tids[order], rows[order]
+        wanted = np.array([moment.row[TID] for moment in moments], dtype=np.int64)
+        begins, ends = np.searchsorted(tids, wanted, "left"), np.searchsorted(tids, wanted, "right")
+        parts = [rows[int(b) : int(e)] for b, e in zip(begins, ends, strict=True)]
+        return [outcome_of(part, plan) for part in parts]
+
+    def _one(self, spec: StreamSpec, plan: Plan, moment: Moment, lane: Lane) -> Outcome:
+        try:
+            relations = {s.relation: self._one_source(s, moment, spec.partition) for s in plan.sources}
+            found = lane.run(plan.one_sql(moment.row), relations, spec.timezone)
+            return outcome_of(result_frame(found, plan, offset=0), plan)
+        except MillraceError as error:
+            if error.code.value.retry:
+                raise
+            return Outcome(pl.DataFrame(), error)
+
+    def _one_source(self, source: SourceUse, moment: Moment | None, partition: Sequence[str]) -> Relation:
+        if source.kind == "system":
+            return self._system(source)
+        return one_relation(source, self.store, moment, partition)
+
+    def _system(self, source: SourceUse) -> pa.Table:
+        news = stream_news(self.catalog, self.store)
+        with self.catalog.lock:
+            rows = system_rows(source.relation, self.catalog.catalog, news)
+        return plain_arrow(rows.select(source.columns))
+
+    def _system_for_all(self, source: SourceUse, moments: Sequence[Moment]) -> pa.Table:
+        rows = self._system(source)
+        parts = [
+            rows.append_column(TID, pa.array([moment.row[TID]] * rows.num_rows, pa.int32()))
+            for moment in moments
+        ]
+        return pa.concat_tables(parts)
+
+
+def result_frame(result: pa.Table, plan: Plan, offset: int) -> pl.DataFrame:
+    """The result's columns (after ``offset`` others) as ``r0``, ``r1``, … in Millrace's types."""
+    columns = []
+    for place, column in enumerate(plan.result):
+        series = pl.Series(pl.from_arrow(result.column(place + offset).combine_chunks()))
+        columns.append(series.cast(polars_type(column.type), strict=False).alias(f"r{place}"))
+    if plan.notify:
+        last = pl.Series(pl.from_arrow(result.column(len(plan.result) + offset).combine_chunks()))
+        columns.append(last.fill_null(False).alias(NOTIFY))
+    if plan.failed:
+        place = len(plan.result) + plan.notify + offset
+        columns.append(
+            pl.Series(pl.from_arrow(result.column(place).combine_chunks())).cast(pl.String).alias(FAILED)
+        )
+    return pl.DataFrame(columns)
+
+
+def outcome_of(rows: pl.DataFrame, plan: Plan) -> Outcome:
+    """What a trigger's rows say: some may tell what went wrong instead of a result."""
+    if not plan.failed:
+        return Outcome(rows)
+    errors = rows[FAILED].drop_nulls()
+    found = rows.filter(pl.col(FAILED).is_null()).drop(FAILED)
+    if not len(errors):
+        return Outcome(found)
+    more = f" (and in {len(errors) - 1} other partitions)" if len(errors) > 1 else ""
+    error = PlanError(ErrorCode.INVALID_VALUE, f"{errors[0]}{more}")
+    return Outcome(found, partial=error) if len(found) else Outcome(found, error)
+
+
+def typed_result(plan: Plan, result: pa.Table) -> pa.Table:
+    """A query's result for the wire: names of the result, types as metadata of its fields."""
+    fields = []
+    for place, column in enumerate(plan.result):
+        metadata = {b"millrace.type": str(column.type).encode()}
+        if column.type.name == "TIMESTAMP":
+            metadata[b"millrace.precision"] = plan.precision.encode()
+        fields.append(pa.field(column.name, result.schema.field(place).type, metadata=metadata))
+    return pa.table(list(result.columns), schema=pa.schema(fields))
+
+
+def ipc_stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

@@ -1,0 +1,118 @@
+"""The sub-tables of a stream's groups: names and tags, once per group from its expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+import pyarrow as pa
+
+from calc_svc.spark.session import Lane
+from calc_svc.store.columns import plain_arrow
+from millrace_core.calc.results import SubTable, made_up_name
+from millrace_core.catalog import Catalog
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.schema import Precision, cut_name
+from millrace_core.model.stream import StreamSpec
+from millrace_core.plan import plan_output
+from millrace_core.wire.events import Group
+from millrace_core.wire.rows.decoded import polars_type
+
+LARGEST = 200_000
+"""Groups of a stream that are remembered."""
+
+
+@dataclass(slots=True)
+class GroupNames:
+    """Thread-safe for different streams; one stream is calculated by one thread at a time."""
+
+    _known: dict[int, dict[int, SubTable]] = field(default_factory=dict)
+    """Stream -> group -> its sub-table."""
+
+    _faults: dict[int, dict[int, MillraceError]] = field(default_factory=dict)
+    """Stream -> group -> why its last results could not be written."""
+
+    def resolve(
+        self, spec: StreamSpec, groups: Sequence[Group], lane: Lane, precision: Precision | None = None
+    ) -> None:
+        """Make sure that these groups' sub-tables are known: one job for all that are new. ``precision``: the
+        output table's."""
+        if spec.output is None:
+            return
+        known = self._known.get(spec.uid, {})
+        new = {g.id: g for g in groups if g.id not in known}
+        if len(known) + len(new) > LARGEST:
+            known = {group.id: known[group.id] for group in groups if group.id in known}
+        self._known[spec.uid] = known
+        if not new:
+            return
+        if not spec.output.grouped:
+            known |= {id_: SubTable(spec.output.table, {}) for id_ in new}
+            return
+        plan = plan_output(spec, precision=precision)
+        result = lane.run(plan.sql, {"_grp": _relation(spec, list(new.values()))}, spec.timezone)
+        types = {tag.column.name: polars_type(tag.column.type) for tag in spec.output.tags}
+        frame = pl.DataFrame(pl.from_arrow(result)).cast(
+            {name: type_ for name, type_ in types.items() if name in plan.tags}, strict=False
+        )
+        lost = frame["_lost"].to_list() if plan.checked else [None] * len(frame)
+        rows = frame.select("_gid", "_subtable", *plan.tags).iter_rows()
+        for (gid, name, *tags), fault in zip(rows, lost, strict=True):
+            group = new[gid]
+            text = made_up_name(spec, group) if not name else cut_name(name)
+            known[gid] = SubTable(text, dict(zip(plan.tags, tags, strict=True)), fault)
+
+    def of(self, spec: StreamSpec, group: Group) -> SubTable:
+        """The sub-table of a group that the stream's last :meth:`resolve` was asked for."""
+        return self._known[spec.uid][group.id]
+
+    def refusals(
+        self, spec: StreamSpec, groups: Sequence[Group], catalog: Catalog
+    ) -> dict[int, MillraceError]:
+        """The groups to whose sub-table nothing can be written, and why: another table has its name, or a tag
+        cannot hold the group's value. What was found of these groups before is forgotten."""
+        faults = self._faults.setdefault(spec.uid, {})
+        if spec.output is None or not spec.output.grouped:
+            return {}
+        found: dict[int, MillraceError] = {}
+        for group in {group.id: group for group in groups}.values():
+            faults.pop(group.id, None)
+            error = _refusal(spec, self.of(spec, group), catalog)
+            if error is not None:
+                found[group.id] = faults[group.id] = error
+        return found
+
+    def fault(self, uid: int) -> MillraceError | None:
+        """Why results of one of the stream's groups could not be written, as far as it is known."""
+        return next(iter(self._faults.get(uid, {}).values()), None)
+
+
+def _refusal(spec: StreamSpec, home: SubTable, catalog: Catalog) -> MillraceError | None:
+    assert spec.output is not None
+    out = spec.output
+    if home.fault is not None:
+        message = f"nothing can be written to {out.db}.{home.name}: {home.fault}"
+        return MillraceError(ErrorCode.INVALID_VALUE, message)
+    other = catalog.find(out.db, home.name)
+    if other is None or (other[1] is not None and other[0].name == out.table):
+        return None
+    table, child = other
+    kind = f"a {table.kind} table" if child is None else f"a child table of {table.name}"
+    message = (
+        f"the sub-table {out.db}.{home.name} of {out.table} cannot be made: there is {kind} of this name"
+    )
+    return MillraceError(ErrorCode.TABLE_EXISTS, message)
+
+
+def _relation(spec: StreamSpec, groups: Sequence[Group]) -> pa.Table:
+    """``_grp(_gid, _tbname, _g1, _g2, …)``: one row per group, its grouping columns' values."""
+    columns = {
+        "_gid": pl.Series([group.id for group in groups], dtype=pl.Int64),
+        "_tbname": pl.Series([group.table for group in groups], dtype=pl.String),
+    }
+    for place, name in enumerate(spec.partition):
+        tag = spec.source.table.tag(name) if spec.source else None
+        type_ = polars_type(tag.type) if tag else pl.String
+        columns[f"_g{place + 1}"] = pl.Series([group.key[place] for group in groups], dtype=type_)
+    return plain_arrow(pl.DataFrame(columns))

@@ -1,0 +1,299 @@
+"""What a plan reads, as relations for Spark: slices of stored rows, per trigger where they are correlated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from calc_svc.spark.session import Parquet, Relation
+from calc_svc.store.columns import arrow_type, stored_name, to_arrow
+from calc_svc.store.delta import NAME
+from calc_svc.store.table import StoredTable, View
+from calc_svc.store.tables import TableStore
+from calc_svc.store.virtual import VirtualTable
+from millrace_core.errors import ErrorCode, PlanError
+from millrace_core.model.revisions import sources
+from millrace_core.model.schema import Column, Table
+from millrace_core.model.stream import StreamSpec
+from millrace_core.plan import SourceUse
+from millrace_core.store.family import TBNAME, Family
+from millrace_core.store.place import Spans, spans_of
+from millrace_core.store.rows import HIGHEST, LOWEST
+from millrace_core.store.run import Children
+from millrace_core.store.search import Ints, expand
+from millrace_core.wire.events import Group, TriggerEvent
+
+TID = "_tid"
+PARQUET_ROWS = 2_000_000  # stored rows below the memory's floor from which on Spark reads the files itself
+ARROW_ROWS = 500_000  # rows in memory from which on it does so too: handing them over would fill its heap
+Row = Mapping[str, Any]
+
+
+class TooManyRows(Exception):
+    """Rows times triggers are more than one job should hold: compute one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A trigger as the plan sees it: its row of the trigger relation, its group, the stretches of the log
+    since the trigger before (PERIOD only), and when its stream was made (ms)."""
+
+    row: Row
+    group: Group
+    written: Spans = ()
+    created: int = 0
+
+
+def moments_of(spec: StreamSpec, relation: pl.DataFrame, events: Sequence[TriggerEvent]) -> list[Moment]:
+    """The events beside their rows of the trigger relation."""
+    rows = relation.rows(named=True)
+    return [
+        Moment(row, e.group, spans_of(e.written), spec.created) for row, e in zip(rows, events, strict=True)
+    ]
+
+
+def fields_of(source: SourceUse) -> list[tuple[str, pa.DataType]]:
+    """The columns that a source gives, with the types that Spark computes with."""
+    table = _table(source)
+    types = {column.name: arrow_type(column.type) for column in (*table.columns, *table.tags)}
+    types.setdefault(TBNAME, pa.string())
+    return [(name, types[name]) for name in source.columns]
+
+
+def _table(source: SourceUse) -> Table:
+    if source.table is None:
+        raise PlanError(ErrorCode.INTERNAL, f"the source {source.relation} names no table")
+    return source.table
+
+
+def range_of(source: SourceUse, row: Row) -> tuple[int, int]:
+    """The times (inclusive) of the rows that a source needs for this trigger."""
+    low = None if source.low is None else source.low.evaluate(row)
+    high = None if source.high is None else source.high.evaluate(row)
+    return LOWEST if low is None else low, HIGHEST if high is None else high
+
+
+def members(
+    source: SourceUse, stored: StoredTable | VirtualTable, moment: Moment | None, partition: Sequence[str]
+) -> Children | None:
+    """The tables that a source reads for this trigger, by number; None: all of the family."""
+    found = _members(source, stored.family, moment, partition)
+    if source.kind != "trows" or moment is None:
+        return found
+    return triggering(stored, moment.created, found)
+
+
+def triggering(stored: StoredTable | VirtualTable, created: int, found: Children | None) -> Children | None:
+    """Those of the tables (None: of all) that trigger a stream made at ``created`` (ms): children that a
+    virtual super table got later do not (seed 000)."""
+    if not isinstance(stored, VirtualTable) or stored.table.kind != "super":
+        return found
+    known = np.array(list(stored.known_since(created).values()), dtype=np.int32)
+    return known if found is None else found[np.isin(found, known)]
+
+
+def _members(
+    source: SourceUse, family: Family, moment: Moment | None, partition: Sequence[str]
+) -> Children | None:
+    if source.own_table:
+        return family.numbers_of([(moment.group.table if moment else None) or ""])
+    if source.child is not None:
+        return family.numbers_of([source.child])
+    wanted: dict[str, object] = {}
+    if moment is not None:
+        if source.group_tags:
+            wanted |= dict(zip(partition, moment.group.key, strict=True))
+        wanted |= {tag: moment.group.key[place - 1] for tag, place in source.tag_equals}
+    if not wanted:
+        return None
+    names = names_now(_table(source), family.table, list(wanted))
+    return family.group({names[tag]: value for tag, value in wanted.items()})
+
+
+def names_now(words: Table, table: Table, names: Sequence[str]) -> dict[str, str]:
+    """What columns and tags of ``words``, the table as it was when a query was planned or its stream made,
+    are called now.
+
+    :raises PlanError: UNKNOWN_COLUMN for one that was dropped since.
+    """
+    if words == table:
+        return dict(zip(names, names, strict=True))
+    now = sources((*table.columns, *table.tags), (*words.columns, *words.tags))
+    found = {name: now.get(name, name) for name in names}
+    for name, current in found.items():
+        if current is None:
+            message = f"{words.db}.{words.name} has no {name} any more: it was dropped"
+            raise PlanError(ErrorCode.UNKNOWN_COLUMN, message)
+    return {name: current for name, current in found.items() if current is not None}
+
+
+def described(
+    view: View, data: pl.DataFrame, child: Children, names: Sequence[str], words: Table | None = None
+) -> pl.DataFrame:
+    """The rows' cells of these names, which are those of ``words`` (None: of the table as it is): columns,
+    tags and the table's name."""
+    now = names_now(words or view.table, view.table, names)
+    return pl.DataFrame([
+        (data[now[name]] if now[name] in data.columns else view.described[now[name]][child]).alias(name)
+        for name in names
+    ])  # fmt: skip
+
+
+def one_relation(
+    source: SourceUse,
+    store: TableStore,
+    moment: Moment | None = None,
+    partition: Sequence[str] = (),
+    files_from: int = PARQUET_ROWS,
+    arrow_to: int = ARROW_ROWS,
+) -> Relation:
+    """The rows of a source for a user's query, or for one trigger.
+
+    With ``files_from`` stored rows below the memory's floor, or more than ``arrow_to`` rows to hand over,
+    Spark reads the files itself.
+    """
+    stored = store.readable(_table(source))
+    low, high = range_of(source, moment.row if moment else {})
+    with stored.lock:
+        wanted = members(source, stored, moment, partition)
+    if source.written:
+        view = stored.written(moment.written if moment else ())
+    elif (
+        isinstance(stored, StoredTable)
+        and low < stored.rows.floor
+        and _rows_in_files(stored, low, high) >= files_from
+    ):
+        return _files(source, stored, wanted, low, high)
+    else:
+        view = stored.view(low, high)
+    if wanted is None:
+        data, child = view.slices.within(low, high)
+    else:
+        size = len(wanted)
+        data, _, child = view.slices.between(wanted, np.full(size, low), np.full(size, high))
+    if len(data) > arrow_to and isinstance(stored, StoredTable) and not source.written:
+        return _files(source, stored, wanted, low, high)
+    return to_arrow(described(view, data, child, source.columns, _table(source)), fields_of(source))
+
+
+def _rows_in_files(stored: StoredTable, low: int, high: int) -> int:
+    return sum(n for first, last, n in stored.delta.statistics() if last >= low and first <= high)
+
+
+def _files(source: SourceUse, stored: StoredTable, wanted: Children | None, low: int, high: int) -> Relation:
+    """The files that Spark reads itself: they hold all rows that had come by now."""
+    files = stored.files(low, high)
+    with stored.lock:
+        view = View(stored.table, stored.rows.slices().none(), stored.family.described(), stored.family)
+    fields = fields_of(source)
+    words = _table(source)
+    tags = [(name, type_) for name, type_ in fields if words.tag(name)]
+    own = [column for column in words.columns if column.name in source.columns]
+    names_now(words, view.table, source.columns)
+    alive = np.array(sorted(stored.family.numbers.values()), dtype=np.int32) if wanted is None else wanted
+    needs_members = wanted is not None or bool(tags)
+    return Parquet(
+        tuple(files),
+        (*((stored_name(column.identity), column.name) for column in own), (NAME, TBNAME)),
+        stored.delta.key, low, high, TBNAME,
+        to_arrow(
+            described(view, pl.DataFrame(), alive, [TBNAME, *(n for n, _ in tags)], words),
+            [(TBNAME, pa.string()), *tags],
+        ) if needs_members else None,
+        _ddl(stored.delta.key, own),
+    )  # fmt: skip
+
+
+def _ddl(key: str, columns: Sequence[Column]) -> str:
+    """What to read of files: the key, the table's name and these columns."""
+    types = {key: "BIGINT", NAME: "STRING"}
+    types |= {stored_name(column.identity): column.type.info.spark for column in columns}
+    return ", ".join(f"`{name}` {type_}" for name, type_ in types.items())
+
+
+def set_relation(
+    source: SourceUse, store: TableStore, moments: Sequence[Moment], partition: Sequence[str], limit: int
+) -> pa.Table:
+    """The slices of all triggers in one relation, each row with its trigger's ``_tid``.
+
+    :raises TooManyRows: for more than ``limit`` rows, or one trigger's that Spark should read from files.
+    """
+    if len(moments) == 1:
+        alone = one_relation(source, store, moments[0], partition)
+        if isinstance(alone, Parquet):
+            raise TooManyRows
+        tid = pa.array([moments[0].row[TID]] * alone.num_rows, pa.int32())
+        return alone.add_column(0, pa.field(TID, pa.int32()), tid)
+    stored = store.readable(_table(source))
+    ranges = np.array([range_of(source, moment.row) for moment in moments], dtype=np.int64).reshape(-1, 2)
+    low, high = ranges[:, 0], ranges[:, 1]
+    if source.written:
+        view, data, child, owner = _written_slices(source, stored, moments, partition, limit)
+    else:
+        view = stored.view(int(low.min(initial=HIGHEST)), int(high.max(initial=LOWEST)))
+        if not source.correlated and source.child is None:
+            data, child, owner = _same_for_all(view, moments, int(low[0]), int(high[0]), limit)
+        else:
+            data, child, owner = _own_slices(source, stored, view, moments, partition, low, high, limit)
+    tids = np.array([moment.row[TID] for moment in moments], dtype=np.int32)
+    frame = described(view, data, child, source.columns, _table(source))
+    frame = frame.with_columns(pl.Series(TID, tids[owner]))
+    return to_arrow(frame, [(TID, pa.int32()), *fields_of(source)])
+
+
+def _same_for_all(
+    view: View, moments: Sequence[Moment], low: int, high: int, limit: int
+) -> tuple[pl.DataFrame, Children, Ints]:
+    data, child = view.slices.within(low, high)
+    if len(data) * len(moments) > limit:
+        raise TooManyRows
+    rows = np.tile(np.arange(len(data)), len(moments))
+    owner = np.repeat(np.arange(len(moments), dtype=np.int64), len(data))
+    return data[rows], child[rows], owner
+
+
+def _own_slices(
+    source: SourceUse, stored: StoredTable | VirtualTable, view: View, moments: Sequence[Moment],
+    partition: Sequence[str], low: Ints, high: Ints, limit: int,
+) -> tuple[pl.DataFrame, Children, Ints]:  # fmt: skip
+    with stored.lock:
+        everyone = np.array(list(stored.family.numbers.values()), dtype=np.int32)
+        parts = [members(source, stored, moment, partition) for moment in moments]
+    sets = [everyone if part is None else part for part in parts]
+    if sum(map(len, sets)) > limit:
+        raise TooManyRows
+    child = np.concatenate(sets)
+    ends = np.cumsum([len(part) for part in sets], dtype=np.int64)
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])
+    _, trigger = expand(starts, ends)
+    if int(view.slices.count(child, low[trigger], high[trigger]).sum()) > limit:
+        raise TooManyRows
+    data, owner, of = view.slices.between(child, low[trigger], high[trigger])
+    return data, of, trigger[owner]
+
+
+def _written_slices(
+    source: SourceUse, stored: StoredTable | VirtualTable, moments: Sequence[Moment],
+    partition: Sequence[str], limit: int,
+) -> tuple[View, pl.DataFrame, Children, Ints]:  # fmt: skip
+    """What was written since each trigger's last: triggers of one instant share their stretch of the log."""
+    by_spans: dict[Spans, list[int]] = {}
+    for place, moment in enumerate(moments):
+        by_spans.setdefault(moment.written, []).append(place)
+    parts: list[tuple[pl.DataFrame, Children, Ints]] = []
+    rows = 0
+    for spans, places in by_spans.items():
+        view = stored.written(spans)
+        low, high = np.full(len(places), LOWEST), np.full(len(places), HIGHEST)
+        these = [moments[place] for place in places]
+        data, child, owner = _own_slices(source, stored, view, these, partition, low, high, limit - rows)
+        rows += len(data)
+        parts.append((data, child, np.array(places, dtype=np.int64)[owner]))
+    datas, children, owners = zip(*parts, strict=True)
+    # the last view knows all members that the others know
+    return view, pl.concat(datas), np.concatenate(children), np.concatenate(owners)

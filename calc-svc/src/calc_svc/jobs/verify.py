@@ -1,0 +1,267 @@
+"""VERIFY STREAM: a stream's windows and its query as one batch, beside what its output table holds.
+
+The windows are cut by the code that cuts them again for late rows and history (``millrace_core.recalc``), the
+results calculated and written by the code of the trigger loop; only that nothing is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from calc_svc.jobs.compute import Calculator
+from calc_svc.jobs.counts import count_rows
+from calc_svc.jobs.groups import GroupNames
+from calc_svc.jobs.verify_rows import JudgedRows, rows_of_messages, stored_rows
+from calc_svc.spark.session import Lane
+from calc_svc.store.catalog import CatalogView
+from calc_svc.store.tables import TableStore
+from millrace_core.calc.job_size import EVENTS_PER_JOB
+from millrace_core.calc.outcome import Outcome
+from millrace_core.calc.results import calculates, check_output, scale, write_results
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.schema import Column, Table
+from millrace_core.model.stream import StreamSpec
+from millrace_core.plan import Plan
+from millrace_core.recalc.judged import Judged, refusal
+from millrace_core.recalc.verify import Cells, Difference, Key, Texts, cut_range, differences, farthest
+from millrace_core.trigger.definition import Definition, compiled, essence
+from millrace_core.trigger.watermark import RANGE
+from millrace_core.trigger.windower import Occurrences
+from millrace_core.wire.events import Group, TriggerEvent
+from millrace_core.wire.rows.decoder import RowDecoder
+
+WAIT_SECONDS = 30.0
+MOST_EVENTS = 100_000
+SETTLE_SECONDS, SETTLE_PAUSE = 3.0, 0.25
+"""Rows that were just written may be on their way through the stream: so long the output may follow."""
+
+
+class VerifyRequest(msgspec.Struct):
+    """``first``, ``last``: event times in ticks, both included. ``judged``: which rows the stream judged.
+    ``limit``: how many differences are listed; ``seconds``: the longest time that the answer may take.
+    ``catalog`` and ``wal``: what the answer must have seen, as first offsets not included."""
+
+    stream: int
+    first: int
+    last: int
+    judged: Judged
+    limit: int
+    seconds: float
+    timezone: str = "UTC"
+    catalog: int = 0
+    wal: dict[str, dict[int, int]] = {}
+
+
+def verify(calculator: Calculator, catalog: CatalogView, store: TableStore, asked: VerifyRequest) -> pa.Table:
+    """The differences: (kind, tbname, ts, column, expected, found), for the wire.
+
+    :raises MillraceError: UNKNOWN_STREAM, NOT_ALLOWED, UNKNOWN_TABLE where a table is gone, TYPE_MISMATCH
+        where the output table was altered, TOO_LARGE for too many windows, TIMEOUT, and what the query is
+        refused for.
+    """
+    store.wait(asked.catalog, asked.wal, min(WAIT_SECONDS, asked.seconds))
+    entry = catalog.stream(asked.stream)
+    if entry is None:
+        raise MillraceError(ErrorCode.UNKNOWN_STREAM, "the stream was dropped meanwhile")
+    spec = entry.spec
+    if (why := refusal(spec)) is not None:
+        raise MillraceError(ErrorCode.NOT_ALLOWED, f"VERIFY STREAM {spec.full_name}: {why}")
+    output = _output_table(catalog, spec)
+    run = _Run(calculator, store, spec, output, asked, time.monotonic() + asked.seconds)
+    run.shared = any(
+        (other.spec.output.db, other.spec.output.table) == (output.db, output.name)
+        for other in catalog.streams()
+        if other.spec.output is not None and other.spec.uid != spec.uid
+    )
+    return _as_table(run.differences(), output)
+
+
+def _output_table(catalog: CatalogView, spec: StreamSpec) -> Table:
+    assert spec.output is not None, "a stream without is refused"
+    table = catalog.tables().get((spec.output.db, spec.output.table))
+    if table is None:
+        raise MillraceError(
+            ErrorCode.UNKNOWN_TABLE, f"the output table {spec.output.db}.{spec.output.table} is gone"
+        )
+    check_output(spec, table)
+    return table
+
+
+@dataclass(slots=True)
+class _Cut:
+    """The events of a range."""
+
+    judged: list[TriggerEvent] = field(default_factory=list)
+    early: list[TriggerEvent] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One verification. ``shared``: other streams write to the output table as well, so that nobody can say
+    whose a row is."""
+
+    calculator: Calculator
+    store: TableStore
+    spec: StreamSpec
+    output: Table
+    asked: VerifyRequest
+    deadline: float
+    shared: bool = False
+    names: GroupNames = field(default_factory=GroupNames)
+    _far: int = 0
+
+    def differences(self) -> list[Difference]:
+        """Those that are left once the output table has had time to follow."""
+        asked, source = self.asked, self.spec.source
+        assert source is not None, "a stream without is refused"
+        rows = JudgedRows(compiled(essence(self.spec)), self.store.table(source.table))
+        groups = rows.groups(0, 1)
+        with self.calculator.engine.lane("queries", asked.seconds) as lane:
+            plan = self.calculator.plan(self.spec)
+            self.names.resolve(self.spec, list(groups), lane)
+            cut = self._cut(rows, groups, (asked.first, asked.last))
+            expected = self._results(cut.judged, plan, lane)
+            allowed = set(self._results(cut.early, plan, lane))
+            until = min(time.monotonic() + SETTLE_SECONDS, self.deadline)
+            found = self._compared(expected, allowed, groups)
+            while found and time.monotonic() < until:
+                time.sleep(SETTLE_PAUSE)
+                found = self._compared(expected, allowed, groups)
+            if any(one.kind == "extra" for one in found):
+                allowed |= self._from_outside(rows, groups, plan, lane, bool(expected))
+                found = self._compared(expected, allowed, groups)
+        return found
+
+    # ------------------------------------------------------------------ what must be there
+
+    def _cut(self, rows: JudgedRows, groups: dict[Group, list[int]], span: tuple[int, int]) -> _Cut:
+        """The events of the windows of all groups that touch the range."""
+        found = _Cut()
+        _, newest = rows.bounds()
+        for group, children in groups.items():
+            self._check(len(found.judged) + len(found.early))
+            read = rows.judged(children, self.asked.judged)
+            ts = read(max(span[0], -RANGE), min(newest, RANGE)).rows.ts
+            if not len(ts):
+                continue  # without a row there nothing can have closed in the range
+            until = int(ts[-1]) - rows.definition.clock.watermark
+            definition = rows.definition
+            cut = cut_range(definition.windower, span, until, read, delayed=definition.delay is not None)
+            found.judged += self._events(definition, cut.judged, group)
+            found.early += self._events(definition, cut.early, group)
+        return found
+
+    def _check(self, events: int) -> None:
+        if events > MOST_EVENTS:
+            raise MillraceError(
+                ErrorCode.TOO_LARGE,
+                f"VERIFY STREAM {self.spec.full_name}: the range has more than {MOST_EVENTS} windows: take a "
+                "shorter one",
+            )
+        if time.monotonic() > self.deadline:
+            raise MillraceError(
+                ErrorCode.TIMEOUT,
+                f"VERIFY STREAM {self.spec.full_name}: not done within {self.asked.seconds:g} s: take a "
+                "shorter range",
+            )
+
+    def _events(self, definition: Definition, found: Occurrences, group: Group) -> list[TriggerEvent]:
+        found = definition.emission.arrange(found)
+        found.step = np.zeros(len(found), dtype=np.int64)
+        at = [time.time_ns() // 1_000_000]
+        events = definition.emission.events(found, lambda _: group, at)
+        return [event for event in events if calculates(self.spec, event)]
+
+    def _results(self, events: Sequence[TriggerEvent], plan: Plan, lane: Lane) -> dict[Key, Cells]:
+        """The rows that these events write."""
+        found: dict[Key, Cells] = {}
+        decoder = RowDecoder(self.output)
+        for begin in range(0, len(events), EVENTS_PER_JOB):
+            self._check(len(events))
+            part = count_rows(self.calculator, self.spec, events[begin : begin + EVENTS_PER_JOB], plan, lane)
+            outcomes = self.calculator.calculate(self.spec, plan, part, lane)
+            for outcome in outcomes:
+                if outcome.error is not None:
+                    raise outcome.error
+            pairs = list(zip(part, outcomes, strict=True))
+            self._far = max(self._far, _farthest(pairs))
+            written = write_results(
+                self.spec, self.output, plan.result, plan.precision, pairs,
+                lambda group: self.names.of(self.spec, group), lambda _: True,
+            )  # fmt: skip
+            found |= rows_of_messages(written.messages, self.columns, decoder)
+        return found
+
+    def _from_outside(
+        self, rows: JudgedRows, groups: dict[Group, list[int]], plan: Plan, lane: Lane, known: bool
+    ) -> set[Key]:
+        """Keys of rows in the range that come of windows outside it."""
+        asked = self.asked
+        far = 1 + (self._far if known else asked.last - asked.first)
+        span = max(asked.first - far, -RANGE), min(asked.last + far, RANGE)
+        cut = self._cut(rows, groups, span)
+        return set(self._results(cut.judged + cut.early, plan, lane))
+
+    # ------------------------------------------------------------------ what is there
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """What the stream writes, the time first, by the names of the output table."""
+        assert self.spec.output is not None, "a stream without is refused"
+        return self.spec.output.columns or self.output.columns
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The range in ticks of the output table."""
+        assert self.spec.source is not None, "a stream without is refused"
+        up, down = scale(self.spec.source.table.precision, self.output.precision)
+        return self.asked.first * up // down, (self.asked.last * up + up - 1) // down
+
+    def _compared(
+        self, expected: dict[Key, Cells], allowed: set[Key], groups: Iterable[Group]
+    ) -> list[Difference]:
+        self._check(len(expected))
+        low, high = self.range
+        times = [key[1] for key in expected]
+        span = min([low, *times]), max([high, *times])
+        tables = {self.names.of(self.spec, group).name for group in groups}
+        there = stored_rows(self.store.table(self.output), tables, span, self.columns)
+        found = {
+            key: cells for key, cells in there.items()
+            if key in expected or (low <= key[1] <= high and not self.shared)
+        }  # fmt: skip
+        texts = Texts(self.output.precision, self.asked.timezone)
+        compared = differences(expected, found, allowed, self.columns[1:], texts)
+        return list(islice(compared, self.asked.limit))
+
+
+def _farthest(found: Sequence[tuple[TriggerEvent, Outcome]]) -> int:
+    """How far the rows of these results lie from their windows, in ticks of the trigger table."""
+    far = 0
+    for event, outcome in found:
+        ts = outcome.rows["r0"].drop_nulls().to_numpy() if len(outcome.rows) else ()
+        if len(ts):
+            far = max(far, farthest(event.start, event.end, np.asarray(ts, dtype=np.int64)))
+    return far
+
+
+def _as_table(found: Sequence[Difference], output: Table) -> pa.Table:
+    columns: list[tuple[str, pa.DataType, str]] = [
+        ("kind", pa.string(), "VARCHAR(16)"), ("tbname", pa.string(), "VARCHAR(192)"),
+        ("ts", pa.int64(), "TIMESTAMP"), ("column", pa.string(), "VARCHAR(128)"),
+        ("expected", pa.string(), "VARCHAR(4096)"), ("found", pa.string(), "VARCHAR(4096)"),
+    ]  # fmt: skip
+    fields = [
+        pa.field(name, type_, metadata={"millrace.type": shown, "millrace.precision": output.precision})
+        for name, type_, shown in columns
+    ]
+    cells = list(zip(*found, strict=True)) or [()] * len(columns)
+    arrays = [pa.array(values, field.type) for values, field in zip(cells, fields, strict=True)]
+    return pa.table(arrays, schema=pa.schema(fields))

@@ -1,0 +1,1 @@
+"""The works that run: what reads the log, what calculates and recalculates, what flushes."""

@@ -1,0 +1,369 @@
+"""The loops that answer requests: one for what changed or was asked for by hand, one for history.
+
+They run beside the trigger loop. What they send are trigger events like those of trigger-svc; a request is
+committed when all of its answer is in the log, so a killed process answers it again: the same windows under
+the same ids, which overwrite their rows.
+
+A request waits for the definitions and rows that it is about, however long they take; those of other streams
+go on meanwhile, and no commit passes it (decision 0035).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import structlog
+
+from calc_svc import metrics
+from calc_svc.jobs.answers import Answers, Output, Work
+from calc_svc.loops.counted import messages, tally_of
+from calc_svc.loops.patience import patiently
+from calc_svc.loops.told import Told, wants
+from calc_svc.store.tables import Behind, Wanted
+from millrace_core.errors import MillraceError, WireError
+from millrace_core.wire import events, recalc, status, topics
+from millrace_core.wire.events import TriggerBatch
+from millrace_core.wire.recalc import Handover, Request, Why
+from millrace_service import behind, passed_over
+from millrace_wal import BEGIN, DeadLetters, GapWatch, GroupReader, Log, Message, Reader, Record
+
+POLL = 0.5
+TAKE = 200
+GATHER_SECONDS = 0.2  # the slots of one stream ask one after the other
+REPORT_SECONDS = 1.0
+ANSWER_SECONDS = 600.0  # for so long an answer may take without being taken for one that has stalled
+ALIVE_SECONDS = 60.0
+WAIT_SECONDS = 1.0  # for what is not there yet; after it the requests of other streams go on
+AGAIN_SECONDS = 1.0  # until a request is tried again that waits for something else than the store
+TELL_SECONDS = 10.0  # between two reports of what a request waits for
+MOST = 10_000  # requests that wait in memory; with more of them the rest waits in the log
+PACE_SECONDS = 10.0  # the longest wait for their calculation; another process may own the partition
+LANES: dict[str, frozenset[Why]] = {
+    "calc-recalc": frozenset({"CHANGE", "MANUAL"}), "calc-history": frozenset({"HISTORY", "UNTREATED"}),
+}  # fmt: skip
+"""Consumer group -> what it answers: a long history does not hold up late rows."""
+DONE = ("Finished", "Ignored")
+"""States of what is over, and has not failed."""
+TOLD_OF: frozenset[Why] = frozenset({"MANUAL", "HISTORY", "UNTREATED"})
+"""What stands in ``ins_stream_recalculates``; late rows are too many for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Requests of one stream and epoch that ask why alike, and where the last one stands; ``begins``: where
+    the first one of each partition does."""
+
+    requests: list[Request]
+    place: tuple[int, int]
+    begins: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def source(self) -> tuple[int, int, Why]:
+        first = self.requests[0]
+        return first.stream, first.epoch, first.why
+
+    def and_then(self, later: Batch) -> Batch:
+        """Both, as one."""
+        return Batch([*self.requests, *later.requests], later.place, later.begins | self.begins)
+
+
+def batches(asked: Sequence[tuple[Record, Request]], why: frozenset[Why]) -> Iterator[Batch]:
+    """What is asked for, in order; what can be answered together is."""
+    found: dict[tuple[int, int, Why], Batch] = {}
+    for record, request in asked:
+        if request.why not in why:
+            continue
+        one = Batch([request], (record.partition, record.offset), {record.partition: record.offset})
+        found[one.source] = found[one.source].and_then(one) if one.source in found else one
+    yield from found.values()
+
+
+@dataclass(slots=True)
+class Pending:
+    """What is not answered yet. ``wanted``: what the store must have read first, as far as is known: the
+    definitions, then (``defined``) the rows; None: nobody has asked so far. ``again``: when to try again
+    (monotonic). ``told``: when it was reported last that it waits."""
+
+    batch: Batch
+    wanted: Wanted | None = None
+    defined: bool = False
+    again: float = 0.0
+    told: float = 0.0
+
+    @property
+    def stream(self) -> int:
+        return self.batch.requests[0].stream
+
+
+def queued(pending: Sequence[Pending], fresh: Iterator[Batch]) -> list[Pending]:
+    """Those that wait, in order, with new ones: put together with others that nobody has begun with."""
+    found = list(pending)
+    for batch in fresh:
+        last = next((one for one in reversed(found) if one.batch.source == batch.source), None)
+        if last is not None and last.wanted is None:
+            last.batch = last.batch.and_then(batch)
+        else:
+            found.append(Pending(batch))
+    return found
+
+
+class RecalcLoop:
+    """One lane; a work of :class:`millrace_service.Life`.
+
+    ``calculated(partition)``: up to where the trigger loop of this process is done.
+    """
+
+    def __init__(
+        self, log: Log, answers: Answers, group: str, calculated: Callable[[int], int],
+    ) -> None:  # fmt: skip
+        self._log, self._answers, self._group = log, answers, group
+        self._calculated = calculated
+        self._tally = tally_of(answers.catalog, group)
+        self._logger = structlog.get_logger("calc-svc")
+        self._gaps = GapWatch(log, group, group, metrics.count_lost)
+        # both lanes read all requests
+        if group == next(iter(LANES)):
+            self._dead = DeadLetters(log, "calc-svc", passed_over(self._logger))
+        else:
+            self._dead = DeadLetters(log, None)
+        self.name, self.stopping = group, threading.Event()
+        self._reader: GroupReader | None = None
+        self._answering = float("inf")
+        self._events: Reader | None = None
+        self._pending: list[Pending] = []
+        self._done: dict[int, int] = {}
+        self._passed: dict[tuple[str, int], int] = {}
+        self._committed: dict[tuple[str, int], int] = {}
+
+    def begin(self) -> None:
+        self._pending, self._passed, self._committed = [], {}, {}
+        self._reader = self._log.subscribe(self._group, [topics.RECALC.name])
+
+    def step(self) -> None:
+        """Take the requests that have come, and answer."""
+        reader = self._reader
+        assert reader is not None, "begin comes first"
+        waiting = sum(len(one.batch.requests) for one in self._pending)
+        records = reader.poll(POLL, TAKE if waiting < MOST else 0)
+        if records:
+            records += reader.poll(GATHER_SECONDS, TAKE)
+            # what comes again was not committed, whatever was said of it
+            self._committed = {}
+        self._gaps.keep(reader.assigned())
+        self._gaps.watch(records)
+        self._take(records, reader)
+        self._done = dict(reader.positions().get(topics.RECALC.name, {}))
+
+    def end(self) -> None:
+        for one in (self._reader, self._events):
+            if one is not None:
+                one.close()
+        self._reader = self._events = None
+
+    def look(self) -> tuple[object, str]:
+        """Up to where requests were taken, and what lies behind that. An answer may take its time."""
+        now, at = time.monotonic(), dict(self._done)
+        working = int(now) if now - ANSWER_SECONDS < self._answering <= now else 0
+        ends = self._log.end_offsets(topics.RECALC.name)
+        return (at, working), behind(topics.RECALC.name, ends, at)
+
+    def _take(self, records: list[Record], reader: GroupReader) -> None:
+        """Answer what has come, and what has waited long enough, each stream's in order; and commit."""
+        self._passed |= {(record.topic, record.partition): record.offset + 1 for record in records}
+        asked = self._dead.understood(records, recalc.REQUESTS.read)
+        left: list[Pending] = []
+        late = set[int]()
+        for one in queued(self._pending, batches(asked, LANES[self._group])):
+            if self.stopping.is_set():
+                return
+            if one.stream in late or not self._persist(one, reader):
+                left.append(one)
+                late.add(one.stream)
+        self._pending = left
+        offsets = dict(self._passed)
+        for one in left:
+            for partition, first in one.batch.begins.items():
+                where = topics.RECALC.name, partition
+                offsets[where] = min(first, offsets[where])
+        if offsets == self._committed or not self._patiently(self._dead.write):
+            return
+        if self._patiently(lambda: reader.commit(offsets)):
+            self._committed = offsets
+
+    def _persist(self, one: Pending, reader: GroupReader) -> bool:
+        """Answer; False where it has to wait, or was stopped before it was done."""
+        if not self._is_due(one):
+            return False
+        batch, began = one.batch, time.monotonic()
+        work = Work(began=began)
+        try:
+            self._reach(one)
+            self._hear(batch)
+            self._answering = began
+            self._answer(batch, work, reader)
+            if self.stopping.is_set():
+                return False
+            self._report(batch, work, *self._outcome(batch, work))
+            self._count(batch, {"requests_answered": len(batch.requests), "rows_read_again": work.rows})
+            metrics.RECALCULATION_SECONDS.labels(self._group).observe(time.monotonic() - began)
+            return True
+        except MillraceError as error:
+            self._logger.warning("recalculation", stream=one.stream, error=str(error))
+            if not error.code.value.retry:
+                return self._give_up(batch, work, error.message)
+            self._wait(one, error)
+            return False
+        except Exception as error:  # one stream's request must not stop those of the others
+            self._logger.exception("recalculation", stream=one.stream)
+            return self._give_up(batch, work, f"{type(error).__name__}: {error}")
+        finally:
+            self._answering = float("inf")
+
+    def _is_due(self, one: Pending) -> bool:
+        if time.monotonic() < one.again:
+            return False
+        return one.wanted is None or self._answers.store.missing(one.wanted) is None
+
+    def _reach(self, one: Pending) -> None:
+        """Wait for the definitions and the rows that are meant, as they are now: for what is written later
+        the request does not wait.
+
+        :raises MillraceError: TIMEOUT if they have not come, UNAVAILABLE if the log is away.
+        """
+        store = self._answers.store
+        if one.wanted is None:
+            one.wanted = self._answers.definitions()
+        if not one.defined:
+            store.reach(one.wanted, WAIT_SECONDS)
+            one.wanted, one.defined = self._answers.wanted(one.batch.requests), True
+        store.reach(one.wanted, WAIT_SECONDS)
+
+    def _wait(self, one: Pending, error: MillraceError) -> None:
+        """It is tried again once what is missing has come."""
+        now = time.monotonic()
+        if not isinstance(error, Behind):
+            one.again = now + AGAIN_SECONDS
+        if now - one.told > TELL_SECONDS:
+            one.told = now
+            missing = f" until this is stored: {error.missing}" if isinstance(error, Behind) else f": {error}"
+            self._report(one.batch, Work(began=now), "Running", f"waits{missing}")
+
+    def _give_up(self, batch: Batch, work: Work, message: str) -> bool:
+        """The stream goes on without: its live rows wait for history no longer. SHOW STREAMS says so until a
+        calculation of the stream succeeds."""
+        metrics.CALCULATION_FAILURES.labels("recalculation").inc()
+        ends: list[Output] = [
+            Handover(request.stream, request.epoch, request.slot, done=True)
+            for request in batch.requests
+            if request.why in LANES["calc-history"]
+        ]
+        told = [_message(output) for output in ends]
+        stream = batch.requests[0].stream
+        if self._answers.catalog.stream(stream) is not None:
+            failure = status.StreamFailure(stream, f"windows could not be cut again: {message}")
+            told.append(Message(topics.STATUS.name, status.key(failure), status.encode(failure)))
+        self._report(batch, work, "Failed", message)
+        self._count(batch, {"requests_failed": len(batch.requests), "rows_read_again": work.rows})
+        return not told or self._patiently(lambda: self._log.append(told))
+
+    def _answer(self, batch: Batch, work: Work, reader: GroupReader) -> None:
+        told_at = alive_at = time.monotonic()
+        before: tuple[int, int] | None = None
+        for output in self._answers.answer(batch.requests, batch.place, work):
+            (place,) = self._log.append([_message(output)])
+            if isinstance(output, TriggerBatch):
+                if before is not None:
+                    self._pace(*before)
+                before = place
+            now = time.monotonic()
+            if now - told_at > REPORT_SECONDS:
+                told_at = now
+                self._report(batch, work, "Running")
+            if now - alive_at > ALIVE_SECONDS:
+                alive_at = now
+                reader.poll(0, limit=0)
+            if self.stopping.is_set():
+                return
+        metrics.RECALCULATED_ROWS.inc(work.rows)
+
+    def _pace(self, partition: int, offset: int) -> None:
+        """Wait until these events are calculated: the next ones wait meanwhile, and those behind are cut."""
+        until = time.monotonic() + PACE_SECONDS
+        while (
+            self._calculated(partition) <= offset and time.monotonic() < until and not self.stopping.is_set()
+        ):
+            self.stopping.wait(0.02)
+
+    def _hear(self, batch: Batch) -> None:
+        """Read what streams were told so far, where somebody may be told that it is so no more."""
+        spec = self._answers.catalog.stream(batch.requests[0].stream)
+        if batch.requests[0].why != "CHANGE" or spec is None or not wants(spec.spec):
+            return
+        told: Told = self._answers.told
+        name = topics.TRIGGERS.name
+        ends = self._log.end_offsets(name)
+        if self._events is None:
+            self._events = self._log.reader({name: dict.fromkeys(ends, BEGIN)})
+        while not self.stopping.is_set():
+            at = self._events.positions().get(name, {})
+            if all(at.get(partition, 0) >= end for partition, end in ends.items()):
+                return
+            for record in self._events.poll(POLL):
+                with suppress(WireError):  # the trigger loop makes a dead letter of it
+                    told.hear(events.BATCHES.read(record.key, record.value))
+
+    def _report(self, batch: Batch, work: Work, state: str, message: str = "") -> None:
+        if batch.requests[0].why not in TOLD_OF:
+            return
+        request = batch.requests[0]
+        spans = [span for one in batch.requests for span in _spans(one)]
+        first, last = min(span[0] for span in spans), max(span[1] for span in spans)
+        news = status.Recalculation(
+            request.stream, batch.place[0], batch.place[1], request.why, first, last, state,
+            1.0 if state in DONE else work.fraction, work.rows, work.events, message,
+            seconds_left(state, work.fraction, time.monotonic() - work.began),
+        )  # fmt: skip
+        self._patiently(
+            lambda: self._log.append([Message(topics.STATUS.name, status.key(news), status.encode(news))])
+        )
+
+    def _outcome(self, batch: Batch, work: Work) -> tuple[str, str]:
+        """State and message of what has been answered."""
+        entry = self._answers.catalog.stream(batch.requests[0].stream)
+        if batch.requests[0].why != "MANUAL" or entry is None:
+            return "Finished", ""
+        return work.by_hand.outcome(entry.spec)
+
+    def _count(self, batch: Batch, counts: dict[str, int]) -> None:
+        stream, (partition, _) = batch.requests[0].stream, batch.place
+        if self._answers.catalog.stream(stream) is not None:
+            self._tally.add(stream, partition, counts)
+            news = messages(self._tally)
+            self._patiently(lambda: self._log.append(news))
+
+    def _patiently(self, action: Callable[[], object]) -> bool:
+        return patiently(action, self.stopping, self._logger, "writing")
+
+
+def seconds_left(state: str, fraction: float, seconds: float) -> float | None:
+    """How long what has taken so many seconds for this fraction still takes at the same pace; None for what
+    is given up, or has done nothing yet."""
+    if state in DONE:
+        return 0.0
+    return seconds * (1 - fraction) / fraction if state == "Running" and fraction > 0 else None
+
+
+def _spans(request: Request) -> list[tuple[int, int]]:
+    found = [(part.first, part.last) for part in request.parts]
+    return [*found, *(span for span in (request.rest, request.asked) if span is not None)]
+
+
+def _message(output: Output) -> Message:
+    if isinstance(output, TriggerBatch):
+        key = f"{output.stream}/{output.slot}".encode()
+        return Message(topics.TRIGGERS.name, key, events.encode(output))
+    return Message(topics.HANDOVER.name, recalc.key(output.stream, output.slot), recalc.encode(output))

@@ -1,0 +1,57 @@
+"""Which windows a stream's groups have been told of: what a recalculation holds its own windows against.
+
+The topic ``triggers`` is the record. Only streams that notify need it, for windows that rows make.
+"""
+
+from __future__ import annotations
+
+from calc_svc.store.catalog import CatalogView
+from millrace_core.model.stream import Event, Interval, Session, State, StreamSpec
+from millrace_core.recalc.answer import Window
+from millrace_core.wire.events import TriggerBatch
+
+MOST = 2_000
+"""Windows that are remembered of a group: of older ones nobody is told that they are gone."""
+
+
+def wants(spec: StreamSpec) -> bool:
+    """Whether somebody may be told that a window of the stream is gone: where its rows make it one."""
+    if spec.notify is None:
+        return False
+    empty_is_none = isinstance(spec.trigger, Interval) and spec.options.ignore_nodata_trigger
+    return empty_is_none or isinstance(spec.trigger, Session | State | Event)
+
+
+class Told:
+    """Not thread-safe."""
+
+    def __init__(self, catalog: CatalogView) -> None:
+        self._catalog = catalog
+        self._windows: dict[tuple[int, int], dict[int, int]] = {}
+        self._wanted: dict[int, bool] = {}
+
+    def hear(self, batch: TriggerBatch) -> None:
+        """What one trigger batch tells."""
+        if not self._of_interest(batch.stream):
+            return
+        for event in batch.events:
+            windows = self._windows.setdefault((batch.stream, event.group.id), {})
+            if event.kind == "INVALID":
+                windows.pop(event.start, None)
+            elif event.cause != "DELAY":
+                known = windows.pop(event.start, event.start)
+                windows[event.start] = event.end if event.kind == "CLOSE" else known
+                if len(windows) > MOST:
+                    del windows[next(iter(windows))]
+
+    def _of_interest(self, uid: int) -> bool:
+        if uid not in self._wanted:
+            entry = self._catalog.stream(uid)
+            if entry is None:
+                return False
+            self._wanted[uid] = wants(entry.spec)
+        return self._wanted[uid]
+
+    def of(self, stream: int, group: int) -> list[Window]:
+        """(start, end) of each; an open one ends where it begins."""
+        return list(self._windows.get((stream, group), {}).items())

@@ -1,0 +1,307 @@
+"""The trigger loop: takes all events that wait, calculates them stream by stream, writes, tells, commits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import structlog
+
+from calc_svc import metrics
+from calc_svc.jobs.job import Product, StreamJobs
+from calc_svc.jobs.waits import Waits
+from calc_svc.loops.counted import Arrival, count_round, messages, tally_of
+from calc_svc.loops.holding import LIVE, Holding, Left, Part, Share
+from calc_svc.loops.overtaking import Batches, Overtaking
+from calc_svc.loops.patience import append_apart, patiently
+from calc_svc.loops.reach import Reach, left_whole
+from calc_svc.loops.rounds import Intake, Round
+from millrace_core.errors import MillraceError
+from millrace_core.wire import counters, notices, registrations, status, topics
+from millrace_core.wire.events import TriggerBatch
+from millrace_core.wire.notices import Notice, NoticeBatch
+from millrace_service import behind, passed_over
+from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Message, Record
+
+POLL = 0.5
+TAKE = 5_000  # messages of one round
+WAIT_SECONDS = 1.0  # for what is not there yet; after it the stream's triggers are left, and the others go on
+AGAIN_WAIT_SECONDS = 0.1  # the same for triggers that were left before
+PASS_SECONDS = 5.0  # how long a commit waits for which nothing was calculated
+JOB_SECONDS = 600.0  # for so long a job may run without being taken for one that has stalled
+PLACE_SECONDS = 20.0  # the longest wait for the live loop's partitions: others may own them all
+
+
+class TriggerLoop:
+    """While jobs run, triggers queue up; the next round takes all that wait (natural batching). A work of
+    :class:`millrace_service.Life`.
+
+    ``share``: what it calculates of the topic. ``first``: the loop of what is live, which goes first
+    (decision 0024).
+    """
+
+    def __init__(
+        self, log: Log, jobs: StreamJobs, overtaking: Overtaking, share: Share = LIVE,
+        first: TriggerLoop | None = None,
+    ) -> None:  # fmt: skip
+        self._log, self._jobs, self._share, self._first = log, jobs, share, first
+        self._overtaking = overtaking
+        self._logger = structlog.get_logger("calc-svc")
+        self._dead = DeadLetters(log, "calc-svc", passed_over(self._logger))
+        self._intake = Intake(self._dead, share)
+        self.name, self.stopping = share.group, threading.Event()
+        self.running = False
+        """From its first begin to its end for good."""
+        self._reader: GroupReader | None = None
+        self._calculating = float("inf")
+        self._reach = Reach(log, jobs)
+        self._own: set[int] = set()
+        self._done: dict[int, int] = {}
+        self._passed: dict[tuple[str, int], int] = {}
+        self._committed = 0.0
+        self._gaps = GapWatch(log, share.group, share.group, metrics.count_lost)
+        lost = self._gaps.tell
+        self._holding = Holding(
+            log, jobs.catalog, jobs.store.missing, lambda gap, streams: lost(gap, streams=streams), share
+        )
+        self._tally = tally_of(jobs.catalog, counters.CALC)
+        self._workers = ThreadPoolExecutor(share.side_by_side, thread_name_prefix="job")
+
+    def begin(self) -> None:
+        self._passed = {}
+        self._reader = self._log.subscribe(self.name, [topics.TRIGGERS.name])
+        self.running = True
+
+    def step(self) -> None:
+        """One round."""
+        reader = self._reader
+        assert reader is not None, "begin comes first"
+        records = reader.poll(0 if self._holding.due else POLL, TAKE)
+        assigned = reader.assigned()
+        # of what was given just before a partition went to another, that one decides: a mark from here would
+        # hide an older one of its triggers
+        records = [one for one in records if (one.topic, one.partition) in assigned]
+        if not self._own_now(assigned):
+            return
+        self._own = {partition for _, partition in assigned}
+        self._gaps.keep(assigned)
+        self._gaps.watch(records)
+        self._tally.keep({self._share.task(partition) for partition in self._own})
+        self._take(records, reader)
+        self._done = dict(reader.positions().get(topics.TRIGGERS.name, {}))
+        self._read_again()
+
+    def end(self) -> None:
+        self._holding.close()
+        if self.stopping.is_set():
+            self.running = False
+            self._workers.shutdown()
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def look(self) -> tuple[object, str]:
+        """Up to where its partitions are calculated, and what lies behind that. A job may take its time."""
+        own, now = sorted(self._own), time.monotonic()
+        working = int(now) if now - JOB_SECONDS < self._calculating <= now else 0
+        if not own:
+            return None, f"a partition of topic {topics.TRIGGERS.name}: none is assigned to this process"
+        at = {partition: done for partition, done in list(self._done.items()) if partition in own}
+        ends = self._log.end_offsets(topics.TRIGGERS.name)
+        return (own, at, working), behind(topics.TRIGGERS.name, ends, at)
+
+    def _own_now(self, assigned: set[tuple[str, int]]) -> bool:
+        """Know what waits in partitions that were another's, or this one's before it began anew: the topic
+        ``status`` says so, up to its end as of now. False when stopped before that was read."""
+        if self._holding.owns(assigned):
+            return True
+        ends: dict[int, int] = {}
+        if not self._patiently(lambda: ends.update(self._log.end_offsets(topics.STATUS.name))):
+            return False
+        while self._jobs.catalog.status_position < ends.get(0, 0):
+            if self.stopping.wait(0.01):
+                return False
+        self._holding.own(assigned)
+        return True
+
+    def _take(self, records: Sequence[Record], reader: GroupReader) -> None:
+        """Calculate what of the records is this loop's, and commit."""
+        self._passed |= {(one.topic, one.partition): one.offset + 1 for one in records}
+        mine = [record for record in records if self._share.has(record)]
+        if mine:
+            self._let_pass(mine)
+            kept, marks = self._holding.sift(mine)
+            left = self._calculate(self._intake.take(kept), WAIT_SECONDS)
+            if left is None or not self._patiently(self._dead.write):
+                return
+            marks += self._holding.leave(left)
+            if marks and not self._patiently(lambda: self._log.append(marks)):
+                return
+        now = time.monotonic()
+        if self._passed and (mine or now - self._committed > PASS_SECONDS):
+            offsets, self._passed, self._committed = self._passed, {}, now
+            self._patiently(lambda: reader.commit(offsets))
+
+    def _let_pass(self, records: Sequence[Record]) -> None:
+        """What is live and was in the log before these is calculated and written first: no older result of it
+        comes after a newer one of theirs."""
+        if self._first is None:
+            return
+        until = time.monotonic() + PLACE_SECONDS
+        ends = {record.partition: record.offset for record in records}
+        while self._first.running and any(self._first.behind(*end) for end in ends.items()):
+            if self.stopping.wait(0.01) or (not self._first.placed and time.monotonic() > until):
+                return
+
+    @property
+    def placed(self) -> bool:
+        """Whether it knows which partitions it reads."""
+        return bool(self._own)
+
+    def behind(self, partition: int, offset: int) -> bool:
+        """Whether this process will calculate what lies before this offset and has not yet, or does not know
+        so far."""
+        return not self.placed or (partition in self._own and self.done(partition) <= offset)
+
+    def done(self, partition: int) -> int:
+        """The first offset of a partition of ``triggers`` that this process has not calculated."""
+        return self._done.get(partition, 0)
+
+    def _read_again(self) -> None:
+        """Some of what streams left in the log while they waited."""
+        try:
+            chunk = self._holding.chunk()
+        except MillraceError as error:
+            self._logger.warning("reading triggers again", error=str(error))
+            self.stopping.wait(1.0)
+            return
+        if chunk is None:
+            return
+        left = self._calculate(self._intake.take(chunk.records), AGAIN_WAIT_SECONDS, chunk.known)
+        if left is None or not self._patiently(self._dead.write):
+            return
+        told = self._holding.calculated(chunk, left)
+        if told:
+            self._patiently(lambda: self._log.append(told))
+
+    def _calculate(
+        self, found: Round, seconds: float, known: frozenset[Part] = frozenset()
+    ) -> dict[Part, Left] | None:
+        """Calculate and write: where those begin that cannot be calculated yet, though what is missing was
+        waited for, for so long; None when stopped before it was done. ``known``: as of a chunk."""
+        metrics.TRIGGERS_WAITING.labels(self._share.group).set(found.events)
+        until = time.monotonic() + seconds
+        left: dict[Part, Left] = {}
+        if not self._patiently(lambda: left.update(self._reach.left(found, until))):
+            return None
+        found = found.without(left)
+        streams = found.streams
+        urgent = [uid for uid in streams if self._jobs.low_latency(uid)]
+        waits = Waits(until, frozenset(uid for uid, _ in known))
+        waiting: dict[int, MillraceError] = {}
+        for uids in (urgent, [uid for uid in streams if uid not in set(urgent)]):
+            if uids:
+                late = self._persist({uid: streams[uid] for uid in uids}, found.arrivals, waits)
+                if late is None:
+                    return None
+                waiting |= late
+        later = left_whole(found, waiting)
+        found = found.without(later)
+        self._intake.done(found)
+        metrics.TRIGGERS_CALCULATED.inc(found.events)
+        metrics.TRIGGERS_WAITING.labels(self._share.group).set(0)
+        return left | later
+
+    def _persist(
+        self, batches: Batches, arrivals: Sequence[Arrival], waits: Waits
+    ) -> dict[int, MillraceError] | None:
+        """Calculate and write what is of these streams, until nobody has written a window of it meanwhile:
+        what those wait for that are to be calculated later; None when stopped before it was done."""
+        left, counted = batches, arrivals
+        waiting: dict[int, MillraceError] = {}
+        while left:
+            with self._overtaking.turn() as turn:
+                self._calculating = time.monotonic()
+                found = list(self._workers.map(partial(self._run_job, waits), left.items()))
+                self._calculating = float("inf")
+                waiting |= {one.stream: one.waits for one in found if one.waits is not None}
+                products = [one for one in found if one.waits is None]
+                count_round(self._tally, counted, products, time.time_ns())
+                if not self._write(products):
+                    return None
+                left = turn.written({uid: some for uid, some in left.items() if uid not in waiting})
+                # the rows of other tables that these need have been read the first time
+                counted, waits = [], replace(waits, known=frozenset(left))
+                metrics.WINDOWS_OVERTAKEN.inc(sum(len(b.events) for some in left.values() for b in some))
+        return waiting
+
+    def _run_job(self, waits: Waits, stream: tuple[int, Sequence[TriggerBatch]]) -> Product:
+        return self._jobs.run(*stream, waits)
+
+    def _write(self, products: Sequence[Product]) -> bool:
+        """Results first, then the notifications of them; False when stopped before it was done."""
+        rows = [message for product in products for message in product.messages]
+        told = [
+            message for product in products for message in notice_messages(product.stream, product.notices)
+        ]
+        told += [
+            Message(topics.STATUS.name, status.key(product.status), status.encode(product.status))
+            for product in products
+            if product.status is not None
+        ]
+        told += [
+            Message(*registrations.encode(gone)) for product in products for gone in product.outputs_gone
+        ]
+        # with what is written anyway: another append would delay the next round
+        (told if told or not rows else rows).extend(messages(self._tally))
+        owner = {id(message): product.stream for product in products for message in product.messages}
+        failed: dict[int, status.StreamFailure] = {}
+
+        def refuse(message: Message, error: MillraceError) -> None:
+            _count_refused(error)
+            if (uid := owner.get(id(message))) is not None:
+                failed[uid] = status.StreamFailure(uid, f"a result cannot be written: {error.message}")
+
+        if rows and not self._patiently(partial(self._append_results, rows, refuse)):
+            return False
+        told += [Message(topics.STATUS.name, status.key(one), status.encode(one)) for one in failed.values()]
+        return not told or self._patiently(partial(append_apart, self._log, told, refuse))
+
+    def _append_results(self, rows: list[Message], refuse: Callable[[Message, MillraceError], None]) -> None:
+        """Rows of tables that were dropped meanwhile would hold up all others for ever: they are left out."""
+        try:
+            self._log.append(rows)
+        except MillraceError as error:
+            topics_now = self._jobs.catalog.wal_topics() | {topics.STATUS.name}
+            gone = [message for message in rows if message.topic not in topics_now]
+            if not gone and error.code.value.retry:
+                raise
+            metrics.EVENTS_DROPPED.labels("no such table").inc(len(gone))
+            kept = [message for message in rows if message.topic in topics_now]
+            if kept:
+                append_apart(self._log, kept, refuse)
+
+    def _patiently(self, action: Callable[[], object]) -> bool:
+        """A result that the log refuses for good is dropped."""
+        return patiently(action, self.stopping, self._logger, "writing results", _count_refused)
+
+
+def _count_refused(error: MillraceError) -> None:
+    metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
+
+
+def notice_messages(stream: int, told: Sequence[Notice]) -> list[Message]:
+    """One message per group, in order."""
+    by_group: dict[str, list[Notice]] = {}
+    for notice in told:
+        by_group.setdefault(notice.group, []).append(notice)
+    return [
+        Message(
+            topics.NOTIFICATIONS.name, f"{stream}/{group}".encode(), notices.encode(NoticeBatch(part, stream))
+        )
+        for group, part in by_group.items()
+    ]

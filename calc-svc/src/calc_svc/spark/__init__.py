@@ -1,0 +1,1 @@
+"""Spark as calc-svc uses it: its sessions, and queries that are planned once."""

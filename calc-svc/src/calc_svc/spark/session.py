@@ -1,0 +1,305 @@
+"""Spark as calc-svc uses it: one context, many sessions; small jobs are interpreted, large ones compiled."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from calc_svc import metrics
+from calc_svc.spark import analyses
+from calc_svc.spark.prepared import PreparedQueries
+from calc_svc.spark.shared_job import SharedJobs
+from millrace_core.errors import ErrorCode, PlanError
+
+SETTINGS: dict[str, str] = {
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC -Xss32m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.crossJoin.enabled": "true",
+    "spark.python.sql.dataFrameQueryContext.enabled": "false",  # it walks the stack at every call
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "calc_svc.spark.daemon",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+}
+# One partition and no exchange: the job is one task. Broadcasts cost more than they save there (measured on
+# 600 rows and 10 triggers: 40 ms, against 90 ms with two partitions).
+MEDIUM: dict[str, str] = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.join.preferSortMergeJoin": "false",
+    # Spark does not know how few rows there are, and would spread them
+    "spark.sql.defaultSizeInBytes": "1000",
+    "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
+}
+# Compiling costs more than it saves on few rows.
+SMALL: dict[str, str] = MEDIUM | {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+CUT_OFF = (Py4JNetworkError, OSError, EOFError)
+"""What comes of a JVM that ends in the middle of a call, or is called after that."""
+SMALL_ROWS = 5_000
+SMALL_BYTES = 4_000_000
+MEDIUM_ROWS = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class Parquet:
+    """Rows in files: columns (name in the file, name to have), times (inclusive). ``schema``: what to read of
+    the files, as DDL; a file from before a column was added has NULL in it."""
+
+    files: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    key: str
+    low: int
+    high: int
+    tbname: str
+    members: pa.Table | None
+    """``tbname`` and tags of the tables that count; None: all, without tags."""
+    schema: str
+
+
+Relation = pa.Table | Parquet
+Kind = Literal["small", "medium", "large"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where Spark plans one query at a time: temporary views of one place are not seen by another."""
+
+    small: SparkSession
+    medium: SparkSession
+    large: SparkSession
+
+    def run(
+        self, kind: Kind, pool: str, sql: str, relations: Mapping[str, Relation], timezone: str,
+        limit: int | None,
+    ) -> pa.Table:  # fmt: skip
+        """Plan and run it, in a job of its own; at most one row more than ``limit``.
+
+        :raises PlanError: what Spark refuses.
+        """
+        session: SparkSession = getattr(self, kind)
+        try:
+            session.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+            if session.conf.get("spark.sql.session.timeZone") != timezone:
+                session.conf.set("spark.sql.session.timeZone", timezone)
+            for name, relation in relations.items():
+                frame = _frame(session, relation)
+                (frame if kind == "large" else frame.coalesce(1)).createOrReplaceTempView(name)
+            result = session.sql(sql)
+            found: pa.Table = (result if limit is None else result.limit(limit + 1)).toArrow()
+        except PySparkException as error:
+            raise PlanError(ErrorCode.INVALID_VALUE, _first_line(str(error))) from error
+        except Py4JNetworkError:
+            raise
+        except Py4JError as error:
+            raise PlanError(ErrorCode.INTERNAL, f"Spark: {_first_line(str(error))}") from error
+        finally:
+            for name in relations:
+                with suppress(Py4JError, *CUT_OFF):
+                    session.catalog.dropTempView(name)
+        return found
+
+
+@dataclass(slots=True)
+class Lane:
+    """What runs the queries of one thread, one at a time.
+
+    There may be more lanes than places: a small query that Spark keeps planned needs none, and shares a job
+    with those of other lanes. What is larger, or must be planned, waits for a place, so that no more rows
+    are in Spark's heap than before.
+    """
+
+    pool: str
+    places: queue.SimpleQueue[Place]
+    prepared: PreparedQueries
+    alive: Callable[[], bool]
+    """Whether Spark's JVM runs: what fails without it says nothing about the query."""
+
+    def run(
+        self, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None = None
+    ) -> pa.Table:
+        """Run Spark SQL over these relations.
+
+        :raises PlanError: what Spark refuses, or TOO_LARGE for more than ``limit`` rows; UNAVAILABLE when its
+            JVM has ended, which is no query's fault.
+        """
+        try:
+            return self._run(sql, relations, timezone, limit)
+        except Exception as error:
+            if isinstance(error, CUT_OFF) or not self.alive():
+                why = f"Spark has ended: {type(error).__name__}"
+                raise PlanError(ErrorCode.UNAVAILABLE, why) from error
+            raise
+
+    def _run(self, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None) -> pa.Table:
+        kind = _kind(relations)
+        tables = {name: one for name, one in relations.items() if isinstance(one, pa.Table)}
+        began = time.monotonic()
+        table = None
+        small = kind == "small" and sum(one.nbytes for one in tables.values()) <= SMALL_BYTES
+        if small and limit is None:
+            table = self.prepared.run(kind, self._small, sql, tables, timezone)
+        if table is None:
+            with self._place() as place:
+                if not small and kind != "large" and limit is None:
+                    mine = nullcontext(place.medium if kind == "medium" else place.small)
+                    table = self.prepared.run(kind, lambda: mine, sql, tables, timezone)
+                if table is None:
+                    table = place.run(kind, self.pool, sql, relations, timezone, limit)
+        metrics.JOB_SECONDS.labels(self.pool).observe(time.monotonic() - began)
+        if limit is not None and table.num_rows > limit:
+            raise PlanError(ErrorCode.TOO_LARGE, f"the result has more than {limit} rows: add a LIMIT")
+        return table
+
+    @contextmanager
+    def _place(self) -> Iterator[Place]:
+        place = self.places.get()
+        try:
+            yield place
+        finally:
+            self.places.put(place)
+
+    @contextmanager
+    def _small(self) -> Iterator[SparkSession]:
+        with self._place() as place:
+            yield place.small
+
+
+def _kind(relations: Mapping[str, Relation]) -> Kind:
+    """By rows. What Spark reads from files is large."""
+    arrow = [relation for relation in relations.values() if isinstance(relation, pa.Table)]
+    rows = sum(table.num_rows for table in arrow)
+    if len(arrow) < len(relations) or rows > MEDIUM_ROWS:
+        return "large"
+    return "small" if rows <= SMALL_ROWS else "medium"
+
+
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?$")
+"""What a query raises itself, as Spark words it."""
+
+
+def _first_line(text: str) -> str:
+    line = text.strip().splitlines()[0] if text.strip() else "Spark refused the query"
+    raised = _RAISED.search(line)
+    return raised[1] if raised else line
+
+
+def _frame(session: SparkSession, relation: Relation) -> DataFrame:
+    if isinstance(relation, pa.Table):
+        return session.createDataFrame(relation)
+    found = session.read.schema(relation.schema).parquet(*relation.files)
+    found = found.where((found[relation.key] >= relation.low) & (found[relation.key] <= relation.high))
+    found = found.selectExpr(*(f"`{stored}` AS `{name}`" for stored, name in relation.columns))
+    if relation.members is not None:
+        members = session.createDataFrame(relation.members)
+        found = found.join(members, on=relation.tbname, how="inner")
+    return found
+
+
+T = TypeVar("T")
+
+
+def _queue(items: Sequence[T]) -> queue.SimpleQueue[T]:
+    found = queue.SimpleQueue[T]()
+    for item in items:
+        found.put(item)
+    return found
+
+
+class Engine:
+    """The Spark context and its lanes: ``triggers`` and ``queries`` run side by side in FAIR pools."""
+
+    def __init__(
+        self, places: Mapping[str, int], cores: int = 2, memory: str = "1g",
+        lanes: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        """``places``: pool -> how many of its jobs run side by side; ``lanes``: how many lanes share these
+        (otherwise one has each)."""
+        # workers of Python are few, and run algorithms that would each take all cores
+        os.environ |= {"PYSPARK_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
+        builder = SparkSession.builder.master(f"local[{cores}]").appName("millrace-calc")
+        builder = builder.config("spark.driver.memory", memory)
+        for key, value in (SETTINGS | {"spark.sql.shuffle.partitions": str(cores)}).items():
+            builder = builder.config(key, value)
+        self._root = builder.getOrCreate()
+        self._root.sparkContext.setLogLevel("ERROR")
+        self._lanes: dict[str, queue.SimpleQueue[Lane]] = {}
+        self._places: dict[str, list[Place]] = {}
+        for pool, count in places.items():
+            self._places[pool] = [
+                Place(self._session(SMALL), self._session(MEDIUM), self._session({})) for _ in range(count)
+            ]
+            free = _queue(self._places[pool])
+            prepared = PreparedQueries(pool, SharedJobs(self._root.sparkContext, count))
+            number = (lanes or {}).get(pool, count)
+            self._lanes[pool] = _queue(
+                [Lane(pool, free, prepared, lambda: self.alive) for _ in range(number)]
+            )
+
+    def _session(self, settings: Mapping[str, str]) -> SparkSession:
+        session = self._root.newSession()
+        for key, value in settings.items():
+            session.conf.set(key, value)
+        analyses.register(session)
+        return session
+
+    def warm_up(self) -> None:
+        """Run jobs of the usual kind: the first ones of a cold JVM take seconds, a new session's a moment."""
+        rows = pa.table({"_tid": [0, 1, 1], "v": [1.0, 2.0, None], "tbname": ["a", "b", "b"]})
+        trig = pa.table({"_tid": [0, 1, 2], "_twstart": [0, 60_000, 120_000]})
+        sql = (
+            "SELECT t._tid, t._twstart, a.v FROM _trig t"
+            " LEFT JOIN (SELECT _tid, avg(v) AS v, max(v), count(*) FROM src GROUP BY _tid) a"
+            " ON t._tid = a._tid ORDER BY 1"
+        )
+        many = pa.concat_tables([rows] * (SMALL_ROWS // rows.num_rows + 1))
+        every = [(pool, place) for pool, places in self._places.items() for place in places]
+        for pool, place in (every[0], every[0], *every):
+            place.run("small", pool, sql, {"src": rows, "_trig": trig}, "UTC", many.num_rows)
+        with self.lane(every[0][0], 60) as lane:
+            for relation in (rows, rows, rows, many):
+                lane.run(sql, {"src": relation, "_trig": trig}, "UTC")
+
+    @contextmanager
+    def lane(self, pool: str, timeout: float) -> Iterator[Lane]:
+        """A free lane; :raises PlanError: TIMEOUT when none comes free."""
+        try:
+            lane = self._lanes[pool].get(timeout=timeout)
+        except queue.Empty:
+            raise PlanError(ErrorCode.TIMEOUT, f"all places for {pool} are taken: try again") from None
+        try:
+            yield lane
+        finally:
+            self._lanes[pool].put(lane)
+
+    @property
+    def alive(self) -> bool:
+        """Whether Spark's JVM runs."""
+        process = self._root.sparkContext._gateway.proc
+        return process is None or process.poll() is None
+
+    def stop(self) -> None:
+        if self.alive:
+            self._root.stop()

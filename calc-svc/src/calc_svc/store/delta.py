@@ -1,0 +1,307 @@
+"""A table's rows on disk: a Delta table written by ``deltalake``, its Kafka positions in each commit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Field, Transaction, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from calc_svc.store.columns import arrow_type, from_arrow, stored_name
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.schema import Table
+from millrace_core.store.place import NOWHERE, Spans, nowhere
+from millrace_core.store.rows import HIGHEST, LOWEST, Flush
+from millrace_core.store.run import Run
+from millrace_core.store.search import Ints
+
+# no column's stored name begins so: "-" is followed by two hexadecimal digits there
+NAME = "-tbname"
+PLACE = "-place"  # where in the log the row was written last; NULL in files from before it was kept
+CONFIGURATION = {
+    "delta.logRetentionDuration": "interval 1 hours",
+    "delta.checkpointInterval": "50",
+}
+COMPACT_FILES = 48
+COMPACT_BYTES = 64 * 1024 * 1024
+KEEP_SECONDS = 600.0  # files that a running query may still read
+Filter = tuple[str, str, object]
+"""(column, comparison, value)."""
+
+
+LOG = "_delta_log"
+
+
+def _sync_path(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _app(partition: int) -> str:
+    return f"wal/{partition}"
+
+
+class DamagedTable(MillraceError):
+    """A table's files cannot be read. What needs them waits until somebody has put them right; other tables
+    are not concerned."""
+
+    def __init__(self, table: Table, path: Path, cause: str) -> None:
+        super().__init__(
+            ErrorCode.DAMAGED,
+            f"the files of table {table.db}.{table.name} are damaged: {cause}; restore the folder {path} "
+            "from a copy, or leave an empty folder there to go on with what its WAL topic still has",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Rows as they are stored: each one's table and place, and the table's columns."""
+
+    names: pl.Series
+    data: pl.DataFrame
+    place: Ints
+
+
+class DeltaRows:
+    """The Delta table of one Millrace table. One thread writes; any may read."""
+
+    def __init__(self, path: Path, table: Table) -> None:
+        self.path = path
+        self._commits = 0
+        self._dead: dict[str, float] = {}
+        """Files that the table has no more, and since when (monotonic) that is known."""
+        self.evolve(table)
+
+    def evolve(self, table: Table) -> None:
+        """Hold the table's columns as they are from now on. Files keep a column under its identity: old ones
+        have a new column as NULL, and nothing reads a dropped one."""
+        self.table = table
+        self.fields = [(c.name, stored_name(c.identity), arrow_type(c.type)) for c in table.columns]
+        self.key = self.fields[0][1]
+
+    @property
+    def schema(self) -> pa.Schema:
+        added = [(NAME, pa.string()), (PLACE, pa.int64())]
+        return pa.schema([pa.field(n, t) for n, t in [*added, *((n, t) for _, n, t in self.fields)]])
+
+    def open(self) -> DeltaTable | None:
+        """None before the first commit; :raises DamagedTable: for files that are no whole Delta table."""
+        uri = str(self.path)
+        # asked first: the writer may make the table meanwhile, and writes nothing before its log
+        there = any(self.path.glob("*.parquet")) or any(self.path.glob(f"{LOG}/*.json"))
+        with self._readable():
+            if DeltaTable.is_deltatable(uri):
+                return DeltaTable(uri)
+        if there:
+            raise DamagedTable(self.table, self.path, f"{LOG} has no log of them")
+        return None
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """For what reads files: :raises DamagedTable: if that fails."""
+        try:
+            yield
+        except (DeltaError, OSError) as error:
+            cause = next(iter(str(error).splitlines()), type(error).__name__)
+            raise DamagedTable(self.table, self.path, cause) from error
+
+    def positions(self, partitions: Sequence[int]) -> dict[int, int]:
+        """Partition -> the WAL offset up to which (exclusive) the table's rows are here."""
+        delta = self.open()
+        if delta is None:
+            return {}
+        versions = {partition: delta.transaction_version(_app(partition)) for partition in partitions}
+        return {partition: version for partition, version in versions.items() if version is not None}
+
+    def commit(self, flush: Flush, names: Sequence[str], positions: Mapping[int, int]) -> None:
+        """Make the flush durable. Deletions go first, in a commit of their own: after a crash between the two
+        they are replayed from the old positions, to the same end."""
+        opened = self.open()
+        before = -1 if opened is None else opened.version()
+        delta = self._with_columns(opened or self._create())
+        if flush.deletions:
+            delta.delete(" OR ".join(self._range(names[d.child], d.first, d.last) for d in flush.deletions))
+        properties = CommitProperties(
+            app_transactions=[Transaction(_app(partition), offset) for partition, offset in positions.items()]
+        )
+        if len(flush.changed):
+            parts = [self._rows(run, names, delta) for run in (flush.fresh, flush.changed)]
+            rows = pa.concat_tables(parts)
+            self._merge(delta, rows, flush, properties)
+        elif len(flush.fresh):
+            write_deltalake(
+                delta, self._rows(flush.fresh, names, delta), mode="append", commit_properties=properties
+            )
+        else:
+            delta.create_write_transaction([], "append", delta.schema(), [], commit_properties=properties)
+        self._sync(before)
+        self._commits += 1
+
+    def _sync(self, before: int) -> None:
+        """What was committed behind this version is on the disk: the WAL may forget it."""
+        log = self.path / LOG
+        for version in range(before + 1, (self._version() or 0) + 1):
+            entry = log / f"{version:020}.json"
+            for line in entry.read_bytes().splitlines():
+                added = msgspec.json.decode(line).get("add")
+                if added is not None:
+                    _sync_path(self.path / unquote(added["path"]))
+            for path in (entry, *log.glob(f"{version:020}.checkpoint*"), *log.glob("_last_checkpoint")):
+                _sync_path(path)
+        for folder in (log, self.path, *([self.path.parent] if before < 0 else [])):
+            _sync_path(folder)
+
+    def _version(self) -> int | None:
+        delta = self.open()
+        return None if delta is None else delta.version()
+
+    def _create(self) -> DeltaTable:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return DeltaTable.create(str(self.path), self.schema, configuration=CONFIGURATION)
+
+    def _with_columns(self, delta: DeltaTable) -> DeltaTable:
+        """Columns that came after the files (also the place) are NULL in their rows."""
+        there = {field.name for field in delta.schema().fields}
+        new = [field for field in self.schema if field.name not in there]
+        if new:
+            delta.alter.add_columns([Field.from_arrow(field) for field in new])
+        return delta
+
+    def _range(self, name: str, first: int, last: int) -> str:
+        quoted = name.replace("'", "''")
+        key = f'"{self.key}"'
+        text = f"""("{NAME}" = '{quoted}'"""
+        text += f" AND {key} >= {first}" if first > LOWEST else ""
+        text += f" AND {key} <= {last}" if last < HIGHEST else ""
+        return text + ")"
+
+    def _merge(self, delta: DeltaTable, rows: pa.Table, flush: Flush, properties: CommitProperties) -> None:
+        second = next((stored_name(c.identity) for c in self.table.columns[1:] if c.composite_key), None)
+        low, high = int(flush.changed.ts.min()), int(flush.changed.ts.max())
+        # the bounds let it pass over the files that hold none of the changed rows
+        matches = [f't."{NAME}" = s."{NAME}"', f't."{self.key}" = s."{self.key}"']
+        matches += [f't."{self.key}" >= {low}', f't."{self.key}" <= {high}']
+        if second:
+            matches.append(f't."{second}" IS NOT DISTINCT FROM s."{second}"')
+        merger = delta.merge(
+            rows, " AND ".join(matches), source_alias="s", target_alias="t", commit_properties=properties
+        )
+        merger.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def _rows(self, run: Run, names: Sequence[str], delta: DeltaTable) -> pa.Table:
+        """The run with the columns of the Delta table: those that were dropped are NULL."""
+        tbname = pl.Series(np.array(names, dtype=object)[run.child].tolist(), dtype=pl.String)
+        table = run.data.to_arrow()
+        columns: list[object] = [tbname.to_arrow().cast(pa.string()), pa.array(run.place, pa.int64())]
+        columns += [table[name].cast(type_) for name, _, type_ in self.fields]
+        rows = pa.table(columns, schema=self.schema)
+        for field in pa.schema(delta.schema().to_arrow()):
+            if field.name not in rows.column_names:
+                rows = rows.append_column(field, pa.array([None] * len(rows), field.type))
+        return rows
+
+    def read(self, low: int = LOWEST, high: int = HIGHEST) -> StoredRows:
+        """Rows with ``low <= ts <= high``."""
+        return self._read([(self.key, ">=", low), (self.key, "<=", high)])
+
+    def read_at(self, names: Sequence[str], ts: Sequence[int]) -> StoredRows:
+        """Rows of these tables at these times (of all pairs of both)."""
+        return self._read([(NAME, "in", sorted(set(names))), (self.key, "in", sorted(set(ts)))])
+
+    def read_written(self, spans: Spans, high: int) -> StoredRows:
+        """Rows with ``ts <= high`` that were written last in one of these spans of the log."""
+        delta = self.open()
+        if not spans or delta is None or all(field.name != PLACE for field in delta.schema().fields):
+            return self._rows_of(self.schema.empty_table())
+        until: Filter = (self.key, "<=", high)
+        return self._read(*([(PLACE, ">=", first), (PLACE, "<", end), until] for first, end in spans))
+
+    def _read(self, *filters: list[Filter]) -> StoredRows:
+        """Rows that meet all of one of the lists."""
+        delta = self.open()
+        if delta is None:
+            return self._rows_of(self.schema.empty_table())
+        with self._readable():
+            return self._rows_of(delta.to_pyarrow_table(filters=list(filters)))
+
+    def _rows_of(self, found: pa.Table) -> StoredRows:
+        cells: list[Any] = [
+            found[stored] if stored in found.column_names else pa.array([None] * len(found), type_)
+            for _, stored, type_ in self.fields
+        ]
+        own = pa.table(cells, names=[name for name, _, _ in self.fields])
+        rows = from_arrow(own, self.table.columns)
+        place = nowhere(len(found))
+        if PLACE in found.column_names:
+            place = pl.Series(pl.from_arrow(found[PLACE])).fill_null(NOWHERE).to_numpy()
+        return StoredRows(pl.Series(pl.from_arrow(found[NAME])), rows, place)
+
+    def statistics(self) -> list[tuple[int, int, int]]:
+        """(lowest time, highest time, rows) of each file."""
+        delta = self.open()
+        if delta is None:
+            return []
+        actions = pa.table(delta.get_add_actions(flatten=True))
+        if not len(actions):
+            return []
+        names = [f"min.{self.key}", f"max.{self.key}", "num_records"]
+        return [(low, high, rows) for low, high, rows in pl.DataFrame(actions.select(names)).iter_rows()]
+
+    def files(self, low: int, high: int) -> list[str]:
+        """Paths of the Parquet files that may hold rows with ``low <= ts <= high``."""
+        delta = self.open()
+        if delta is None:
+            return []
+        uris = delta.file_uris(file_pruning_predicate=[(self.key, ">=", low), (self.key, "<=", high)])
+        return [uri.removeprefix("file://") for uri in uris]
+
+    def expire(self, cut: int) -> None:
+        """Rows with ``ts < cut`` are gone."""
+        delta = self.open()
+        if delta is not None:
+            before = delta.version()
+            self._commits += 1
+            delta.delete(f'"{self.key}" < {cut}')
+            self._sync(before)
+
+    def maintain(self) -> None:
+        """Now and then put small files together and remove those that no reader can need."""
+        if self._commits < COMPACT_FILES:
+            return
+        self._commits = 0
+        delta = self.open()
+        if delta is not None:
+            before = delta.version()
+            delta.optimize.compact(target_size=COMPACT_BYTES, max_concurrent_tasks=1)
+            self._sync(before)
+            self._vacuum(time.monotonic())
+
+    def _vacuum(self, now: float) -> None:
+        """Remove files that the table has not had for a while (Delta itself knows whole hours only). What
+        this process has not seen go has to wait as well."""
+        delta = self.open()
+        if delta is None:
+            return
+        dead = delta.vacuum(0, dry_run=True, enforce_retention_duration=False)
+        self._dead = {path: self._dead.get(path, now) for path in dead}
+        for path in [path for path, since in self._dead.items() if now - since >= KEEP_SECONDS]:
+            (self.path / unquote(path)).unlink(missing_ok=True)
+            del self._dead[path]
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)

@@ -1,0 +1,299 @@
+"""One stored table: rows in memory over rows in Delta, its members, and how far it has read its WAL topic."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from calc_svc.store.delta import DeltaRows, StoredRows
+from millrace_core.model.schema import TICKS_PER_SECOND, Child, Table
+from millrace_core.store.family import Family
+from millrace_core.store.intake import Intake, Taken
+from millrace_core.store.place import Spans
+from millrace_core.store.rows import CHILD, HIGHEST, LOWEST, Slices, TableRows
+from millrace_core.store.run import Children, Run, write_run
+from millrace_core.store.search import Ints
+from millrace_core.wire.topics import wal_topic
+
+NS_PER_SECOND = 1_000_000_000
+KEPT_READS = 3
+KEPT_ROWS = 1_000_000  # of one read; more is not kept
+KEPT_SECONDS = 30.0
+EXPIRE_EVERY = 3600.0
+MARGIN = 0.25  # of the times that are read, so much more before them: windows reach back
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Rows of Delta with times in [low, high], and when (monotonic) they were asked for last."""
+
+    low: int
+    high: int
+    rows: Run
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A table at one moment: its rows, and its members' names and tags by number."""
+
+    table: Table
+    slices: Slices
+    described: pl.DataFrame
+    family: Family
+
+
+class StoredTable:
+    """Thread-safe. ``positions``: partition -> the WAL offset up to which (exclusive) it has read; ``there``:
+    what it must have read before anything is calculated from it."""
+
+    def __init__(self, table: Table, folder: Path, children: Sequence[Child], memory_rows: int) -> None:
+        self.table = table
+        self.topic = wal_topic(table.db, table.name)
+        self.delta = DeltaRows(folder / str(table.uid), table)
+        self.family = Family(table)
+        self.rows = TableRows(table, self._fetch)
+        self.lock = threading.RLock()
+        self.positions: dict[int, int] = {}
+        self.there: dict[int, int] = {}
+        self.dropped = False
+        self._flushed: dict[int, int] = {}
+        self._committed = False
+        """Whether there are files."""
+        self._flushing = threading.Lock()
+        self._written_at: float | None = None
+        self.unflushed = 0
+        """Rows taken that Delta lacks."""
+        self._reads: list[Read] = []
+        self._expire_at = 0.0
+        self._changes = 0
+        """How often rows below the floor may have changed: what was read before is forgotten."""
+        for child in children:
+            self.family.register(child)
+        self._intake = Intake(self.family, self.rows)
+        self._load(memory_rows)
+
+    def _load(self, memory_rows: int) -> None:
+        """Take the newest rows of Delta back into memory, file by file while they fit."""
+        files = sorted(self.delta.statistics(), key=lambda file: file[1], reverse=True)
+        total, floor = 0, LOWEST
+        for _, highest, rows in files:
+            total += rows
+            if total > memory_rows:
+                floor = highest + 1
+                break
+        if files:
+            found = self.delta.read(low=floor)
+            self.rows.floor = floor
+            self.rows.load(self._numbers(found.names), found.data, found.place)
+
+    def _numbers(self, names: pl.Series) -> Children:
+        unique = names.unique()
+        numbers = pl.DataFrame({"name": unique, "number": [self.family.stored(n) for n in unique.to_list()]})
+        joined = pl.DataFrame({"name": names}).join(numbers, "name", "left", maintain_order="left")
+        return joined["number"].cast(pl.Int32).to_numpy()
+
+    def resume(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+        """Where to read on: the positions that Delta's commits hold, else the partitions' first offsets.
+
+        ``begins``, ``ends``: of the topic's partitions now. A result from before a restart may rest on all up
+        to ``ends``: one that is calculated again with less would take its place.
+        """
+        self.there = {partition: end for partition, end in ends.items() if end > begins.get(partition, 0)}
+        committed = self.delta.positions(list(begins))
+        self._flushed, self._committed = dict(begins) | committed, bool(committed)
+        self.positions = dict(self._flushed)
+        return dict(self._flushed)
+
+    @property
+    def flushed(self) -> dict[int, int]:
+        """Partition -> the WAL offset up to which (exclusive) the table's rows are in files."""
+        with self.lock:
+            return dict(self._flushed) if self._committed else {}
+
+    def take(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes | None], places: Ints | None = None
+    ) -> Taken:
+        """Apply messages of the topic, in order; ``places``: where each stands in it."""
+        with self.lock:
+            taken = self._intake.take(keys, values, places)
+            if self._written_at is None:
+                self._written_at = time.monotonic()
+            self.unflushed += taken.rows
+            return taken
+
+    def advance(self, positions: dict[int, int]) -> None:
+        """All before these offsets has been taken, its dead letters and registrations are written."""
+        with self.lock:
+            self.positions.update(positions)
+
+    def register(self, child: Child) -> None:
+        """A child that the catalog tells of."""
+        with self.lock:
+            self.family.register(child)
+
+    def evolve(self, table: Table) -> None:
+        """The table was altered: rows and members go on in its new columns and tags."""
+        with self._flushing, self.lock:
+            self._forget()
+            self.rows.evolve(table)
+            self.family.evolve(table)
+            self.delta.evolve(table)
+            self.table = table
+            self._intake = Intake(self.family, self.rows)
+
+    def dirty_for(self, now: float) -> float:
+        """Seconds since the oldest write that Delta lacks; 0 if it lacks none."""
+        return 0.0 if self._written_at is None else max(now - self._written_at, 1e-9)
+
+    def flush(self) -> int:
+        """Bring Delta up to date: the number of rows written.
+
+        When it fails, the rows stay dirty and the next flush takes them along.
+        """
+        with self._flushing:
+            with self.lock:
+                began, self._written_at = self._written_at, None
+                rows, self.unflushed = self.unflushed, 0
+                positions = dict(self.positions)
+                if self.dropped or (positions == self._flushed and not self.rows.dirty):
+                    return 0
+                flush = self.rows.begin_flush()
+                names = list(self.family.names)
+            try:
+                self.delta.commit(flush, names, positions)
+            except BaseException:
+                with self.lock:
+                    self._written_at = began or time.monotonic()
+                    self.unflushed += rows
+                raise
+            with self.lock:
+                self.rows.end_flush(flush)
+                if flush.deletions or len(flush.changed) or (flush.fresh.ts < self.rows.floor).any():
+                    self._forget()
+            with self.lock:
+                self._flushed, self._committed = positions, True
+            return len(flush.fresh) + len(flush.changed)
+
+    def files(self, low: int, high: int) -> list[str]:
+        """Parquet files of the rows with ``low <= ts <= high`` (and others), with all that had been taken."""
+        self.flush()
+        with self._flushing:  # between the two commits of a flush rows are deleted that it writes again
+            return self.delta.files(low, high)
+
+    def maintain(self) -> None:
+        """Compact the files; not while a flush runs."""
+        with self._flushing:
+            if not self.dropped:
+                self.delta.maintain()
+
+    def evict_half(self) -> None:
+        """Let go of the older half of the rows in memory: they are read from Delta from now on."""
+        self.flush()
+        with self.lock:
+            middle = self.rows.middle()
+            if middle is not None:
+                self.rows.evict(middle + 1)
+
+    def expire(self, keep: int, now: int, every: float = EXPIRE_EVERY) -> bool:
+        """Rows whose time is more than ``keep`` minutes before ``now`` (ns) go, at most once in ``every``
+        seconds, and only if there are any: files that hold others too are written anew. None go if ``keep``
+        is 0. Whether it was time to look."""
+        cut = (now // NS_PER_SECOND - keep * 60) * TICKS_PER_SECOND[self.table.precision]
+        if not keep or self.dropped or time.monotonic() < self._expire_at:
+            return False
+        self._expire_at = time.monotonic() + every
+        with self.lock:
+            oldest = self.rows.oldest()
+        stored = min((low for low, _, _ in self.delta.statistics()), default=cut)
+        if min(oldest, stored) >= cut:
+            return True
+        self.flush()
+        with self._flushing:
+            self.delta.expire(cut)
+            with self.lock:
+                self.rows.expire(cut)
+                self._forget()
+        return True
+
+    def drop(self) -> None:
+        """The table is gone: so are its files."""
+        self.dropped = True
+        with self._flushing:
+            self.delta.remove()
+
+    def view(self, low: int = LOWEST, high: int = HIGHEST) -> View:
+        """The rows with ``low <= ts <= high`` (and others) as they stand."""
+        with self.lock:
+            if low >= self.rows.floor:
+                return View(self.table, self.rows.slices(), self.family.described(), self.family)
+        # rows below the floor that are not flushed yet would be missing from both parts
+        self.flush()
+        with self.lock:
+            floor, slices = self.rows.floor, self.rows.slices()
+        stored = self._stored(low, min(high, floor - 1))
+        # the whole memory need not be looked through for what lies below it
+        return self._with_stored(slices if high >= floor else slices.none(), floor, stored)
+
+    def _stored(self, low: int, high: int) -> Run:
+        """The rows of Delta in these times (and others). What is cut and calculated then is read once."""
+        now = time.monotonic()
+        with self.lock:
+            changes = self._changes
+            for place, read in enumerate(self._reads):
+                if read.low <= low and high <= read.high:
+                    self._reads[place] = replace(read, at=now)
+                    return read.rows
+        if low > LOWEST and high < HIGHEST:
+            low = max(low - int((high - low) * MARGIN), LOWEST + 1)
+        rows = self._as_run(self.delta.read(low, high))
+        with self.lock:
+            if changes == self._changes and len(rows) <= KEPT_ROWS:
+                self._reads = [*self._reads, Read(low, high, rows, now)][-KEPT_READS:]
+        return rows
+
+    def let_go(self, now: float) -> None:
+        """Reads of Delta that nobody has asked for of late are kept no longer; ``now``: as time.monotonic."""
+        if self._reads:
+            with self.lock:
+                self._reads = [read for read in self._reads if read.at > now - KEPT_SECONDS]
+
+    def _forget(self) -> None:
+        self._reads = []
+        self._changes += 1
+
+    def written(self, spans: Spans) -> View:
+        """The rows that were written last in one of these spans of the topic, whatever their times are."""
+        with self.lock:
+            if self.rows.floor == LOWEST:
+                return View(
+                    self.table, self.rows.slices().written(spans), self.family.described(), self.family
+                )
+        self.flush()
+        with self.lock:
+            floor, slices = self.rows.floor, self.rows.slices().written(spans)
+        stored = self._as_run(self.delta.read_written(spans, floor - 1))
+        return self._with_stored(slices, floor, stored)
+
+    def _with_stored(self, slices: Slices, floor: int, stored: Run) -> View:
+        runs = [run.since(floor) for run in map(Run.living, slices.runs)]
+        with self.lock:
+            described = self.family.described()
+        return View(self.table, Slices((*runs, stored), slices.empty), described, self.family)
+
+    def _as_run(self, found: StoredRows) -> Run:
+        with self.lock:
+            numbers = self._numbers(found.names)
+        epoch = np.zeros(len(numbers), dtype=np.int32)
+        return write_run(numbers, found.data, {}, epoch, found.place, self.rows.second)[0]
+
+    def _fetch(self, child: Children, ts: Ints) -> pl.DataFrame:
+        names = [self.family.names[number] for number in child.tolist()]
+        found = self.delta.read_at(names, ts.tolist())
+        return found.data.insert_column(0, pl.Series(CHILD, self._numbers(found.names)))

@@ -1,0 +1,308 @@
+"""From a stream's outcomes to the messages they become: rows of the output table, and notifications. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import polars as pl
+
+from millrace_core.calc.outcome import NOTIFY, Outcome
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.schema import TICKS_PER_SECOND, Column, Precision, Table
+from millrace_core.model.stream import EventType, ResultColumn, StreamSpec
+from millrace_core.wire.events import Group, Kind, TriggerEvent
+from millrace_core.wire.message import Message
+from millrace_core.wire.notices import Notice
+from millrace_core.wire.rows.arrow import MANY_ROWS, encode_frame
+from millrace_core.wire.rows.decoded import polars_type
+from millrace_core.wire.topics import wal_topic
+
+EVENT_TYPES: dict[Kind, EventType] = {
+    "OPEN": "WINDOW_OPEN", "CLOSE": "WINDOW_CLOSE", "ON_TIME": "ON_TIME", "INVALID": "WINDOW_INVALIDATION",
+}  # fmt: skip
+INSTANTS = ("Period", "Sliding")
+ROWS_PER_MESSAGE = 1000
+NAME_TEXT = "utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class SubTable:
+    """The output table of a group: its name, and its tags by name (none for a normal table). ``fault``: why
+    nothing can be written to it."""
+
+    name: str
+    tags: Mapping[str, object]
+    fault: str | None = None
+
+
+@dataclass(slots=True)
+class Written:
+    """WAL messages for the output tables, and what was left out: rows whose key is NULL."""
+
+    messages: list[Message] = field(default_factory=list)
+    rows: int = 0
+    null_keys: int = 0
+
+
+def event_type(event: TriggerEvent) -> EventType:
+    return EVENT_TYPES[event.kind]
+
+
+def calculates(spec: StreamSpec, event: TriggerEvent) -> bool:
+    """Whether the event asks for a calculation: OPEN and CLOSE only if EVENT_TYPE has them, or MAX_DELAY."""
+    if spec.query is None or event.kind == "INVALID":
+        return False
+    return event.kind == "ON_TIME" or event.cause == "DELAY" or event_type(event) in spec.options.event_types
+
+
+def check_output(spec: StreamSpec, table: Table) -> None:
+    """:raises MillraceError: TYPE_MISMATCH if the output table was altered so that results do not fit it."""
+    assert spec.output is not None
+    wanted = [(column, table.column(column.name)) for column in spec.output.columns]
+    wanted += [(tag.column, table.tag(tag.column.name)) for tag in spec.output.tags]
+    for column, found in wanted:
+        if found is None or not found.type.holds(column.type):
+            now = "has none" if found is None else f"it is {found.type} now"
+            raise MillraceError(
+                ErrorCode.TYPE_MISMATCH,
+                f"the output table {table.db}.{table.name} does not match the stream any more: "
+                f"{column.name} {column.type} is needed, {now}",
+            )
+    if spec.output.grouped != (table.kind == "super"):
+        raise MillraceError(
+            ErrorCode.TYPE_MISMATCH, f"the output table {table.db}.{table.name} is a {table.kind} table now"
+        )
+
+
+def made_up_name(spec: StreamSpec, group: Group) -> str:
+    """The name of a group's sub-table where the stream gives none: unique per stream and group."""
+    digest = hashlib.blake2b(f"{spec.uid}/{group.id}/{group.key}".encode(), digest_size=16).hexdigest()
+    return f"t_{digest}"
+
+
+def convert(series: pl.Series, source: ResultColumn, target: Column, factor: tuple[int, int]) -> pl.Series:
+    """A result column as the output column's type; what does not fit becomes NULL, long text is cut.
+
+    ``factor``: ticks of the output table per ticks of the result.
+    """
+    wanted = polars_type(target.type)
+    if target.type.name == "TIMESTAMP":
+        series = rescaled(series, source, factor)
+    if wanted == pl.String and series.dtype == pl.Binary:
+        series = pl.Series(series.name, [None if v is None else v.decode("utf-8", "replace") for v in series])
+    found = series.cast(wanted, strict=False)
+    if target.type.length is None or wanted != pl.String:
+        return found
+    if target.type.name == "NCHAR":
+        return found.str.slice(0, target.type.length)
+    long = found.str.len_bytes().max()
+    if not isinstance(long, int) or long <= target.type.length:
+        return found
+    cut = [v if v is None else v.encode()[: target.type.length].decode(NAME_TEXT, "ignore") for v in found]
+    return pl.Series(found.name, cut, dtype=pl.String)
+
+
+def rescaled(series: pl.Series, source: ResultColumn, factor: tuple[int, int]) -> pl.Series:
+    """A result column with its times in another precision (see :func:`scale`)."""
+    if source.type.name != "TIMESTAMP" or factor[0] == factor[1]:
+        return series
+    return series * factor[0] if factor[0] > 1 else series // factor[1]
+
+
+def scale(source: Precision, target: Precision) -> tuple[int, int]:
+    """(multiply, divide) that turns ticks of ``source`` into ticks of ``target``."""
+    a, b = TICKS_PER_SECOND[source], TICKS_PER_SECOND[target]
+    return (b // a, 1) if b >= a else (1, a // b)
+
+
+def write_results(
+    spec: StreamSpec, table: Table, result: Sequence[ResultColumn], precision: Precision,
+    found: Sequence[tuple[TriggerEvent, Outcome]], subtable: Callable[[Group], SubTable],
+    known: Callable[[str], bool],
+) -> Written:  # fmt: skip
+    """The result rows as messages for the output table's WAL topic, in the order of the events.
+
+    ``known``: whether a sub-table exists; the first message of one that does not carries its tags.
+    """
+    written = Written()
+    columns = spec.output.columns if spec.output and spec.output.columns else table.columns
+    by_table: dict[str, list[int]] = {}
+    tables: dict[str, SubTable] = {}
+    used = [(event, outcome) for event, outcome in found if outcome.error is None]
+    if not used:
+        return written
+    found_rows = pl.concat([outcome.rows for _, outcome in used])
+    frame = _converted(found_rows, result, columns, scale(precision, table.precision))
+    timed = frame[columns[0].name].is_not_null().to_list()
+    end = 0
+    for event, outcome in used:
+        own = range(end, end + len(outcome.rows))
+        end = own.stop
+        # an opening calculation creates the sub-table even if it gives no row
+        if not own and event.kind != "OPEN":
+            continue
+        home = subtable(event.group)
+        tables.setdefault(home.name, home)
+        kept = [place for place in own if timed[place]]
+        written.null_keys += len(own) - len(kept)
+        by_table.setdefault(home.name, []).extend(kept)
+    topic = wal_topic(table.db, table.name)
+    few = any(len(places) < MANY_ROWS for places in by_table.values())
+    rows = frame.to_dicts() if few else []
+    for name, places in by_table.items():
+        written.rows += len(places)
+        new = table.kind == "super" and not known(name)
+        if len(places) < MANY_ROWS:
+            written.messages += _message(topic, tables[name], [rows[place] for place in places], new)
+        else:
+            written.messages += _arrow_messages(topic, tables[name], frame[places], new)
+    return written
+
+
+def _converted(
+    rows: pl.DataFrame, result: Sequence[ResultColumn], columns: Sequence[Column], factor: tuple[int, int]
+) -> pl.DataFrame:
+    """Results as rows of the output table."""
+    series = [
+        convert(rows[f"r{place}"], source, target, factor).alias(target.name)
+        for place, (source, target) in enumerate(zip(result, columns, strict=True))
+    ]
+    return _plain(pl.DataFrame(series))
+
+
+def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+    """Cells that JSON can hold: no infinities, text for bytes."""
+    changed = []
+    for series in frame:
+        if series.dtype.is_float():
+            changed.append(series.set(~series.is_finite(), None))
+        elif series.dtype == pl.Binary:
+            texts = [None if v is None else v.decode("utf-8", "replace") for v in series]
+            changed.append(pl.Series(series.name, texts, dtype=pl.String))
+    return frame.with_columns(changed)
+
+
+def _message(topic: str, home: SubTable, rows: list[dict[str, object]], new: bool) -> list[Message]:
+    """Few rows: one message in JSON, with the tags of a table that is not known yet; none of no rows."""
+    if not rows and not new:
+        return []
+    value = {"tags": home.tags, "rows": rows} if new else rows
+    return [Message(topic, home.name.encode(), msgspec.json.encode(value))]
+
+
+def _arrow_messages(topic: str, home: SubTable, rows: pl.DataFrame, new: bool) -> list[Message]:
+    """Many rows: Arrow, which holds no tags; a table that is not known yet is made by a message before."""
+    return [
+        *(_message(topic, home, [], new)),
+        *(
+            Message(topic, home.name.encode(), encode_frame(part))
+            for part in rows.iter_slices(ROWS_PER_MESSAGE)
+        ),
+    ]
+
+
+def notices(
+    spec: StreamSpec, result: Sequence[ResultColumn], events: Sequence[tuple[TriggerEvent, Outcome | None]],
+    table_name: Callable[[Group], str | None], factor: tuple[int, int], times: tuple[int, int] = (1, 1),
+    met: Sequence[bool] | None = None,
+) -> list[Notice]:  # fmt: skip
+    """The notifications of these events, in order: the seed's JSON objects.
+
+    ``factor``: of window times, ``times``: of times in results: both are given in the output table's
+    precision. ``met``: whether each event meets NOTIFY's WHERE, where that is of constants (``plan.notify``).
+    """
+    found: list[Notice] = []
+    told = set(spec.options.event_types) | {"ON_TIME", "WINDOW_INVALIDATION"}
+    if spec.notify:
+        told |= set(spec.notify.events)
+    # MAX_DELAY calculates what there is so far: the window is still open
+    silent = {"DELAY"} if spec.notify and spec.notify.history else {"DELAY", "HISTORY"}
+    over_columns = spec.notify is not None and spec.notify.where is not None and met is None
+    events = [
+        (event, outcome)
+        for place, (event, outcome) in enumerate(events)
+        if event_type(event) in told
+        and event.cause not in silent
+        and (not over_columns if outcome is None else outcome.error is None)
+        and (met is None or met[place])
+    ]
+    cells = _result_cells(result, events, times)
+    for place, (event, _) in enumerate(events):
+        kind = event_type(event)
+        urls = _urls(spec, kind)
+        base = _base(spec, event, kind, table_name(event.group), factor)
+        pause = spec.notify is not None and spec.notify.pause_on_failure
+        found += [
+            Notice(spec.full_name, str(event.group.id), told_of, urls, pause)
+            for told_of in _with_results(base, cells.get(place))
+        ]
+    return found
+
+
+def _urls(spec: StreamSpec, kind: EventType) -> tuple[str, ...]:
+    if spec.notify is None:
+        return ()
+    # ON is ignored for SLIDING and PERIOD
+    always = kind in ("ON_TIME", "WINDOW_INVALIDATION")
+    return spec.notify.urls if always or kind in spec.notify.events else ()
+
+
+def _base(
+    spec: StreamSpec, event: TriggerEvent, kind: EventType, table: str | None, factor: tuple[int, int]
+) -> dict[str, object]:
+    trigger = type(spec.trigger).__name__
+    base: dict[str, object] = {} if table is None else {"tableName": table}
+    base |= {
+        "eventType": kind, "eventTime": event.localtime // 1_000_000, "triggerId": event.id,
+        "triggerType": trigger, "groupId": str(event.group.id),
+    }  # fmt: skip
+    if trigger not in INSTANTS:
+        base["windowStart"] = event.start * factor[0] // factor[1]
+        if event.kind != "OPEN":
+            base["windowEnd"] = event.end * factor[0] // factor[1]
+    return base | (event.detail or {})
+
+
+Cells = list[dict[str, object] | None]
+"""The result rows of an event; None in place of one that NOTIFY's condition leaves out."""
+
+
+def _result_cells(
+    result: Sequence[ResultColumn], events: Sequence[tuple[TriggerEvent, Outcome | None]],
+    times: tuple[int, int],
+) -> dict[int, Cells]:  # fmt: skip
+    """By the event's place: its result rows, converted all at once."""
+    calculated = [
+        (place, outcome) for place, (_, outcome) in enumerate(events) if outcome and outcome.error is None
+    ]
+    if not calculated:
+        return {}
+    rows = pl.concat([outcome.rows for _, outcome in calculated])
+    columns = (rescaled(rows[f"r{place}"], column, times) for place, column in enumerate(result))
+    plain = _plain(pl.DataFrame(list(columns)))
+    names = [column.name for column in result]
+    all_cells: Cells = [dict(zip(names, row, strict=True)) for row in plain.iter_rows()]
+    if NOTIFY in rows.columns:
+        wanted = rows[NOTIFY].to_list()
+        all_cells = [cells if told else None for cells, told in zip(all_cells, wanted, strict=True)]
+    found: dict[int, Cells] = {}
+    begin = 0
+    for place, outcome in calculated:
+        found[place] = all_cells[begin : begin + len(outcome.rows)]
+        begin += len(outcome.rows)
+        if NOTIFY in rows.columns and not found[place]:
+            found[place] = [None]  # a condition over no row is not met
+    return found
+
+
+def _with_results(base: dict[str, object], cells: Cells | None) -> list[dict[str, object]]:
+    """One object per result row; one without result where there is no row or nothing was calculated."""
+    if not cells:
+        return [base]
+    told = [row for row in cells if row is not None]
+    if len(told) == 1:
+        return [base | {"result": told[0]}]
+    return [base | {"result": row, "resultIndex": place} for place, row in enumerate(told)]

@@ -1,0 +1,14 @@
+"""A message that is to be sent, whoever sends it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Message(NamedTuple):
+    """A message to send. Messages of one topic and key lie in one partition, in the order of sending;
+    a null value deletes the key from a compacted topic."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None

@@ -1,0 +1,98 @@
+"""The one streaming query: Kafka -> slots -> Kafka (DESIGN, section 3).
+
+Every message goes to one slot: WAL messages by topic and key (a normal table's may have no key: its name is
+meant), regrouped rows by their key, control records, ticks and handovers to all of them. What is done with a
+micro-batch says ``trigger_svc.batches``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from millrace_core.trigger.topic_use import one_of
+from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PATTERN
+from trigger_svc.settings import TriggerSettings
+from trigger_svc.spark.workers import INPUT
+
+SOURCE: dict[str, str] = {
+    "startingOffsets": "earliest",
+    # a table that is dropped takes its topic along; that is no failure
+    "failOnDataLoss": "false",
+    # a consumer asks ahead; a batch that comes meanwhile waits for the answer
+    "kafka.fetch.max.wait.ms": "1",
+    "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
+    "kafka.fetch.max.bytes": str(64 * 1024 * 1024),
+    "kafka.max.poll.records": "20000",
+    "kafka.metadata.max.age.ms": "5000",
+    "kafka.receive.buffer.bytes": str(1024 * 1024),
+    # a topic that is deleted while its offsets are asked for must not hold up all others for a minute
+    "kafka.default.api.timeout.ms": "10000",
+    "kafka.request.timeout.ms": "10000",
+    "fetchOffset.numRetries": "20",
+    "fetchOffset.retryIntervalMs": "50",
+}
+SINK: dict[str, str] = {
+    "kafka.acks": "all",
+    "kafka.enable.idempotence": "true",
+    "kafka.linger.ms": "0",
+    "kafka.compression.type": "lz4",
+    "kafka.max.request.size": str(9 * 1024 * 1024),
+}
+
+
+def topics(left_out: Collection[str]) -> str:
+    """The pattern of what the query reads: all topics that tables may have but these, and those of other
+    messages."""
+    tables = rf"(?!{one_of(left_out)}$){WAL_PATTERN}" if left_out else WAL_PATTERN
+    return rf"^({tables}|{CONTROL.name}|{CLOCK.name}|{REGROUP.name}|{HANDOVER.name})$"
+
+
+def slot_of(slots: int) -> Column:
+    """The slot of a message, as ``wire.topics.slot_for`` says; null for those that go to all."""
+    # a topic's name escapes bytes as -xx where a URL has %xx
+    name = F.try_url_decode(F.replace(F.split_part("topic", F.lit("."), F.lit(3)), F.lit("-"), F.lit("%")))
+    # a cast takes a text's bytes as they are; encode goes through Java's strings
+    key = F.coalesce(F.col("key"), name.cast("binary"), F.lit("").cast("binary"))
+    topic = F.col("topic").cast("binary")
+    place = F.pmod(F.crc32(F.concat(topic, F.lit("/").cast("binary"), key)), F.lit(slots))
+    return F.when(~F.col("topic").isin(CONTROL.name, CLOCK.name, HANDOVER.name), place.cast("int"))
+
+
+def in_slots(messages: DataFrame, slots: int) -> DataFrame:
+    """Messages (columns of INPUT) with the slot (or, one copy each, the slots) that they go to."""
+    everywhere = F.sequence(F.lit(0), F.lit(slots - 1))
+    found = slot_of(slots)
+    return messages.select(
+        F.explode(F.when(found.isNull(), everywhere).otherwise(F.array(found))).alias("slot"), *INPUT
+    )
+
+
+def start_query(
+    session: SparkSession,
+    settings: TriggerSettings,
+    on_batch: Callable[[DataFrame, int], None],
+    left_out: Collection[str],
+) -> Any:
+    """Start the query where its checkpoint left off; a StreamingQuery. ``on_batch``: takes the messages
+    (columns of INPUT) and the number of each micro-batch, the same ones again after a failure. ``left_out``:
+    WAL topics that it does not read."""
+    source = session.readStream.format("kafka").options(**SOURCE)
+    source = source.option("subscribePattern", topics(left_out))
+    messages = source.option("kafka.bootstrap.servers", settings.broker).load()
+    columns = [
+        F.unix_millis("timestamp").alias(name) if name == "timestamp" else F.col(name) for name in INPUT
+    ]
+    # a task per thread, however many partitions have news: tasks cost more than what they read
+    threads = session.sparkContext.defaultParallelism
+    return (
+        messages.select(*columns)
+        .coalesce(threads)
+        .writeStream.foreachBatch(on_batch)
+        .option("checkpointLocation", str(settings.checkpoint))
+        .queryName("triggers")
+        .start()
+    )

@@ -1,0 +1,102 @@
+"""The Spark session of the trigger query: small, loopback only, tuned for short micro-batches."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from millrace_core.errors import ErrorCode, MillraceError
+from trigger_svc.settings import TriggerSettings
+
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
+CONF: dict[str, str] = {
+    # few cores: the collector that needs least; and Spark matches texts of failures by a regular expression
+    # that needs a deep stack
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xss4m",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.locality.wait": "0",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "false",
+    # compiling costs more than it saves on few messages
+    **INTERPRETED,
+    # TCP's delayed acknowledgements cost each Python stage 40 ms
+    "spark.python.unix.domain.socket.enabled": "true",
+    # its own begins with compiling Spark's archives
+    "spark.python.daemon.module": "trigger_svc.spark.daemon",
+    # a limit of bytes is held against all vectors after each message, which takes a quarter of a task's time;
+    # so there is none (the greatest number), and offsets of 64 bits for as many bytes as messages may have
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.useLargeVarTypes": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # the default forks readlink twice for every commit
+    "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
+    # Hadoop's own forks chmod for every file that it makes: six times a batch
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    # what a batch broadcasts (its tasks) is small; the default zeroes 4 MB each time
+    "spark.broadcast.blockSize": "64k",
+    "spark.broadcast.compress": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    # what the driver takes of a batch; a larger one goes to workers
+    "spark.driver.maxResultSize": "128m",
+    # it walks the stack at every call
+    "spark.python.sql.dataFrameQueryContext.enabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "300",
+    # records fetched ahead of a topic that was dropped must not be taken for those of its successor
+    "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
+    # each partition that brings something has a consumer: with the default of 64 a hundred tables make theirs
+    # anew in every batch. One takes 0.2 MB of heap, and is closed when it has rested for five minutes
+    "spark.kafka.consumer.cache.capacity": "1024",
+}
+
+
+def start_session(settings: TriggerSettings) -> SparkSession:
+    """Start Spark; :raises MillraceError: UNAVAILABLE if the connector's jars are not there."""
+    jars = sorted((settings.jars_dir / "spark").glob("*.jar"))
+    if not jars:
+        raise MillraceError(
+            ErrorCode.UNAVAILABLE, f"no jars of Spark's Kafka connector in {settings.jars_dir / 'spark'}"
+        )
+    # workers are forked by the JVM and inherit these; a slot is judged by one thread
+    os.environ |= {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "PYSPARK_PYTHON": sys.executable}
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # the session holds its scratch files under the data folder, which is on a disk that is meant for them
+    scratch = settings.data_dir.absolute() / "spark-trigger"
+    builder = SparkSession.builder.appName("trigger-svc").master(settings.spark_master)
+    for name, value in CONF.items():
+        builder = builder.config(name, value)
+    session = (
+        builder.config("spark.driver.memory", settings.trigger_heap)
+        # not spark.jars: the file system is needed before those are loaded
+        .config("spark.driver.extraClassPath", ":".join(str(jar.absolute()) for jar in jars))
+        .config("spark.local.dir", str(scratch))
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.sql.streaming.pollingDelay", f"{settings.trigger_poll_ms}ms")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("WARN")
+    return session
+
+
+@contextmanager
+def compiled(session: SparkSession) -> Iterator[None]:
+    """What is planned meanwhile is compiled, for it has many messages to go through."""
+    for name, value in COMPILED.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in INTERPRETED.items():
+            session.conf.set(name, value)
