@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from api_gateway.answer import Answer, AnswerColumn
 from api_gateway.session import Session
-from millrace_core.dialect.query_nodes import position_at
+from millrace_core.dialect.query.nodes import position_at
 from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.model.stream import ResultColumn, StreamSpec

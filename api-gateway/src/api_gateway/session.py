@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millrace_core.dialect import times
+from millrace_core.dialect.front_ends import Dialect
 from millrace_core.dialect.names import Name, QualifiedName
 from millrace_core.errors import CatalogError, ErrorCode
 from millrace_core.model.schema import Precision
@@ -13,12 +14,14 @@ from millrace_core.model.schema import Precision
 @dataclass(frozen=True, slots=True)
 class Session:
     """``database``: what unqualified names mean, if one was chosen; ``timezone``: of times written without
-    an offset, and of times in the answer; ``now``: nanoseconds since the epoch."""
+    an offset, and of times in the answer; ``now``: nanoseconds since the epoch; ``dialect``: what the
+    session speaks."""
 
     user: str
     database: str | None
     timezone: str
     now: int
+    dialect: Dialect = "tdengine"
 
     def db_of(self, name: QualifiedName) -> str:
         """The database that a name is in; :raises CatalogError: NO_DATABASE."""

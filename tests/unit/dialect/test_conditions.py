@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from millrace_core.catalog import Catalog, encode, key_of
-from millrace_core.dialect.conditions import condition_expression
-from millrace_core.dialect.patterns import like, regular
+from millrace_core.conditions import condition_expression
+from millrace_core.conditions.patterns import like, regular
 from millrace_core.dialect.query import parse_expression
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.expression import AnyExpression, Constant, fields_of

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from millrace_core.dialect import statements as s
-from millrace_core.dialect.parser import parse
+from millrace_core.dialect.tdengine import parse
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.types import DataType
 

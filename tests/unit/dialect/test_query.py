@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from millrace_core.dialect import query_nodes as nodes
-from millrace_core.dialect.query import parse_expression, parse_query, placeholders
-from millrace_core.dialect.query_nodes import position_of
+from millrace_core.dialect.query import nodes, parse_expression, parse_query, placeholders
+from millrace_core.dialect.query.nodes import position_of
 from millrace_core.errors import ErrorCode, Position, SqlError
 
 

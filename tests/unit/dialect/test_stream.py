@@ -6,12 +6,11 @@ import msgspec
 import pytest
 
 from millrace_core.catalog import Catalog, encode, key_of
-from millrace_core.dialect.conditions import condition_expression
-from millrace_core.dialect.parser import parse
+from millrace_core.conditions import condition_expression
 from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.statements import CreateStream
-from millrace_core.dialect.stream import lower
-from millrace_core.dialect.stream_output import complete
+from millrace_core.dialect.tdengine import lower, parse
+from millrace_core.dialect.tdengine.output import complete
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.model import options, placeholders, triggers
 from millrace_core.model.schema import Child, Column, Database, Table

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace_core.dialect.lexer import quote
-from millrace_core.dialect.parser import parse
 from millrace_core.dialect.statements import Delete, Insert, InsertTable, Literal
+from millrace_core.dialect.tdengine import parse
 from millrace_core.dialect.times import Session, delete_range, time_value
 from millrace_core.dialect.values import insert_rows, literal_value
 from millrace_core.errors import ErrorCode, Position, SqlError

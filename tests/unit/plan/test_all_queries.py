@@ -21,10 +21,9 @@ from millrace_analytics import directory
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.dialect import statements as st
 from millrace_core.dialect.names import QualifiedName
-from millrace_core.dialect.parser import parse
 from millrace_core.dialect.query import parse_query
-from millrace_core.dialect.stream import lower
-from millrace_core.dialect.stream_output import complete
+from millrace_core.dialect.tdengine import lower, parse
+from millrace_core.dialect.tdengine.output import complete
 from millrace_core.dialect.values import Session, literal_value
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import TICKS_PER_SECOND, Child, Column, Database, Table

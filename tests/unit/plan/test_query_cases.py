@@ -12,7 +12,7 @@ import yaml
 
 from millrace_conformance.values import same_rows
 from millrace_core.dialect import statements as st
-from millrace_core.dialect.parser import parse
+from millrace_core.dialect.tdengine import parse
 from millrace_core.dialect.values import Session, insert_rows
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Database, Table

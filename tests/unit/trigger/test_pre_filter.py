@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from millrace_core.dialect.conditions import condition_expression
+from millrace_core.conditions import condition_expression
 from millrace_core.dialect.query import parse_expression
 from millrace_core.model.schema import Child, Table
 from millrace_core.model.stream import Condition, StreamSpec

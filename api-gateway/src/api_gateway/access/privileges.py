@@ -15,8 +15,8 @@ from millrace_core.catalog import Catalog, Grant
 from millrace_core.dialect import statements as s
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.query import parse_query
-from millrace_core.dialect.query_nodes import position_of
-from millrace_core.dialect.stream_query import sources
+from millrace_core.dialect.query.nodes import position_of
+from millrace_core.dialect.query.sources import sources
 from millrace_core.errors import ErrorCode, MillraceError, Position
 
 EVERY = "*"

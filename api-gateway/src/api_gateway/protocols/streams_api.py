@@ -14,8 +14,9 @@ from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.statements.execute import Executor
 from millrace_core.catalog import StreamEntry
-from millrace_core.dialect import parse, statements
+from millrace_core.dialect import statements
 from millrace_core.dialect.lexer import quote_name
+from millrace_core.dialect.tdengine import parse
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
 
 

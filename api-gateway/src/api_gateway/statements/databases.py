@@ -6,11 +6,10 @@ from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, milliseconds
 from api_gateway.session import Session, in_database
 from api_gateway.tables.removal import remove_tables
-from millrace_core.catalog import Catalog, Grant, StreamEntry, record_key
+from millrace_core.catalog import SYSTEM_DATABASES, Catalog, Grant, StreamEntry, record_key
 from millrace_core.dialect.query import parse_query
+from millrace_core.dialect.query.sources import sources
 from millrace_core.dialect.statements import CreateDatabase, DropDatabase, UseDatabase
-from millrace_core.dialect.stream import SYSTEM_DATABASES
-from millrace_core.dialect.stream_query import sources
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import CatalogError, ErrorCode
 from millrace_core.model.schema import Database

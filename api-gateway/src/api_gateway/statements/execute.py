@@ -26,8 +26,9 @@ from api_gateway.statements.users import alter_user, create_snode, create_user, 
 from api_gateway.statements.verify import verify_stream
 from api_gateway.statements.virtual import create_virtual_child
 from api_gateway.upkeep.recovery import settle
-from millrace_core.dialect import parse, statements
-from millrace_core.dialect.stream import SYSTEM_DATABASES
+from millrace_core.catalog import SYSTEM_DATABASES
+from millrace_core.dialect import statements
+from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.errors import ErrorCode, Fault, MillraceError, SqlError
 
 SERVER_VERSION = "3.3.7.0.millrace"
@@ -112,7 +113,7 @@ class Executor:
             if (match := _FACT.fullmatch(sql)) and (fact := FACTS.get(match[1].lower())):
                 kind = "Fact"
                 return Answer((fact[0],), [[fact[1](self._chosen(session))]])
-            statement = parse(sql)
+            statement = FRONT_ENDS[session.dialect].parse(sql)
             kind = type(statement).__name__
             return self._run(session, sql, statement)
         except MillraceError as error:

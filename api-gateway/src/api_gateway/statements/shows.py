@@ -11,10 +11,9 @@ from api_gateway.context import Context
 from api_gateway.session import Session, in_database
 from api_gateway.statements.stream_life import find_stream
 from api_gateway.statements.tables import find_table
-from millrace_core.catalog import Catalog
+from millrace_core.catalog import SYSTEM_DATABASES, Catalog
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.statements import Describe, Show, ShowCreate, ShowTags
-from millrace_core.dialect.stream import SYSTEM_DATABASES
 from millrace_core.dialect.virtual import source_of
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
 from millrace_core.model.schema import Child, Column, Origin, Table

@@ -14,8 +14,8 @@ from api_gateway.statements.virtual import origin_ends, origin_records
 from millrace_core.catalog import Catalog, StreamEntry, key_of
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import CreateStream
-from millrace_core.dialect.stream import lower
-from millrace_core.dialect.stream_output import complete
+from millrace_core.dialect.tdengine import lower
+from millrace_core.dialect.tdengine.output import complete
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
 from millrace_core.model.schema import Child, Table, cut_name

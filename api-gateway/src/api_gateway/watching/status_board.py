@@ -10,8 +10,8 @@ import structlog
 
 from api_gateway.watching.diagnosis_board import Diagnoses
 from millrace_core.catalog import Catalog, StreamEntry
-from millrace_core.dialect.problems import state_with
 from millrace_core.errors import WireError
+from millrace_core.problems import state_with
 from millrace_core.wire import status
 from millrace_core.wire.diagnosis import Diagnosis
 from millrace_core.wire.topics import STATUS

@@ -6,8 +6,8 @@ import threading
 
 from millrace_analytics import directory
 from millrace_core.catalog import Catalog, StreamEntry, encode, key_of
-from millrace_core.dialect.problems import state_with, touching
 from millrace_core.model.schema import KEEP, Child, Table
+from millrace_core.problems import state_with, touching
 from millrace_core.wire import status
 from millrace_core.wire.diagnosis import Diagnosis
 from millrace_core.wire.status import AnyStatus

@@ -18,6 +18,9 @@ from millrace_core.model.stream import StreamSpec
 from millrace_core.wire.reading import Format, strictly, text_of, undecodable
 from millrace_core.wire.topics import CATALOG
 
+SYSTEM_DATABASES = frozenset({"information_schema", "performance_schema"})
+"""Databases that nobody makes: what they show is the catalog itself."""
+
 
 class User(msgspec.Struct, frozen=True):
     """A user; ``password`` is what the REST login checks, salted and hashed by the gateway."""

@@ -1,6 +1,1 @@
-"""Millrace's SQL: text to statements (:func:`parse`), those to the model (``stream.lower``, ``values``)."""
-
-from millrace_core.dialect.parser import parse
-from millrace_core.dialect.statements import Statement
-
-__all__ = ["Statement", "parse"]
+"""Languages that Millrace speaks: a folder for each (``front_ends``), over shared lexing and queries."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from millrace_core.dialect import query_nodes as nodes
+from millrace_core.dialect.query import nodes
 from millrace_core.errors import MillraceError
 from millrace_core.model.stream import Duration
 from millrace_core.plan.expressions.quotients import whole_quotient

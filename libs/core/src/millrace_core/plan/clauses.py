@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from millrace_core.dialect import query_nodes as nodes
+from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.names.tag_rows import lists_tables
 from millrace_core.plan.scope import Context, Scope

@@ -6,7 +6,7 @@ import re
 
 from sqlglot import exp
 
-from millrace_core.dialect.query_nodes import position_at
+from millrace_core.dialect.query.nodes import position_at
 from millrace_core.errors import Position
 from millrace_core.model.stream import ResultColumn
 from millrace_core.model.types import DataType

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.query import parse_query
-from millrace_core.dialect.query_nodes import CLAUSES, position_of
-from millrace_core.dialect.query_size import too_deep
+from millrace_core.dialect.query.nodes import CLAUSES, position_of
+from millrace_core.dialect.query.size import too_deep
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Precision
 from millrace_core.plan.aggregates.group import split_aggregates

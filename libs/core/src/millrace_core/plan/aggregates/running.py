@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.dialect.query_nodes import IntervalWindow
+from millrace_core.dialect.query.nodes import IntervalWindow
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import TICKS_PER_SECOND
 from millrace_core.model.types import DataType

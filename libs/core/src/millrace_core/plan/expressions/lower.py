@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from millrace_core.dialect.query_nodes import DurationLiteral, JsonContains, JsonGet
+from millrace_core.dialect.query.nodes import DurationLiteral, JsonContains, JsonGet
 from millrace_core.errors import ErrorCode
 from millrace_core.model.types import DataType
 from millrace_core.plan.aggregates.base import Gathering

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.dialect.query_nodes import DurationLiteral
+from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Precision
 from millrace_core.plan.expressions.annotate import Typer

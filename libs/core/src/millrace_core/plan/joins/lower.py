@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from millrace_core.dialect.query_nodes import NearJoin
+from millrace_core.dialect.query.nodes import NearJoin
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.joins.near import lower_near
 from millrace_core.plan.joins.read import NearPair, Pair, read_near, time_order, used_columns

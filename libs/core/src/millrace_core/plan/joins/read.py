@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.dialect.query_nodes import DurationLiteral
+from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.expressions.lower import Lowering
 from millrace_core.plan.functions.scalar import duration_ticks

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from millrace_core.dialect.query import parse_expression
-from millrace_core.dialect.query_nodes import WindowClause, position_of
+from millrace_core.dialect.query.nodes import WindowClause, position_of
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.plan.analytics.forecast import forecast_column
 from millrace_core.plan.fill.interp import interp_column

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from millrace_core.dialect.query_nodes import DurationLiteral
+from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.aggregates.table import AGGREGATES
 from millrace_core.plan.series import build

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.query import parse_expression
-from millrace_core.dialect.query_nodes import position_of
+from millrace_core.dialect.query.nodes import position_of
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.schema import MAX_NAME, Precision
 from millrace_core.model.stream import Output, OutputTag, StreamSpec

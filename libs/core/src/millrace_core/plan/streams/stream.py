@@ -11,7 +11,7 @@ from sqlglot import exp
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.query import parse_expression, parse_query
-from millrace_core.dialect.query_nodes import position_at
+from millrace_core.dialect.query.nodes import position_at
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Count, Interval, Period, Sliding, StreamSpec, Trigger

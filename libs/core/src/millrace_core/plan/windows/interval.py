@@ -12,7 +12,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from millrace_core.dialect import query_nodes as nodes
+from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.plan.expressions.constants import constant

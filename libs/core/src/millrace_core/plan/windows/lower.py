@@ -6,7 +6,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from millrace_core.dialect import query_nodes as nodes
+from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Precision
 from millrace_core.plan.analytics.anomaly import cut_anomalies, read_window, tells_failures

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.dialect import query_nodes as nodes
+from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.functions.scalar import duration_ticks
 from millrace_core.plan.scope import Relation, Scope, column, own

@@ -1,4 +1,4 @@
-"""A stream's query, as far as the catalog tells: placeholders, and the tables it reads."""
+"""A stream's query: which placeholders may stand in it, and where."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.catalog import Catalog
 from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.query import parse_expression, parse_query
-from millrace_core.dialect.query_nodes import position_of
+from millrace_core.dialect.query.nodes import position_of
 from millrace_core.dialect.statements import SqlText
 from millrace_core.model.placeholders import PLACEHOLDERS, PlaceholderRule
 from millrace_core.model.stream import EventType
@@ -114,17 +113,3 @@ def _check_as_value(node: exp.Placeholder, rule: PlaceholderRule) -> None:
         top = top.parent
     if isinstance(top.parent, exp.Select) and top.arg_key not in VALUE_CLAUSES:
         raise bad(f"{node.name} can be used in SELECT and WHERE only", position_of(node))
-
-
-def sources(tree: exp.Expression, catalog: Catalog, database: str | None) -> list[tuple[str, str, exp.Table]]:
-    """Tables that a query reads by name: (database, table, the node); for a child also its super table."""
-    found = []
-    for node in tree.find_all(exp.Table):
-        db = node.db or database
-        if not isinstance(node.this, exp.Identifier) or db is None:
-            continue
-        found.append((db, node.name, node))
-        known = catalog.find(db, node.name)
-        if known and known[1]:
-            found.append((db, known[0].name, node))
-    return found

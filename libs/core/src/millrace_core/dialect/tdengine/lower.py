@@ -3,18 +3,16 @@ needs no more than it."""
 
 from __future__ import annotations
 
-from millrace_core.catalog import Catalog
+from millrace_core.catalog import SYSTEM_DATABASES, Catalog
 from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.statements import CreateStream, QualifiedName
-from millrace_core.dialect.stream_options import Setting, notify, options
-from millrace_core.dialect.stream_output import check_not_source, output
-from millrace_core.dialect.stream_query import Offer, check_query
-from millrace_core.dialect.stream_trigger import trigger
+from millrace_core.dialect.tdengine.options import Setting, notify, options
+from millrace_core.dialect.tdengine.output import check_not_source, output
+from millrace_core.dialect.tdengine.query import Offer, check_query
+from millrace_core.dialect.tdengine.trigger import trigger
 from millrace_core.errors import ErrorCode
 from millrace_core.model.stream import Source, StreamSpec
 from millrace_core.model.triggers import TRIGGERS, TriggerRule
-
-SYSTEM_DATABASES = frozenset({"information_schema", "performance_schema"})
 
 
 def lower(statement: CreateStream, catalog: Catalog, database: str | None, timezone: str) -> StreamSpec:
@@ -23,7 +21,7 @@ def lower(statement: CreateStream, catalog: Catalog, database: str | None, timez
     Names without a database mean the session's; without one, the stream's.
 
     ``uid``, ``created`` and ``result`` are left empty, and the output has no columns yet:
-    :func:`stream_output.complete` adds them once the query's result columns are known.
+    :func:`output.complete` adds them once the query's result columns are known.
 
     :raises SqlError: at the first thing that is wrong, with its place.
     """

@@ -14,8 +14,9 @@ from typing import Any
 from sqlglot import exp
 
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.condition_calls import NAMED, SIMPLE, Visitor, arguments_of, name_of
-from millrace_core.dialect.condition_types import (
+from millrace_core.conditions.calls import NAMED, SIMPLE, arguments_of, name_of
+from millrace_core.conditions.patterns import like, regular
+from millrace_core.conditions.types import (
     NUMBERS,
     WHOLE,
     Value,
@@ -25,8 +26,7 @@ from millrace_core.dialect.condition_types import (
     real,
     scaled,
 )
-from millrace_core.dialect.patterns import like, regular
-from millrace_core.dialect.query_nodes import position_of
+from millrace_core.dialect.query.nodes import position_of
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.model.expression import AnyExpression, Call, Constant, Field
 from millrace_core.model.schema import Table
@@ -290,7 +290,7 @@ _COMPARISONS: dict[Any, str] = {
     exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge",
 }  # fmt: skip
 
-_VISITORS: dict[type[exp.Expr], Visitor] = {
+_VISITORS: dict[type[exp.Expr], Callable[[Spelling, exp.Expr], Value]] = {
     exp.Column: Spelling.column,
     exp.Literal: Spelling.literal,
     exp.Boolean: lambda spelling, node: Value(Constant(bool(node.this)), "BOOLEAN"),

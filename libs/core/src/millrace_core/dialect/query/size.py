@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from millrace_core.dialect.query_nodes import START, position_at, position_of
+from millrace_core.dialect.query.nodes import START, position_at, position_of
 from millrace_core.errors import ErrorCode, Position, SqlError
 
 MOST_BYTES = 1 << 20

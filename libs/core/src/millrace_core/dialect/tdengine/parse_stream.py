@@ -6,7 +6,6 @@ from typing import Any
 
 from millrace_core.dialect.cursor import Cursor, check_length
 from millrace_core.dialect.lexer import Kind
-from millrace_core.dialect.parse_tables import data_type
 from millrace_core.dialect.statements import (
     Argument,
     CreateStream,
@@ -25,6 +24,7 @@ from millrace_core.dialect.statements import (
     TriggerClause,
     VerifyStream,
 )  # fmt: skip
+from millrace_core.dialect.tdengine.parse_tables import data_type
 from millrace_core.errors import Position, SqlError
 
 KEYWORDS = ("period", "sliding", "interval", "session", "state_window", "event_window", "count_window")

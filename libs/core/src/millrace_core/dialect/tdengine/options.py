@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from millrace_core.conditions import condition
 from millrace_core.dialect.arguments import bad, duration, one_token, shortest_ns
 from millrace_core.dialect.lexer import Kind
 from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.statements import Argument, Literal, Name, NotifyClause, OptionClause
-from millrace_core.dialect.stream_trigger import condition
 from millrace_core.dialect.times import Session, time_value
 from millrace_core.errors import SqlError
 from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, WINDOW_EVENTS, Needs, OptionRule, Takes

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import pi
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sqlglot import exp
 
-from millrace_core.dialect.condition_types import Value
-from millrace_core.model.expression import Call, Constant
+from millrace_core.conditions.types import Value
+from millrace_core.errors import SqlError
+from millrace_core.model.expression import AnyExpression, Call, Constant
 
-if TYPE_CHECKING:
-    from millrace_core.dialect.conditions import Spelling
 
-Visitor = Callable[["Spelling", exp.Expr], Value]
+class Spells(Protocol):
+    """What spells out the arguments of a call (``conditions.spelling``)."""
+
+    def visit(self, node: exp.Expr) -> Value: ...
+
+    def as_kind(self, value: Value, kind: str, at: exp.Expr) -> AnyExpression: ...
+
+    def common(self, nodes: list[exp.Expr], exact: bool = False) -> tuple[list[AnyExpression], str]: ...
+
+    def refused(self, node: exp.Expr) -> SqlError: ...
+
+
+Visitor = Callable[[Spells, exp.Expr], Value]
 _MERGING = {"COALESCE": "coalesce", "GREATEST": "greatest", "LEAST": "least"}
 
 
@@ -33,12 +44,12 @@ def arguments_of(node: exp.Expr) -> list[exp.Expr]:
     return found
 
 
-def _merged(spelling: Spelling, node: exp.Expr) -> Value:
+def _merged(spelling: Spells, node: exp.Expr) -> Value:
     values, kind = spelling.common(arguments_of(node))
     return Value(Call(_MERGING[name_of(node)], tuple(values)), kind)
 
 
-def _nullif(spelling: Spelling, node: exp.Expr) -> Value:
+def _nullif(spelling: Spells, node: exp.Expr) -> Value:
     first, second = arguments_of(node)
     value = spelling.visit(first)
     sides, kind = spelling.common([first, second])
@@ -48,7 +59,7 @@ def _nullif(spelling: Spelling, node: exp.Expr) -> Value:
     return Value(Call("case", (Call("eq", tuple(sides)), null, value.node)), value.kind)
 
 
-def _same_number(spelling: Spelling, node: exp.Expr) -> Value:
+def _same_number(spelling: Spells, node: exp.Expr) -> Value:
     """ABS, CEIL, FLOOR, ROUND: whole numbers stay whole."""
     operation = name_of(node).lower()
     first, *others = arguments_of(node)
@@ -63,7 +74,7 @@ def _same_number(spelling: Spelling, node: exp.Expr) -> Value:
     return Value(Call(operation, (number,)), "BIGINT" if operation in ("ceil", "floor") else "DOUBLE")
 
 
-def _days(spelling: Spelling, node: exp.Expr) -> Value:
+def _days(spelling: Spells, node: exp.Expr) -> Value:
     """DATE_ADD and the difference of dates: both count days."""
     first, second, *_ = arguments_of(node)
     left, right = spelling.visit(first), spelling.visit(second)
@@ -73,7 +84,7 @@ def _days(spelling: Spelling, node: exp.Expr) -> Value:
     return Value(Call(operation, (left.node, right.node)), kind)
 
 
-def _constant_first(spelling: Spelling, node: exp.Expr) -> Value:
+def _constant_first(spelling: Spells, node: exp.Expr) -> Value:
     """LOCATE and CONCAT_WS: the first argument is a constant text."""
     first, *others = arguments_of(node)
     if not (isinstance(first, exp.Literal) and first.is_string and (first.name or len(others) > 1)):
@@ -86,7 +97,7 @@ def _constant_first(spelling: Spelling, node: exp.Expr) -> Value:
     return Value(Call(name, (Constant(first.name), *texts)), kind)
 
 
-def _replace(spelling: Spelling, node: exp.Expr) -> Value:
+def _replace(spelling: Spells, node: exp.Expr) -> Value:
     this, old, new = arguments_of(node)
     if not (isinstance(old, exp.Literal) and old.is_string and old.name):
         raise spelling.refused(node)
@@ -94,7 +105,7 @@ def _replace(spelling: Spelling, node: exp.Expr) -> Value:
     return Value(Call("replace", (texts[0], Constant(old.name), texts[1])), "STRING")
 
 
-def _pad(spelling: Spelling, node: exp.Expr) -> Value:
+def _pad(spelling: Spells, node: exp.Expr) -> Value:
     this, width, fill = arguments_of(node)
     if not (isinstance(width, exp.Literal) and isinstance(fill, exp.Literal) and len(fill.name) == 1):
         raise spelling.refused(node)
@@ -102,7 +113,7 @@ def _pad(spelling: Spelling, node: exp.Expr) -> Value:
     return Value(Call("pad", (text, Constant(int(width.name)), Constant(fill.name))), "STRING")
 
 
-def _substring(spelling: Spelling, node: exp.Expr) -> Value:
+def _substring(spelling: Spells, node: exp.Expr) -> Value:
     this, *places = arguments_of(node)
     text = spelling.as_kind(spelling.visit(this), "STRING", this)
     numbers = [spelling.as_kind(spelling.visit(place), "BIGINT", place) for place in places]
@@ -116,7 +127,7 @@ _BY_CONSTANTS = {
 }
 
 
-def _by_constants(spelling: Spelling, node: exp.Expr) -> Value:
+def _by_constants(spelling: Spells, node: exp.Expr) -> Value:
     """What is done to a text by constant texts; of REGEXP_EXTRACT's groups it is always the first."""
     this, *others = arguments_of(node)
     if name_of(node) == "REGEXP_EXTRACT":

@@ -8,10 +8,10 @@ from typing import cast
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from millrace_core.dialect import query_nodes as nodes
-from millrace_core.dialect.query_grammar import Millrace
-from millrace_core.dialect.query_nodes import START, position_at
-from millrace_core.dialect.query_size import balance, check_text, check_tree, too_deep
+from millrace_core.dialect.query import nodes
+from millrace_core.dialect.query.grammar import Millrace
+from millrace_core.dialect.query.nodes import START, position_at
+from millrace_core.dialect.query.size import balance, check_text, check_tree, too_deep
 from millrace_core.errors import ErrorCode, Position, SqlError
 
 PLACEHOLDERS = frozenset({

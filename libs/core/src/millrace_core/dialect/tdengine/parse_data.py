@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from millrace_core.dialect.cursor import Cursor
 from millrace_core.dialect.lexer import Kind
-from millrace_core.dialect.parse_tables import using_child
 from millrace_core.dialect.rows import read_rows
 from millrace_core.dialect.statements import (
     Bound,
@@ -18,6 +17,7 @@ from millrace_core.dialect.statements import (
     Operator,
     QualifiedName,
 )
+from millrace_core.dialect.tdengine.parse_tables import using_child
 from millrace_core.errors import ErrorCode, SqlError
 
 _FLIPPED: dict[Operator, Operator] = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

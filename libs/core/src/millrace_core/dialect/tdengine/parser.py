@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from typing import get_args
 
-from millrace_core.dialect import parse_data, parse_stream, parse_tables
 from millrace_core.dialect.cursor import Cursor
 from millrace_core.dialect.statements import (
     AlterUser,
@@ -27,6 +26,7 @@ from millrace_core.dialect.statements import (
     Statement,
     UpdateAnode,
 )  # fmt: skip
+from millrace_core.dialect.tdengine import parse_data, parse_stream, parse_tables
 from millrace_core.errors import ErrorCode, SqlError
 
 SHOWN = get_args(Shown)

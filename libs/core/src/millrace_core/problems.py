@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from millrace_core.catalog import Catalog, StreamEntry
 from millrace_core.dialect.query import parse_query
-from millrace_core.dialect.stream_query import sources
+from millrace_core.dialect.query.sources import sources
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.wire.status import Problem
 from millrace_core.wire.topics import wal_topic

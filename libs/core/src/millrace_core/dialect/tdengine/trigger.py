@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlglot import exp
-
+from millrace_core.conditions import condition
 from millrace_core.dialect.arguments import bad, duration, integer, name, shortest_ns
-from millrace_core.dialect.conditions import condition_expression
-from millrace_core.dialect.query import parse_expression, placeholders
-from millrace_core.dialect.query_nodes import position_of
 from millrace_core.dialect.statements import Argument, TriggerClause
 from millrace_core.errors import ErrorCode, Position
 from millrace_core.model.rules import DurationRule, IntegerRule
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.stream import (
     AnyTrigger,
-    Condition,
     Count,
     Duration,
     Event,
@@ -30,16 +25,6 @@ from millrace_core.model.triggers import TRIGGERS, TRUE_FOR, TriggerRule
 from millrace_core.timeline.precision import CALENDAR_MONTHS
 
 STATE_TYPES = frozenset({"BOOL", "VARCHAR"})
-TIME_NAMES = frozenset({"_c0", "_rowts"})
-"""Names of the time column, whatever it is called."""
-AGGREGATES = frozenset({
-    "count", "avg", "sum", "min", "max", "first", "last", "last_row", "spread", "stddev", "stddev_pop",
-    "stddev_samp", "var_pop", "var_samp", "variance", "twa", "irate", "elapsed", "leastsquares",
-    "percentile", "apercentile", "hyperloglog", "histogram", "mode", "top", "bottom", "interp", "sample",
-    "tail", "unique", "diff", "derivative", "csum", "mavg", "statecount", "stateduration", "lag", "lead",
-    "cols", "group_concat",
-})  # fmt: skip
-"""Functions over several rows, which a condition on one row cannot use."""
 
 
 def trigger(clause: TriggerClause, table: Table | None, timezone: str) -> AnyTrigger:
@@ -204,31 +189,3 @@ _READERS: dict[str, Callable[[_Reader], AnyTrigger]] = {
     "PERIOD": _period, "SLIDING": _sliding, "INTERVAL": _interval, "SESSION": _session,
     "STATE_WINDOW": _state, "EVENT_WINDOW": _event, "COUNT_WINDOW": _count,
 }  # fmt: skip
-
-
-def condition(argument: Argument, what: str, table: Table, timezone: str) -> Condition:
-    """A condition over one row of the trigger table: its text, what columns and tags it reads, its meaning.
-
-    :raises SqlError: if it does not parse, names what the table does not have, looks beyond the row, or means
-        nothing that can be told row by row.
-    """
-    tree = parse_expression(argument.text, argument.position)
-    for placeholder, where in placeholders(tree):
-        raise bad(f"{what}: the placeholder {placeholder} is not allowed in a condition on rows", where)
-    for query in tree.find_all(exp.Query):
-        raise bad(f"{what}: a query is not allowed in a condition on rows", position_of(query))
-    for call in tree.find_all(exp.Anonymous):
-        if call.this in AGGREGATES:
-            raise bad(f"{what}: {call.this} looks beyond one row", position_of(call))
-    names: list[str] = []
-    for column in tree.find_all(exp.Column):
-        where = position_of(column)
-        if column.name in TIME_NAMES and not column.this.args.get("quoted"):
-            column.this.set("this", table.key.name)
-        if column.table not in ("", table.name):
-            raise bad(f"{what}: {column.table}.{column.name} is not of the trigger table", where)
-        if table.column(column.name) is None and table.tag(column.name) is None and column.name != "tbname":
-            raise bad(f"{what}: {table.name} has no column {column.name}", where, ErrorCode.UNKNOWN_COLUMN)
-        if column.name not in names:
-            names.append(column.name)
-    return Condition(argument.text, tuple(names), condition_expression(tree, table, timezone, what))

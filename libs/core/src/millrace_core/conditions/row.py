@@ -1,0 +1,53 @@
+"""A condition over one row of a table, as a clause of a statement holds it."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from millrace_core.conditions.spelling import condition_expression
+from millrace_core.dialect.arguments import bad
+from millrace_core.dialect.query import parse_expression, placeholders
+from millrace_core.dialect.query.nodes import position_of
+from millrace_core.dialect.statements import Argument
+from millrace_core.errors import ErrorCode
+from millrace_core.model.schema import Table
+from millrace_core.model.stream import Condition
+
+TIME_NAMES = frozenset({"_c0", "_rowts"})
+"""Names of the time column, whatever it is called."""
+AGGREGATES = frozenset({
+    "count", "avg", "sum", "min", "max", "first", "last", "last_row", "spread", "stddev", "stddev_pop",
+    "stddev_samp", "var_pop", "var_samp", "variance", "twa", "irate", "elapsed", "leastsquares",
+    "percentile", "apercentile", "hyperloglog", "histogram", "mode", "top", "bottom", "interp", "sample",
+    "tail", "unique", "diff", "derivative", "csum", "mavg", "statecount", "stateduration", "lag", "lead",
+    "cols", "group_concat",
+})  # fmt: skip
+"""Functions over several rows, which a condition on one row cannot use."""
+
+
+def condition(argument: Argument, what: str, table: Table, timezone: str) -> Condition:
+    """A condition over one row of the trigger table: its text, what columns and tags it reads, its meaning.
+
+    :raises SqlError: if it does not parse, names what the table does not have, looks beyond the row, or means
+        nothing that can be told row by row.
+    """
+    tree = parse_expression(argument.text, argument.position)
+    for placeholder, where in placeholders(tree):
+        raise bad(f"{what}: the placeholder {placeholder} is not allowed in a condition on rows", where)
+    for query in tree.find_all(exp.Query):
+        raise bad(f"{what}: a query is not allowed in a condition on rows", position_of(query))
+    for call in tree.find_all(exp.Anonymous):
+        if call.this in AGGREGATES:
+            raise bad(f"{what}: {call.this} looks beyond one row", position_of(call))
+    names: list[str] = []
+    for column in tree.find_all(exp.Column):
+        where = position_of(column)
+        if column.name in TIME_NAMES and not column.this.args.get("quoted"):
+            column.this.set("this", table.key.name)
+        if column.table not in ("", table.name):
+            raise bad(f"{what}: {column.table}.{column.name} is not of the trigger table", where)
+        if table.column(column.name) is None and table.tag(column.name) is None and column.name != "tbname":
+            raise bad(f"{what}: {table.name} has no column {column.name}", where, ErrorCode.UNKNOWN_COLUMN)
+        if column.name not in names:
+            names.append(column.name)
+    return Condition(argument.text, tuple(names), condition_expression(tree, table, timezone, what))
