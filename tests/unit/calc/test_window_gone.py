@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,9 @@ class Desk(StoredTables):
     def delete(self, ts: int) -> None:
         self.source.take([b"c1"], [encode_operation(Delete(ts, ts))])
 
-    def run(self, trigger: AnyTrigger, *starts: int, cause: Any = "RECALC", kind: Any = "CLOSE") -> Product:
+    def run(
+        self, trigger: AnyTrigger, *starts: int, cause: Any = "RECALC", kinds: Sequence[Any] = ("CLOSE",)
+    ) -> Product:
         spec = StreamSpec(
             1, "d", "s", "", trigger, Source(SRC), ("g",), database="d",
             output=Output("d", "out", OUT.columns),
@@ -65,7 +68,11 @@ class Desk(StoredTables):
         )  # fmt: skip
         self.learn(StreamEntry(spec, "Running", 0, 1))
         group = Group(5, (1,), None)
-        events = [TriggerEvent(f"w{start}", kind, cause, group, start, 4_000, 3, 0) for start in starts]
+        events = [
+            TriggerEvent(f"w{start}", kind, cause, group, start, 4_000, 3, 0)
+            for start in starts
+            for kind in kinds
+        ]
         return self.jobs.run(1, [TriggerBatch(1, 0, -1, 1, {}, events)])
 
 
@@ -112,6 +119,14 @@ def test_windows_that_begin_without_a_row_stay(desk: Desk, trigger: AnyTrigger) 
 def test_what_closed_live_is_calculated_from_the_rows_as_they_are(desk: Desk) -> None:
     desk.delete(2_000)
     assert results(desk.run(STATE, 2_000, cause="LIVE")) == [(2_000, 2)]
+
+
+def test_that_a_window_is_gone_is_told_beside_the_window_itself(desk: Desk) -> None:
+    """Chaos, seed 1: both answers were calculated together after a restart."""
+    desk.delete(2_000)
+    product = desk.run(STATE, 2_000, kinds=["CLOSE", "INVALID"])
+    assert results(product) == []
+    assert [one.event["eventType"] for one in product.notices] == ["WINDOW_INVALIDATION"]
 
 
 def test_a_row_that_goes_just_before_it_is_read_counts(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

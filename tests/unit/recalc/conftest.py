@@ -70,7 +70,7 @@ class Deployment:
 
     def _hear(self, batches: list[TriggerBatch]) -> None:
         for batch in batches:
-            self.told.hear(batch)
+            self.told.hear(batch, len(self.events))
             self.events += batch.events
 
     def answer(self) -> None:

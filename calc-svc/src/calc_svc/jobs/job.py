@@ -291,7 +291,8 @@ class StreamJobs:
         if spec.source is None:
             return events
         gone = without_beginning(self.store.readable(spec.source.table), spec, events)
-        there = [event for event in events if event.id not in gone] if gone else events
+        # an answer behind theirs may say that they are gone
+        there = [event for event in events if event.id not in gone or event.kind == "INVALID"]
         _count_dropped(product, "window", len(events) - len(there))
         return there
 

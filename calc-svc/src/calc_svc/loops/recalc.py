@@ -314,7 +314,7 @@ class RecalcLoop:
                 return
             for record in self._events.poll(POLL):
                 with suppress(WireError):  # the trigger loop makes a dead letter of it
-                    told.hear(events.BATCHES.read(record.key, record.value))
+                    told.hear(events.BATCHES.read(record.key, record.value), record.timestamp)
 
     def _report(self, batch: Batch, work: Work, state: str, message: str = "") -> None:
         if batch.requests[0].why not in TOLD_OF:

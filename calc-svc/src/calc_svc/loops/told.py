@@ -27,22 +27,32 @@ class Told:
 
     def __init__(self, catalog: CatalogView) -> None:
         self._catalog = catalog
-        self._windows: dict[tuple[int, int], dict[int, int]] = {}
+        self._windows: dict[tuple[int, int], dict[int, tuple[int, int | None]]] = {}
+        """(stream, group) -> start -> when that was told (ms), and the end; None: it is gone."""
         self._wanted: dict[int, bool] = {}
 
-    def hear(self, batch: TriggerBatch) -> None:
-        """What one trigger batch tells."""
+    def hear(self, batch: TriggerBatch, at: int) -> None:
+        """What one trigger batch tells. ``at``: when it was written to the log (ms). Slots and answers write
+        to different partitions, which are read in any order: of a window the later word counts."""
         if not self._of_interest(batch.stream):
             return
         for event in batch.events:
+            if event.cause == "DELAY":
+                continue
             windows = self._windows.setdefault((batch.stream, event.group.id), {})
+            known, end = windows.get(event.start, (at, event.start))
+            if known > at:
+                continue
             if event.kind == "INVALID":
-                windows.pop(event.start, None)
-            elif event.cause != "DELAY":
-                known = windows.pop(event.start, event.start)
-                windows[event.start] = event.end if event.kind == "CLOSE" else known
-                if len(windows) > MOST:
-                    del windows[next(iter(windows))]
+                end = None
+            elif event.kind == "CLOSE":
+                end = event.end
+            elif end is None:
+                end = event.start
+            windows.pop(event.start, None)
+            windows[event.start] = at, end
+            if len(windows) > MOST:
+                del windows[next(iter(windows))]
 
     def _of_interest(self, uid: int) -> bool:
         if uid not in self._wanted:
@@ -54,4 +64,5 @@ class Told:
 
     def of(self, stream: int, group: int) -> list[Window]:
         """(start, end) of each; an open one ends where it begins."""
-        return list(self._windows.get((stream, group), {}).items())
+        known = self._windows.get((stream, group), {})
+        return [(start, end) for start, (_, end) in known.items() if end is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -33,7 +33,8 @@ WAIT_SECONDS = 1.0  # for what is not there yet; after it the stream's triggers 
 AGAIN_WAIT_SECONDS = 0.1  # the same for triggers that were left before
 PASS_SECONDS = 5.0  # how long a commit waits for which nothing was calculated
 JOB_SECONDS = 600.0  # for so long a job may run without being taken for one that has stalled
-PLACE_SECONDS = 20.0  # the longest wait for the live loop's partitions: others may own them all
+OTHERS_SECONDS = 0.2  # until it is asked again how far other processes are with what is live
+MEMBER_SECONDS = 60.0  # between two signs of life to the group while what is live is waited for
 
 
 class TriggerLoop:
@@ -133,7 +134,7 @@ class TriggerLoop:
         self._passed |= {(one.topic, one.partition): one.offset + 1 for one in records}
         mine = [record for record in records if self._share.has(record)]
         if mine:
-            self._let_pass(mine)
+            self._let_pass(reader)
             kept, marks = self._holding.sift(mine)
             left = self._calculate(self._intake.take(kept), WAIT_SECONDS)
             if left is None or not self._patiently(self._dead.write):
@@ -146,26 +147,41 @@ class TriggerLoop:
             offsets, self._passed, self._committed = self._passed, {}, now
             self._patiently(lambda: reader.commit(offsets))
 
-    def _let_pass(self, records: Sequence[Record]) -> None:
-        """What is live and was in the log before these is calculated and written first: no older result of it
-        comes after a newer one of theirs."""
+    def _let_pass(self, reader: GroupReader) -> None:
+        """What is live and in the log by now is calculated and written first: no older result of it comes
+        after a newer one of these. In all partitions, for an answer seldom lies in that of the slot that has
+        asked."""
         if self._first is None:
             return
-        until = time.monotonic() + PLACE_SECONDS
-        ends = {record.partition: record.offset for record in records}
-        while self._first.running and any(self._first.behind(*end) for end in ends.items()):
-            if self.stopping.wait(0.01) or (not self._first.placed and time.monotonic() > until):
+        ends: dict[int, int] = {}
+        if not self._patiently(lambda: ends.update(self._log.end_offsets(topics.TRIGGERS.name))):
+            return
+        alive = time.monotonic()
+        while self._first.running and (late := self._first.behind(ends)):
+            mine = late & self._first.own
+            if not mine:  # another process may own them
+                committed = self._live_committed()
+                ends = {p: ends[p] for p in late if committed.get(p, 0) < ends[p]}
+            if self.stopping.wait(0.01 if mine or not ends else OTHERS_SECONDS):
                 return
+            if time.monotonic() - alive > MEMBER_SECONDS:
+                alive = time.monotonic()
+                reader.poll(0, limit=0)
+
+    def _live_committed(self) -> dict[int, int]:
+        """Up to where the processes that calculate what is live are done, by partition."""
+        found: dict[int, int] = {}
+        self._patiently(lambda: found.update(self._log.committed(LIVE.group, topics.TRIGGERS.name)))
+        return found
 
     @property
-    def placed(self) -> bool:
-        """Whether it knows which partitions it reads."""
-        return bool(self._own)
+    def own(self) -> Set[int]:
+        """The partitions that it reads, as far as it knows."""
+        return self._own
 
-    def behind(self, partition: int, offset: int) -> bool:
-        """Whether this process will calculate what lies before this offset and has not yet, or does not know
-        so far."""
-        return not self.placed or (partition in self._own and self.done(partition) <= offset)
+    def behind(self, ends: Mapping[int, int]) -> set[int]:
+        """The partitions in which this process has not calculated all that lies before these offsets."""
+        return {partition for partition, end in ends.items() if self.done(partition) < end}
 
     def done(self, partition: int) -> int:
         """The first offset of a partition of ``triggers`` that this process has not calculated."""
