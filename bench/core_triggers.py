@@ -37,12 +37,11 @@ from millrace_core.model.stream import (
     StreamSpec,
 )
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.trigger.columns import Columns
-from millrace_core.trigger.definition import compiled, essence
-from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.signals import evaluate
+from millrace_core.trigger.groups import Columns
+from millrace_core.trigger.groups.watermark import Arrivals, ClockMemory
+from millrace_core.trigger.rows import Messages, evaluate
 from millrace_core.trigger.slot import Slot
-from millrace_core.trigger.watermark import Arrivals, ClockMemory
+from millrace_core.trigger.stream import compiled, essence
 from millrace_core.wire import control
 from millrace_core.wire.topics import CONTROL, wal_topic
 

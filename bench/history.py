@@ -39,7 +39,7 @@ from calc_svc.jobs.answers import Answers, Work
 from calc_svc.loops.told import Told
 from millrace.demo.listen import Event, Listener
 from millrace_core.model.stream import StreamSpec
-from millrace_core.trigger.watermark import RANGE
+from millrace_core.trigger.groups import RANGE
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.recalc import Request
 from millrace_core.wire.topics import wal_topic

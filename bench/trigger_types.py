@@ -24,7 +24,7 @@ from bench.stage import DB, BenchError, Stage, hold, let_go, say, stage, wait
 from bench.stats import rate
 from bench.trigger_throughput import CALCULATION
 from millrace_core.model.stream import AnyTrigger, Notify, Source, StreamSpec
-from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.rows import Messages
 from millrace_core.wire import events
 from millrace_core.wire.topics import TRIGGERS as TRIGGER_TOPIC
 from millrace_core.wire.topics import wal_topic

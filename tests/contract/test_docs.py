@@ -42,7 +42,7 @@ def named(text: str) -> Iterator[str]:
 
 
 def missing(text: str, existing: set[str]) -> list[str]:
-    """What a text names that is not there; ``trigger/slot.py`` may lie in any folder."""
+    """What a text names that is not there; ``trigger/slot/slot.py`` may lie in any folder."""
     ends = tuple(f"/{path}" for path in existing)
     return [
         name

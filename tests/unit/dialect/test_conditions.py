@@ -19,7 +19,7 @@ from millrace_core.model.expression import AnyExpression, Constant, fields_of
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan import Plan, plan_query
-from millrace_core.trigger.expressions import polars
+from millrace_core.trigger.rows.expressions import polars
 from millrace_core.wire.rows.decoded import polars_type
 
 T0 = 1_767_225_600_000  # 2026-01-01 00:00:00 UTC

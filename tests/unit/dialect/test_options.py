@@ -13,7 +13,7 @@ from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.stream import Duration, Options
 from millrace_core.model.triggers import TRIGGERS
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.trigger.delay import delay_of
+from millrace_core.trigger.stream import delay_of
 
 COLUMNS = (Column("ts", TIMESTAMP), Column("v", DataType("INT")))
 WITH = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from millrace_core.errors import ErrorCode
-from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control, diagnosis, status
 from millrace_core.wire.topics import CONTROL, REGROUP, STATUS, WAL_PREFIX, slot_of

@@ -13,7 +13,7 @@ from api_gateway.session import Session
 from calc_svc.jobs.verify import VerifyRequest
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.recalc.judged import Judged
-from millrace_core.trigger.watermark import RANGE
+from millrace_core.trigger.groups import RANGE
 
 INTERVAL = (
     "CREATE STREAM {name} INTERVAL(1s) SLIDING(1s) FROM one {options} INTO o_{name} "

@@ -8,7 +8,7 @@ import pytest
 
 from millrace_core.errors import ErrorCode, Position
 from millrace_core.model.schema import Origin
-from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control, events
 from millrace_core.wire.topics import slot_of

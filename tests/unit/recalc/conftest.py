@@ -19,7 +19,7 @@ from millrace_core.model.schema import Child, Database, Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.recalc.cut import Cutter, Rows, in_order, with_openings
 from millrace_core.store.place import place_of
-from millrace_core.trigger.definition import compiled, essence
+from millrace_core.trigger.stream import compiled, essence
 from millrace_core.trigger.windower import CLOSE, ON_TIME, OPEN, Occurrences
 from millrace_core.wire import recalc
 from millrace_core.wire.events import TriggerBatch, TriggerEvent

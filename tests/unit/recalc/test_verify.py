@@ -16,8 +16,8 @@ from millrace_core.recalc.judged import Judged, judged_of, merged, refusal
 from millrace_core.recalc.reach import Read, Stretch
 from millrace_core.recalc.verify import Texts, cut_range, differences, farthest, same
 from millrace_core.trigger.count import CountWindower
+from millrace_core.trigger.groups import RANGE
 from millrace_core.trigger.session import SessionWindower
-from millrace_core.trigger.watermark import RANGE
 from millrace_core.trigger.windower import Windower
 from millrace_core.wire import control
 

@@ -11,7 +11,7 @@ import pytest
 from calc_svc.jobs.verify_rows import JudgedRows
 from millrace_core.recalc.judged import Judged
 from millrace_core.recalc.verify import cut_range
-from millrace_core.trigger.definition import compiled, essence
+from millrace_core.trigger.stream import compiled, essence
 
 SHAPES: dict[str, tuple[dict[str, Any], bool]] = {
     "interval": ({"watermark": 3}, True),

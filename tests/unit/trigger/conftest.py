@@ -25,11 +25,11 @@ from millrace_core.model.stream import (
     StreamSpec,
 )
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.trigger.columns import Columns
-from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.groups import Columns
+from millrace_core.trigger.groups.watermark import Arrivals, Clock, ClockMemory
+from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import STEADY
-from millrace_core.trigger.watermark import Arrivals, Clock, ClockMemory
 from millrace_core.trigger.windower import Occurrences, SoFar, Windower
 from millrace_core.wire import control, dead, events, recalc, status
 from millrace_core.wire.operations import Operation, encode_operation

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace_core.trigger import slot_rows
-from millrace_core.trigger.backlog import AT_ONCE, LONG, MOST
-from millrace_core.trigger.calm import NEVER_CALM, calm_of
-from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.isolation import judge_batch
-from millrace_core.trigger.slot import Slot
+from millrace_core.trigger.rows import Messages
+from millrace_core.trigger.slot import Slot, judge_batch
+from millrace_core.trigger.slot import rows as slot_rows
+from millrace_core.trigger.slot.backlog import AT_ONCE, LONG, MOST
 from millrace_core.trigger.stream import Stream
+from millrace_core.trigger.stream.calm import NEVER_CALM, calm_of
 from millrace_core.wire import control, status
 from millrace_core.wire.operations import Delete, Drop
 from millrace_core.wire.topics import wal_topic

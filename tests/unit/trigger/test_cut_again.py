@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from millrace_core.model.expression import Field
 from millrace_core.model.stream import Condition
-from millrace_core.trigger.columns import Columns
 from millrace_core.trigger.event import EventMemory, EventWindower
 from millrace_core.trigger.event_arrays import END, START, EventRule
+from millrace_core.trigger.groups import Columns
+from millrace_core.trigger.groups.watermark import NEVER, Arrivals, Clock, ClockMemory
 from millrace_core.trigger.kept import ALWAYS
 from millrace_core.trigger.state import StateMemory, StateWindower
 from millrace_core.trigger.state_arrays import StateRule
-from millrace_core.trigger.watermark import NEVER, Arrivals, Clock, ClockMemory
 from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, REDO, Occurrences, Windower
 
 from ...conftest import examples

@@ -14,9 +14,9 @@ from calc_svc.jobs.answers import coalesced
 from millrace_core.recalc.answer import cut_again
 from millrace_core.recalc.cut import Rows
 from millrace_core.recalc.reach import Stretch
-from millrace_core.trigger.columns import Columns
 from millrace_core.trigger.event_arrays import END, START
-from millrace_core.trigger.watermark import RANGE, Clock, ClockMemory
+from millrace_core.trigger.groups import Columns
+from millrace_core.trigger.groups.watermark import RANGE, Clock, ClockMemory
 from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, Occurrences, Windower, as_arrays
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Part

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace_core.trigger.delay import AHEAD, APART, FAR, delay_of, upcoming
 from millrace_core.trigger.slot import Slot
+from millrace_core.trigger.stream.delay import AHEAD, APART, FAR, delay_of, upcoming
 from millrace_core.wire import control
 
 from ...conftest import examples

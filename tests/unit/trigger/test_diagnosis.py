@@ -9,7 +9,7 @@ import pytest
 
 from millrace_core.model.expression import Call, Constant, Field
 from millrace_core.model.schema import Child
-from millrace_core.trigger import diagnosis as module
+from millrace_core.trigger.slot import diagnosis as module
 from millrace_core.wire import control, diagnosis
 from millrace_core.wire.control import DiagnoseStream
 from millrace_core.wire.diagnosis import Diagnosis, GroupPart, Wait

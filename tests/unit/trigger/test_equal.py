@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace_core.trigger.columns import Columns
 from millrace_core.trigger.grid import Grid
+from millrace_core.trigger.groups import Columns
+from millrace_core.trigger.groups.watermark import NEVER, Clock, ClockMemory, Judged
 from millrace_core.trigger.interval import IntervalMemory, IntervalWindower
-from millrace_core.trigger.watermark import NEVER, Clock, ClockMemory, Judged
 from millrace_core.trigger.windower import Windower
 
 from ...conftest import examples

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from millrace_core.model.expression import AnyExpression, Call, Constant, Field
-from millrace_core.trigger.expressions import LITERAL, OPERATIONS, polars
-from millrace_core.trigger.signals import Signal, evaluate
+from millrace_core.trigger.rows import Signal, evaluate
+from millrace_core.trigger.rows.expressions import LITERAL, OPERATIONS, polars
 
 A, B = Field("a"), Field("b")
 

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 
 from millrace_core.model.expression import Call, Constant, Field
 from millrace_core.model.stream import Condition, Options, Session
-from millrace_core.trigger import definition, signals
-from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.isolation import judge_batch
-from millrace_core.trigger.recalc_stream import RecalcStream
+from millrace_core.trigger.rows import Messages, signals
 from millrace_core.trigger.session import SessionWindower
-from millrace_core.trigger.slot import Slot
-from millrace_core.trigger.stream import Stream
+from millrace_core.trigger.slot import Slot, judge_batch
+from millrace_core.trigger.stream import Stream, definition
+from millrace_core.trigger.stream.history import RecalcStream
 from millrace_core.wire import control, events, status
 from millrace_core.wire.operations import Register
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, TRIGGERS
@@ -275,7 +273,7 @@ def test_a_condition_that_raises_is_its_streams_own(kit: Any, monkeypatch: pytes
             raise OverflowError("77 is too much")
         return original(wanted, frame)
 
-    monkeypatch.setattr("millrace_core.trigger.intake.evaluate", evaluate)
+    monkeypatch.setattr("millrace_core.trigger.rows.intake.evaluate", evaluate)
     cluster.write("c1", [1, 10])
     cluster.run()
     assert list(here.failures()) == [2]

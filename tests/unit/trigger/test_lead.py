@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace_core.trigger.delay import APART
+from millrace_core.trigger.stream import APART
 from trigger_svc.lead import LONGEST, Lead
 
 MS = 1_000_000

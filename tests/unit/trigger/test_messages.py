@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.rows import Messages
 from millrace_service.python_workers import without_archives
 from trigger_svc.spark.workers import Arrived
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.isolation import judge_batch
-from millrace_core.trigger.slot import Slot
+from millrace_core.trigger.rows import Messages
+from millrace_core.trigger.slot import Slot, judge_batch
 from millrace_core.wire import dead
 from millrace_core.wire.operations import Register, encode_operation
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, buried_by, slot_for

@@ -11,7 +11,7 @@ from millrace_core.conditions import condition_expression
 from millrace_core.dialect.query import parse_expression
 from millrace_core.model.schema import Child, Table
 from millrace_core.model.stream import Condition, StreamSpec
-from millrace_core.trigger.definition import compiled, essence
+from millrace_core.trigger.stream import compiled, essence
 from millrace_core.wire import control
 from millrace_core.wire.operations import Register
 from millrace_core.wire.topics import slot_of, wal_topic

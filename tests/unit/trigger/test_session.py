@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace_core.trigger.columns import Columns
+from millrace_core.trigger.groups import Columns
+from millrace_core.trigger.groups.watermark import RANGE, Arrivals, Clock, ClockMemory
 from millrace_core.trigger.session import SessionMemory, SessionWindower
 from millrace_core.trigger.slot import Slot
-from millrace_core.trigger.watermark import RANGE, Arrivals, Clock, ClockMemory
 from millrace_core.trigger.windower import (
     CLOSE,
     INVALID,

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from millrace_core.trigger.groups.watermark import Clock
 from millrace_core.trigger.session import SessionMemory, SessionWindower
-from millrace_core.trigger.watermark import Clock
 from millrace_core.trigger.windower import CLOSE, OPEN, REDO, Occurrence, Windower
 
 from .conftest import OneGroup, Told, told

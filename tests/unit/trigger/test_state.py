@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millrace_core.trigger.definition import compiled, essence
+from millrace_core.trigger.groups.watermark import Clock
 from millrace_core.trigger.state import StateWindower
 from millrace_core.trigger.state_arrays import StateRule
-from millrace_core.trigger.watermark import Clock
+from millrace_core.trigger.stream import compiled, essence
 from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, REDO, SoFar
 
 from .conftest import OneGroup, Told, by_step_and_kind, told

@@ -17,7 +17,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.slot import Slot
 from millrace_core.wire import control, status
 from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP, STATUS, slot_of, wal_topic

@@ -12,10 +12,8 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.isolation import judge_batch
-from millrace_core.trigger.slot import Slot
-from millrace_core.trigger.slot_state import VERSION
+from millrace_core.trigger.rows import Messages
+from millrace_core.trigger.slot import VERSION, Slot, judge_batch
 from millrace_core.wire import control
 from millrace_core.wire.operations import Register
 from millrace_core.wire.topics import wal_topic

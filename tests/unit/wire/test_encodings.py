@@ -15,8 +15,7 @@ from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.store.family import Family
 from millrace_core.store.intake import Intake
 from millrace_core.store.rows import TableRows
-from millrace_core.trigger.intake import Messages, read
-from millrace_core.trigger.signals import Signal
+from millrace_core.trigger.rows import Messages, Signal, read
 from millrace_core.wire.operations import Delete, Drop, encode_operation
 from millrace_core.wire.rows.arrow import encode_frame
 from millrace_core.wire.rows.decoder import encode_rows

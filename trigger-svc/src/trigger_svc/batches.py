@@ -21,10 +21,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from millrace_core.errors import MillraceError
-from millrace_core.trigger.delay import NS_PER_MS
-from millrace_core.trigger.intake import Messages
+from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.slot import Slot
-from millrace_core.trigger.stream import Output
+from millrace_core.trigger.stream import NS_PER_MS, Output
 from millrace_core.wire.topics import CLOCK, slot_for
 from millrace_wal import Log, Message
 from trigger_svc.lead import Lead

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace_core.trigger.delay import APART, NS_PER_MS
+from millrace_core.trigger.stream import APART, NS_PER_MS
 
 FIRST_GUESS = 112 * NS_PER_MS
 LONGEST = 400 * NS_PER_MS

@@ -21,7 +21,7 @@ from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlErro
 from millrace_core.model.schema import Child, Table, cut_name
 from millrace_core.model.stream import Event, Period, ResultColumn, Sliding, StreamSpec
 from millrace_core.plan import OutputPlaces, plan_output
-from millrace_core.trigger.definition import compiled, essence
+from millrace_core.trigger.stream import compiled, essence
 from millrace_core.wire import control
 from millrace_core.wire.topics import slot_of, wal_topic
 

@@ -22,8 +22,8 @@ from millrace_core.model.stream import StreamSpec
 from millrace_core.recalc.answer import cut_again
 from millrace_core.recalc.by_hand import ByHand
 from millrace_core.recalc.history import History, rows_of
-from millrace_core.trigger.definition import Definition, compiled, essence
-from millrace_core.trigger.watermark import RANGE
+from millrace_core.trigger.groups import RANGE
+from millrace_core.trigger.stream import Definition, compiled, essence
 from millrace_core.trigger.windower import CLOSE, INVALID, Occurrences
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.recalc import Handover, Part, Past, Request

@@ -22,8 +22,8 @@ from millrace_core.store.place import NOWHERE, spans_of
 from millrace_core.store.rows import HIGHEST, LOWEST
 from millrace_core.store.run import Children
 from millrace_core.store.search import Ints
-from millrace_core.trigger.definition import Definition
-from millrace_core.trigger.signals import evaluate
+from millrace_core.trigger.rows import evaluate
+from millrace_core.trigger.stream import Definition
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Request
 

@@ -31,8 +31,8 @@ from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan
 from millrace_core.recalc.judged import Judged, refusal
 from millrace_core.recalc.verify import Cells, Difference, Key, Texts, cut_range, differences, farthest
-from millrace_core.trigger.definition import Definition, compiled, essence
-from millrace_core.trigger.watermark import RANGE
+from millrace_core.trigger.groups import RANGE
+from millrace_core.trigger.stream import Definition, compiled, essence
 from millrace_core.trigger.windower import Occurrences
 from millrace_core.wire.events import Group, TriggerEvent
 from millrace_core.wire.rows.decoder import RowDecoder

@@ -16,10 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millrace_core.trigger.columns import Ints
-from millrace_core.trigger.intake import Messages, present
-from millrace_core.trigger.isolation import Judged, judge_batch
-from millrace_core.trigger.slot import Slot
+from millrace_core.trigger.groups.columns import Ints
+from millrace_core.trigger.rows import Messages, present
+from millrace_core.trigger.slot import Judged, Slot, judge_batch
 from millrace_core.trigger.stream import Output
 from trigger_svc.states import SlotStates
 

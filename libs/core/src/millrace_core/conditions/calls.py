@@ -1,4 +1,4 @@
-"""Spark's functions in conditions on rows: which operations of ``trigger.expressions`` they become."""
+"""Spark's functions in conditions on rows: which operations of ``trigger.rows.expressions`` they become."""
 
 from __future__ import annotations
 

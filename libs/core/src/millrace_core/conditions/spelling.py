@@ -2,7 +2,7 @@
 
 The planner's own passes type and lower a condition, so that it means what the same text means in WHERE. What
 is left are Spark's operators and functions; here the conversions that Spark makes by the way become explicit,
-and every operation is named by the table of ``trigger.expressions``. What has no name there is refused.
+and every operation is named by the table of ``trigger.rows.expressions``. What has no name there is refused.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _WIDER: dict[str, tuple[str, ...]] = {
 
 
 class Value(NamedTuple):
-    """A spelled expression and its type, one of those of ``trigger.expressions``, or DATE or NULL.
+    """A spelled expression and its type, one of those of ``trigger.rows.expressions``, or DATE or NULL.
 
     A DECIMAL with ``digits`` behind the point is a constant, its text in ``node``.
     """

@@ -1,6 +1,6 @@
 """Expressions over one row as data: what a condition of a trigger is once SQL has been parsed.
 
-Trees of three kinds of nodes, hashable and serialisable; ``trigger.expressions`` evaluates them over arrays.
+Trees of three kinds of nodes, hashable and serialisable; ``trigger.rows.expressions`` evaluates them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Field(Expression, frozen=True, tag="field"):
 
 
 class Call(Expression, frozen=True, tag="call"):
-    """An operator or function, by its name in the table of ``trigger.expressions``."""
+    """An operator or function, by its name in the table of ``trigger.rows.expressions``."""
 
     name: str
     arguments: tuple[Constant | Field | Call, ...]

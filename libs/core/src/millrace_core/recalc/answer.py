@@ -9,7 +9,7 @@ import numpy as np
 
 from millrace_core.recalc.cut import Cutter, in_order, with_openings
 from millrace_core.recalc.reach import CountReach, Reach, Read, of_group, reach_of, settle
-from millrace_core.trigger.columns import Ints
+from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, RECALC, Occurrences, Windower
 from millrace_core.wire.events import ROWNUM_FROM_STORE
 from millrace_core.wire.recalc import Part

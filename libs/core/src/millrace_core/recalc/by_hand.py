@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from millrace_core.model.stream import Count, StreamSpec
 from millrace_core.timeline.text import format_rfc3339
-from millrace_core.trigger.watermark import RANGE
+from millrace_core.trigger.groups.watermark import RANGE
 from millrace_core.wire.recalc import Part, Request
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from millrace_core.trigger.columns import Array, Columns, Ints, starts_of
-from millrace_core.trigger.watermark import NEVER, Bools, Judged, Moves
+from millrace_core.trigger.groups.columns import Array, Columns, Ints, starts_of
+from millrace_core.trigger.groups.watermark import NEVER, Bools, Judged, Moves
 from millrace_core.trigger.windower import Occurrences, Windower
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from millrace_core.model.schema import stable_hash
-from millrace_core.trigger.definition import Definition
+from millrace_core.trigger.stream.definition import Definition
 from millrace_core.wire import regroup
 from millrace_core.wire.events import Group
 from millrace_core.wire.topics import REGROUP, slot_of

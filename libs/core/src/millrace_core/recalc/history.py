@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from millrace_core.recalc.cut import Cutter, Rows
-from millrace_core.trigger.columns import Array, Ints
-from millrace_core.trigger.watermark import NEVER, RANGE, Bools
+from millrace_core.trigger.groups.columns import Array, Ints
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Bools
 from millrace_core.trigger.windower import HISTORY, Occurrences, Windower
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Past

@@ -8,7 +8,7 @@ import msgspec
 
 from millrace_core.model.stream import Period, Sliding, StreamSpec
 from millrace_core.store.place import Spans, spans_of
-from millrace_core.trigger.watermark import RANGE
+from millrace_core.trigger.groups.watermark import RANGE
 from millrace_core.wire import control
 from millrace_core.wire.control import Offsets
 

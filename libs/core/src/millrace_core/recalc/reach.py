@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from millrace_core.recalc.cut import Rows
-from millrace_core.trigger.columns import Ints
 from millrace_core.trigger.count import CountWindower
 from millrace_core.trigger.event import EventWindower
+from millrace_core.trigger.groups.columns import Ints
+from millrace_core.trigger.groups.watermark import RANGE
 from millrace_core.trigger.interval import IntervalWindower
 from millrace_core.trigger.session import SessionWindower
 from millrace_core.trigger.sliding import SlidingWindower
 from millrace_core.trigger.state import STATE, StateWindower
-from millrace_core.trigger.watermark import RANGE
 from millrace_core.trigger.windower import Occurrences, Windower
 
 WIDER = 4

@@ -19,7 +19,7 @@ from millrace_core.model.schema import Column, Precision
 from millrace_core.recalc.cut import Cutter, in_order
 from millrace_core.recalc.reach import CountReach, Read, of_group, reach_of, settle
 from millrace_core.timeline.text import format_local
-from millrace_core.trigger.watermark import RANGE
+from millrace_core.trigger.groups.watermark import RANGE
 from millrace_core.trigger.windower import CLOSE, DELAY, OPEN, Occurrences, Windower
 
 TOLERANCE = {"FLOAT": 1e-5, "DOUBLE": 1e-9}

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from millrace_core.errors import MillraceError
 from millrace_core.timeline import Schedule
-from millrace_core.trigger.definition import Definition, compiled, essence
-from millrace_core.trigger.delay import APART, FAR
+from millrace_core.trigger.stream.definition import Definition, compiled, essence
+from millrace_core.trigger.stream.delay import APART, FAR
 from millrace_core.wire import control
 
 PATIENCE = 1_000_000_000

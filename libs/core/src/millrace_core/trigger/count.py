@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from millrace_core.model.expression import AnyExpression, Call, Field
-from millrace_core.trigger.columns import OWNER, Columns, Ints, starts_of
-from millrace_core.trigger.signals import Signal
-from millrace_core.trigger.watermark import Judged
+from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, starts_of
+from millrace_core.trigger.groups.watermark import Judged
+from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.windower import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar, Windower
 
 COUNTS = "counts"

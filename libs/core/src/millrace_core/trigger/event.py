@@ -21,11 +21,11 @@ import msgspec
 
 from millrace_core.model.expression import Field
 from millrace_core.model.stream import Condition
-from millrace_core.trigger.columns import Columns
 from millrace_core.trigger.event_arrays import END, START, EventRule, in_order
+from millrace_core.trigger.groups.columns import Columns
+from millrace_core.trigger.groups.watermark import NEVER, Judged
 from millrace_core.trigger.kept import ALWAYS, MOST_KEPT, UNSURE, Cut, plus, redo, split, tell_again
-from millrace_core.trigger.signals import Signal
-from millrace_core.trigger.watermark import NEVER, Judged
+from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.windower import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar, Windower
 
 CELL = "cell "

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from millrace_core.trigger.columns import OWNER, Columns, Ints, Table, starts_of, take
 from millrace_core.trigger.grid import Grid
-from millrace_core.trigger.watermark import Bools, Judged, Moves
+from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, Table, starts_of, take
+from millrace_core.trigger.groups.watermark import Bools, Judged, Moves
 from millrace_core.trigger.windower import (
     CLOSE,
     LIVE,

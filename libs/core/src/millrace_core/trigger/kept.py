@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, Table, starts_of, take
-from millrace_core.trigger.watermark import Bools, Judged, Moves
+from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, Table, starts_of, take
+from millrace_core.trigger.groups.watermark import Bools, Judged, Moves
 from millrace_core.trigger.windower import CLOSE, INVALID, LIVE, OPEN, RECALC, REDO, Occurrence, Occurrences
 
 MOST_KEPT = 256

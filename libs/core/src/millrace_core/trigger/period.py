@@ -13,8 +13,8 @@ import msgspec
 from millrace_core.model.stream import Period, StreamSpec
 from millrace_core.timeline import Schedule, zone
 from millrace_core.timeline.precision import duration_ns
-from millrace_core.trigger.columns import Columns
-from millrace_core.trigger.watermark import Judged
+from millrace_core.trigger.groups.columns import Columns
+from millrace_core.trigger.groups.watermark import Judged
 from millrace_core.trigger.windower import Occurrence, Occurrences, Row, Windower
 
 NS_PER_MS = 1_000_000

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from millrace_core.trigger.columns import Columns, Ints
-from millrace_core.trigger.watermark import NEVER, RANGE, Bools, Judged, Moves
+from millrace_core.trigger.groups.columns import Columns, Ints
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Bools, Judged, Moves
 from millrace_core.trigger.windower import (
     CLOSE,
     INVALID,

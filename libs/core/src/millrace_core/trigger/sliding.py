@@ -22,8 +22,8 @@ import numpy as np
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Sliding
 from millrace_core.timeline import Schedule, ticks, zone
-from millrace_core.trigger.columns import OWNER, Columns, Ints, Table, first_not_less, starts_of, take
-from millrace_core.trigger.watermark import NEVER, Bools, Judged
+from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, Table, first_not_less, starts_of, take
+from millrace_core.trigger.groups.watermark import NEVER, Bools, Judged
 from millrace_core.trigger.windower import ON_TIME, Occurrence, Occurrences, Row, Windower
 
 MOST_EMPTY = 100_000

@@ -22,7 +22,8 @@ from typing import Any
 import msgspec
 
 from millrace_core.model.expression import Field
-from millrace_core.trigger.columns import Columns
+from millrace_core.trigger.groups.columns import Columns
+from millrace_core.trigger.groups.watermark import NEVER, Judged
 from millrace_core.trigger.kept import (
     ALWAYS,
     MOST_KEPT,
@@ -34,9 +35,8 @@ from millrace_core.trigger.kept import (
     split,
     tell_again,
 )  # fmt: skip
-from millrace_core.trigger.signals import Signal
+from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.state_arrays import StateRule, in_order
-from millrace_core.trigger.watermark import NEVER, Judged
 from millrace_core.trigger.windower import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar, Windower
 
 STATE = "state"

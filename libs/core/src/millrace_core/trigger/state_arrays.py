@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, objects, starts_of
+from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, objects, starts_of
+from millrace_core.trigger.groups.watermark import Bools, Judged
 from millrace_core.trigger.kept import Detail, first_reaching, keep, occurrences, sums
-from millrace_core.trigger.watermark import Bools, Judged
 from millrace_core.trigger.windower import CLOSE, OPEN, Occurrences
 
 FIELDS = ("start", "last", "rows", "after", "told")

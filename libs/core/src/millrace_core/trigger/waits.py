@@ -11,11 +11,11 @@ import msgspec
 
 from millrace_core.trigger.count import CountWindower
 from millrace_core.trigger.event import UNKNOWN, EventWindower
+from millrace_core.trigger.groups.watermark import NEVER
 from millrace_core.trigger.interval import IntervalWindower
 from millrace_core.trigger.session import SessionWindower
 from millrace_core.trigger.sliding import SlidingWindower
 from millrace_core.trigger.state import StateWindower
-from millrace_core.trigger.watermark import NEVER
 from millrace_core.trigger.windower import Windower
 from millrace_core.wire.diagnosis import OpenWindow, Wait
 

@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from millrace_core.trigger.columns import Array, Columns, Ints, objects
-from millrace_core.trigger.signals import Signal
-from millrace_core.trigger.watermark import Judged
+from millrace_core.trigger.groups.columns import Array, Columns, Ints, objects
+from millrace_core.trigger.groups.watermark import Judged
+from millrace_core.trigger.rows.signals import Signal
 
 CLOSE, OPEN, ON_TIME, INVALID, REDO = range(5)
 """Kinds of occurrences; at one instant a window closes before the next opens. ON_TIME: an instant of SLIDING

@@ -11,14 +11,14 @@ import numpy as np
 
 from millrace_core.errors import WireError
 from millrace_core.model.schema import Column, Table, stable_hash
-from millrace_core.trigger.columns import Columns, Ints, starts_of
-from millrace_core.trigger.definition import Definition, compiled
-from millrace_core.trigger.delay import FAR, NS_PER_MS, DelayMemory
-from millrace_core.trigger.family import Family
-from millrace_core.trigger.groups import Groups
-from millrace_core.trigger.intake import Messages, TableRows, arrivals
-from millrace_core.trigger.signals import Signal
-from millrace_core.trigger.watermark import Arrivals, ClockMemory
+from millrace_core.trigger.groups.columns import Columns, Ints, starts_of
+from millrace_core.trigger.groups.family import Family
+from millrace_core.trigger.groups.groups import Groups
+from millrace_core.trigger.groups.watermark import Arrivals, ClockMemory
+from millrace_core.trigger.rows.intake import Messages, TableRows, arrivals
+from millrace_core.trigger.rows.signals import Signal
+from millrace_core.trigger.stream.definition import Definition, compiled
+from millrace_core.trigger.stream.delay import FAR, NS_PER_MS, DelayMemory
 from millrace_core.trigger.windower import RECALC, Occurrences
 from millrace_core.wire import events, regroup
 from millrace_core.wire.control import Offsets, Tick
@@ -48,7 +48,7 @@ class Life(msgspec.Struct, array_like=True):
     ``origins``: of a virtual table: ``live_from`` of its sources, by topic. ``origins_stopped``: about where
     these were when it was stopped; ``taken``: what had come from them, exactly (see wire.recalc.Request).
     ``awaited``: deletes that T has not reached, as in ``deleted``. ``newest``: time of each table whose rows
-    are sent on, where PRE_FILTER may hide an update (see trigger.versions).
+    are sent on, where PRE_FILTER may hide an update (see trigger.stream.versions).
     ``untold``: the totals have grown since they were told. ``unknown``: rows (group id, ts) of which only the
     stored rows know what they are, and which T has not reached, or that came while rows were held.
     """

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millrace_core.trigger.blame import StreamsFail
-from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.slot import Slot
-from millrace_core.trigger.stream import Output
+from millrace_core.trigger.rows.intake import Messages
+from millrace_core.trigger.slot.blame import StreamsFail
+from millrace_core.trigger.slot.slot import Slot
+from millrace_core.trigger.stream.stream import Output
 
 
 @dataclass(frozen=True, slots=True)

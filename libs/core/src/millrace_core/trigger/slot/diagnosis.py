@@ -8,14 +8,14 @@ from itertools import islice
 import msgspec
 import numpy as np
 
-from millrace_core.trigger.columns import OWNER, Ints
-from millrace_core.trigger.delay import DelayMemory
+from millrace_core.trigger.groups.columns import OWNER, Ints
+from millrace_core.trigger.groups.watermark import NEVER
 from millrace_core.trigger.period import PeriodMemory
-from millrace_core.trigger.period_stream import PeriodStream
-from millrace_core.trigger.recalc_stream import RecalcStream
-from millrace_core.trigger.stream import Output, Stream
+from millrace_core.trigger.stream.delay import DelayMemory
+from millrace_core.trigger.stream.history import RecalcStream
+from millrace_core.trigger.stream.period import PeriodStream
+from millrace_core.trigger.stream.stream import Output, Stream
 from millrace_core.trigger.waits import waits_of
-from millrace_core.trigger.watermark import NEVER
 from millrace_core.wire import diagnosis
 from millrace_core.wire.control import DiagnoseStream
 from millrace_core.wire.diagnosis import Diagnosis, GroupPart, OpenWindow, Wait

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from millrace_core.trigger.columns import Ints, starts_of
-from millrace_core.trigger.definition import Definition
-from millrace_core.trigger.intake import Messages, TableRows
-from millrace_core.trigger.stream import Stream
-from millrace_core.trigger.watermark import NEVER, RANGE, Bools, running_newest
+from millrace_core.trigger.groups.columns import Ints, starts_of
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Bools, running_newest
+from millrace_core.trigger.rows.intake import Messages, TableRows
+from millrace_core.trigger.stream.definition import Definition
+from millrace_core.trigger.stream.stream import Stream
 
 
 @dataclass(frozen=True, slots=True)

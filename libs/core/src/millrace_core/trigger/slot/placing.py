@@ -10,12 +10,12 @@ import numpy as np
 
 from millrace_core.errors import WireError
 from millrace_core.model.schema import Table
-from millrace_core.trigger.blame import Blame
-from millrace_core.trigger.columns import Ints
-from millrace_core.trigger.family import Family
-from millrace_core.trigger.intake import Messages, TableRows, members_of, of_each, present, read
-from millrace_core.trigger.stream import Stream, signals_of
-from millrace_core.trigger.watermark import Bools
+from millrace_core.trigger.groups.columns import Ints
+from millrace_core.trigger.groups.family import Family
+from millrace_core.trigger.groups.watermark import Bools
+from millrace_core.trigger.rows.intake import Messages, TableRows, members_of, of_each, present, read
+from millrace_core.trigger.slot.blame import Blame
+from millrace_core.trigger.stream.stream import Stream, signals_of
 from millrace_core.wire.operations import OPERATION_MARK, Operation, Register
 from millrace_core.wire.reading import name_of
 

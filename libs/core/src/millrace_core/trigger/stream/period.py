@@ -24,12 +24,12 @@ import msgspec
 import numpy as np
 
 from millrace_core.timeline import Schedule
-from millrace_core.trigger.columns import Ints
-from millrace_core.trigger.delay import FAR
-from millrace_core.trigger.family import Family
-from millrace_core.trigger.intake import Messages, TableRows
+from millrace_core.trigger.groups.columns import Ints
+from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.period import News, PeriodMemory
-from millrace_core.trigger.stream import EVENTS_PER_BATCH, Life, Output, Stream
+from millrace_core.trigger.rows.intake import Messages, TableRows
+from millrace_core.trigger.stream.delay import FAR
+from millrace_core.trigger.stream.stream import EVENTS_PER_BATCH, Life, Output, Stream
 from millrace_core.wire import events, regroup
 from millrace_core.wire.control import Offsets, Tick
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent, trigger_id

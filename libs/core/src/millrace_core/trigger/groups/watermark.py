@@ -16,8 +16,8 @@ import numpy.typing as npt
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import Options
 from millrace_core.timeline import ticks
-from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, first_not_less, starts_of, take
-from millrace_core.trigger.columns import Table as Records
+from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, first_not_less, starts_of, take
+from millrace_core.trigger.groups.columns import Table as Records
 
 Bools = npt.NDArray[np.bool_]
 NEVER = -(1 << 63)

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from millrace_core.trigger.columns import Columns, Ints
+from millrace_core.trigger.groups.columns import Columns, Ints
+from millrace_core.trigger.groups.watermark import NEVER, Bools
 from millrace_core.trigger.interval import IntervalWindower
 from millrace_core.trigger.session import SessionWindower
 from millrace_core.trigger.sliding import SlidingWindower
-from millrace_core.trigger.stream import Stream
-from millrace_core.trigger.watermark import NEVER, Bools
+from millrace_core.trigger.stream.stream import Stream
 from millrace_core.trigger.windower import OPEN
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from millrace_core.model.stream import StreamSpec
-from millrace_core.trigger.columns import Ints
+from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.windower import (
     CLOSE,
     DELAY,

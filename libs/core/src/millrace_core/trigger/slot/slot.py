@@ -3,7 +3,7 @@
 :meth:`Slot.on_batch` takes what reached the slot in one micro-batch and says what to send. It is a pure
 function of the slot's state and the batch, so that a batch that runs again says the same again, with the same
 numbers and ids. Within a batch control records go first, then the messages of the WAL topics by (topic,
-partition, offset), then regrouped rows. What is done for a stream is done under its name (``trigger.blame``).
+partition, offset), then regrouped rows. What is done for a stream is done under its name (``slot.blame``).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 from millrace_core.errors import MillraceError
 from millrace_core.model.revisions import revision_of
 from millrace_core.model.schema import Child, Table
-from millrace_core.trigger.definition import compiled, essence
-from millrace_core.trigger.diagnosis import answer
-from millrace_core.trigger.groups import Groups
-from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.recalc_slot import on_record
-from millrace_core.trigger.recalc_stream import RecalcStream
-from millrace_core.trigger.records import about
-from millrace_core.trigger.slot_rows import SlotRows
-from millrace_core.trigger.slot_state import NOBODY, hosted, tell
-from millrace_core.trigger.stream import Life, Output
+from millrace_core.trigger.groups.groups import Groups
+from millrace_core.trigger.rows.intake import Messages
+from millrace_core.trigger.slot.diagnosis import answer
+from millrace_core.trigger.slot.records import about
+from millrace_core.trigger.slot.requests import on_record
+from millrace_core.trigger.slot.rows import SlotRows
+from millrace_core.trigger.slot.state import NOBODY, hosted, tell
+from millrace_core.trigger.stream.definition import compiled, essence
+from millrace_core.trigger.stream.history import RecalcStream
+from millrace_core.trigger.stream.stream import Life, Output
 from millrace_core.wire import control, recalc, regroup, status
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX, wal_topic
 

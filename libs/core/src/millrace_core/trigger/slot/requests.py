@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from millrace_core.trigger.family import Family
-from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.recalc_stream import RecalcStream
-from millrace_core.trigger.stream import Output, Stream
+from millrace_core.trigger.groups.family import Family
+from millrace_core.trigger.rows.intake import Messages
+from millrace_core.trigger.stream.history import RecalcStream
+from millrace_core.trigger.stream.stream import Output, Stream
 from millrace_core.wire import control
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.operations import Delete, Drop, operation_in

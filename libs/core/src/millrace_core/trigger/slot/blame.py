@@ -1,7 +1,7 @@
 """Whose exception it is: what one stream raises must not stop the others of its slot.
 
 A slot does everything for a stream under :meth:`Blame.of`. What is raised there is noted, and the slot goes
-on, so that one run finds all streams that fail. Nothing of such a run is used: ``trigger.isolation`` runs the
+on, so that one run finds all streams that fail. Nothing of such a run is used: ``slot.isolation`` runs the
 batch again without them.
 """
 

@@ -11,18 +11,18 @@ import msgspec
 import numpy as np
 
 from millrace_core.model.schema import Table
-from millrace_core.trigger.backlog import Backlog
-from millrace_core.trigger.blame import Blame, Watch
-from millrace_core.trigger.calm import Calm
-from millrace_core.trigger.definition import compiled, uid_of
-from millrace_core.trigger.delay import FAR, upcoming
-from millrace_core.trigger.family import Family
-from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.period_stream import PeriodStream
-from millrace_core.trigger.recalc_stream import RecalcStream
-from millrace_core.trigger.records import Refused
-from millrace_core.trigger.stream import Output, Stream
-from millrace_core.trigger.virtual import Feeds, Inbox
+from millrace_core.trigger.groups.family import Family
+from millrace_core.trigger.rows.intake import Messages
+from millrace_core.trigger.rows.virtual import Feeds, Inbox
+from millrace_core.trigger.slot.backlog import Backlog
+from millrace_core.trigger.slot.blame import Blame, Watch
+from millrace_core.trigger.slot.records import Refused
+from millrace_core.trigger.stream.calm import Calm
+from millrace_core.trigger.stream.definition import compiled, uid_of
+from millrace_core.trigger.stream.delay import FAR, upcoming
+from millrace_core.trigger.stream.history import RecalcStream
+from millrace_core.trigger.stream.period import PeriodStream
+from millrace_core.trigger.stream.stream import Output, Stream
 from millrace_core.wire import control, status
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.topics import CLOCK, STATUS

@@ -27,19 +27,19 @@ from millrace_core.model.stream import (
 from millrace_core.model.triggers import TRIGGERS
 from millrace_core.timeline import Schedule, ticks
 from millrace_core.trigger.count import CountWindower
-from millrace_core.trigger.delay import Delay, delay_of
-from millrace_core.trigger.emission import Emission
 from millrace_core.trigger.event import EventWindower
 from millrace_core.trigger.event_arrays import EventRule
 from millrace_core.trigger.grid import Grid
+from millrace_core.trigger.groups.watermark import Clock
 from millrace_core.trigger.interval import IntervalWindower
 from millrace_core.trigger.period import PeriodWindower, schedule_of
+from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.session import SessionWindower
-from millrace_core.trigger.signals import Signal
 from millrace_core.trigger.sliding import SlidingWindower
 from millrace_core.trigger.state import StateWindower
 from millrace_core.trigger.state_arrays import StateRule
-from millrace_core.trigger.watermark import Clock
+from millrace_core.trigger.stream.delay import Delay, delay_of
+from millrace_core.trigger.stream.emission import Emission
 from millrace_core.trigger.windower import Windower
 from millrace_core.wire import regroup
 from millrace_core.wire.topics import REGROUP, slot_of, wal_topic
@@ -54,7 +54,7 @@ def _session(trigger: Session, table: Table, options: Options, notify: Notify | 
 
 
 def _count(trigger: Count, table: Table, options: Options, notify: Notify | None) -> Windower:
-    return CountWindower(trigger.count, trigger.sliding, trigger.columns)
+    return CountWindower(trigger.count, trigger.sliding, trigger.groups.columns)
 
 
 def _sliding(trigger: Sliding, table: Table, options: Options, notify: Notify | None) -> Windower:

@@ -1,6 +1,6 @@
 """What a slot does with the messages of tables: which streams judge which of them, and when.
 
-Streams that have nothing to tell of a batch's rows put them off (``trigger.backlog``); the others judge them.
+Streams that have nothing to tell of a batch's rows put them off (``slot.backlog``); the others judge them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from millrace_core.model.schema import Table
-from millrace_core.trigger.backlog import FEW, MOST, Backlog, joined, spans_of
-from millrace_core.trigger.calm import NEVER_CALM, Calm, Span, calm_of
-from millrace_core.trigger.intake import Messages, present, read
-from millrace_core.trigger.placing import Names, Tags, describe, placed, read_for, with_operations
-from millrace_core.trigger.recalc_slot import delete, deletes_in
-from millrace_core.trigger.recalc_stream import RecalcStream
-from millrace_core.trigger.slot_state import SlotState
-from millrace_core.trigger.stream import Output, Stream
-from millrace_core.trigger.versions import passing
+from millrace_core.trigger.rows.intake import Messages, present, read
+from millrace_core.trigger.slot.backlog import FEW, MOST, Backlog, joined, spans_of
+from millrace_core.trigger.slot.placing import Names, Tags, describe, placed, read_for, with_operations
+from millrace_core.trigger.slot.requests import delete, deletes_in
+from millrace_core.trigger.slot.state import SlotState
+from millrace_core.trigger.stream.calm import NEVER_CALM, Calm, Span, calm_of
+from millrace_core.trigger.stream.history import RecalcStream
+from millrace_core.trigger.stream.stream import Output, Stream
+from millrace_core.trigger.stream.versions import passing
 
 
 class SlotRows(SlotState):

@@ -12,9 +12,9 @@ import polars as pl
 
 from millrace_core.model.expression import fields_of
 from millrace_core.model.schema import Table
-from millrace_core.trigger.columns import Array, Ints
-from millrace_core.trigger.signals import Signal, evaluate
-from millrace_core.trigger.watermark import Arrivals, Bools
+from millrace_core.trigger.groups.columns import Array, Ints
+from millrace_core.trigger.groups.watermark import Arrivals, Bools
+from millrace_core.trigger.rows.signals import Signal, evaluate
 from millrace_core.wire.operations import Operation
 from millrace_core.wire.rows.decoded import polars_type
 from millrace_core.wire.rows.revisions import TableDecoder, recast

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from millrace_core.trigger.columns import Columns, Ints
-from millrace_core.trigger.delay import NS_PER_MS
-from millrace_core.trigger.family import Family
-from millrace_core.trigger.groups import Groups
-from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.past import HeldMemory, drop_held, parts_of
-from millrace_core.trigger.stream import Life, Output, Stream
-from millrace_core.trigger.versions import Versions, spans_of
-from millrace_core.trigger.watermark import NEVER, RANGE
+from millrace_core.trigger.groups.columns import Columns, Ints
+from millrace_core.trigger.groups.family import Family
+from millrace_core.trigger.groups.groups import Groups
+from millrace_core.trigger.groups.watermark import NEVER, RANGE
+from millrace_core.trigger.rows.intake import Messages
+from millrace_core.trigger.stream.delay import NS_PER_MS
+from millrace_core.trigger.stream.past import HeldMemory, drop_held, parts_of
+from millrace_core.trigger.stream.stream import Life, Output, Stream
+from millrace_core.trigger.stream.versions import Versions, spans_of
 from millrace_core.trigger.windower import LIVE, REDO, Occurrences, as_arrays
 from millrace_core.wire import recalc, regroup
 from millrace_core.wire.control import Offsets
@@ -27,7 +27,7 @@ from millrace_core.wire.topics import RECALC, REGROUP
 
 
 class ChangingStream(Stream):
-    """See the module. ``held``: live rows that wait for what lies before them (``trigger.past``)."""
+    """See the module. ``held``: live rows that wait for what lies before them (``trigger.stream.past``)."""
 
     def __init__(self, life: Life, slot: int) -> None:
         super().__init__(life, slot)

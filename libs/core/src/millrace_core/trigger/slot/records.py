@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from millrace_core.errors import ErrorCode, MillraceError, WireError
-from millrace_core.trigger.intake import Messages
-from millrace_core.trigger.stream import Output, Stream
+from millrace_core.trigger.rows.intake import Messages
+from millrace_core.trigger.stream.stream import Output, Stream
 from millrace_core.wire import control, dead
 from millrace_core.wire.reading import Format
 from millrace_core.wire.topics import DEAD_LETTERS, REGROUP

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from millrace_core.model.expression import AnyExpression, Call, Constant, Field
-from millrace_core.trigger.columns import Array
+from millrace_core.trigger.groups.columns import Array
 
 Operation = Callable[..., pl.Expr]
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from millrace_core.trigger.columns import OWNER, Array, Columns, Ints, objects, take
-from millrace_core.trigger.signals import Signal
-from millrace_core.trigger.watermark import NEVER, RANGE, Arrivals
+from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, objects, take
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
+from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.windower import REDO, Occurrences
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import Group

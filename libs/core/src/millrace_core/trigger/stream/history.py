@@ -1,7 +1,7 @@
 """A stream that knows more than its live rows: history, what was written while it was stopped, and what
 RECALCULATE STREAM names.
 
-It asks calc-svc for it (topic ``recalc``). While it waits for history, live rows are held (``trigger.past``).
+It asks calc-svc for it (topic ``recalc``). While it waits for history, live rows are held (``stream.past``).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import msgspec
 import numpy as np
 
 from millrace_core.model.stream import Count
-from millrace_core.trigger.changing_stream import ChangingStream
-from millrace_core.trigger.columns import Columns, Ints
-from millrace_core.trigger.past import HeldMemory, arrivals_of, hold, release, stretches
-from millrace_core.trigger.stream import Life, Output
-from millrace_core.trigger.watermark import NEVER, RANGE, Arrivals
+from millrace_core.trigger.groups.columns import Columns, Ints
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
+from millrace_core.trigger.stream.changes import ChangingStream
+from millrace_core.trigger.stream.past import HeldMemory, arrivals_of, hold, release, stretches
+from millrace_core.trigger.stream.stream import Life, Output
 from millrace_core.trigger.windower import HISTORY, LIVE, as_arrays
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.recalc import Handover, Part, Past, Request, Taken

@@ -21,7 +21,7 @@ import numpy as np
 from millrace_core.model.stream import StreamSpec
 from millrace_core.model.triggers import TRIGGERS
 from millrace_core.timeline.precision import NS_PER_SECOND, duration_ns
-from millrace_core.trigger.columns import OWNER, Columns, Ints, starts_of
+from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, starts_of
 from millrace_core.trigger.windower import CLOSE, DELAY, LIVE, OPEN, Occurrences, Windower
 
 NS_PER_MS = NS_PER_SECOND // 1000

@@ -15,8 +15,8 @@ import polars as pl
 
 from millrace_core.errors import WireError
 from millrace_core.model.schema import Table
-from millrace_core.trigger.intake import Messages, of_each
-from millrace_core.trigger.watermark import Bools
+from millrace_core.trigger.groups.watermark import Bools
+from millrace_core.trigger.rows.intake import Messages, of_each
 from millrace_core.wire import virtual
 from millrace_core.wire.control import (
     AnyControl,

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from millrace_core.model.expression import AnyExpression, Field, fields_of
-from millrace_core.trigger.columns import Array, objects
-from millrace_core.trigger.expressions import polars
+from millrace_core.trigger.groups.columns import Array, objects
+from millrace_core.trigger.rows.expressions import polars
 
 RESULT = "\0"
 """A name that no column has."""

@@ -1,0 +1,6 @@
+"""Messages of tables and other topics, the rows in them, and what streams read of a row."""
+
+from millrace_core.trigger.rows.intake import Messages, present, read
+from millrace_core.trigger.rows.signals import Signal, evaluate
+
+__all__ = ["Messages", "Signal", "evaluate", "present", "read"]
