@@ -54,7 +54,7 @@ def _session(trigger: Session, table: Table, options: Options, notify: Notify | 
 
 
 def _count(trigger: Count, table: Table, options: Options, notify: Notify | None) -> Windower:
-    return CountWindower(trigger.count, trigger.sliding, trigger.groups.columns)
+    return CountWindower(trigger.count, trigger.sliding, trigger.columns)
 
 
 def _sliding(trigger: Sliding, table: Table, options: Options, notify: Notify | None) -> Windower:
