@@ -55,8 +55,16 @@ imports: venv
 lint: venv # the three side by side; all of them report
 	@$(MAKE) --jobs --keep-going --output-sync=target style types imports
 
-check: lint ## the fast part of the tests: style, types, imports, unit and contract tests (no Java)
+ifdef PKG
+check: venv
+	@places=$$($(PY) -m tests.packages "$(PKG)"); read -r source tests <<< "$$places"; \
+	$(VENV)/bin/ruff check --quiet "$$source" "$$tests"; $(VENV)/bin/ruff format --check --quiet "$$source" "$$tests"; \
+	if [[ "$$source" == *src/* || "$$source" == *src ]]; then $(VENV)/bin/mypy "$$source"; fi; \
+	$(PY) -m pytest -q -m "not java and not stack" --hypothesis-profile=check -n $$(nproc) "$$tests"
+else
+check: lint ## style, types, imports, unit and contract tests (no Java); PKG=core/trigger: of one package alone
 	@echo "== tests";        $(FAST) -q --hypothesis-profile=check
+endif
 
 fuzz: venv ## property tests at random, 1,000 examples each: make fuzz SECONDS=600 (SEED=… TESTS=… repeat a finding)
 	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(TESTS)
