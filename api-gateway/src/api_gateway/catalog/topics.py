@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from api_gateway.watching.status_board import StatusBoard
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, Position
-from millrace_core.wire.topics import CONTROL, WAL_PREFIX, wal_topic
+from millrace_core.wire.topics import CONTROL, WAL_PREFIX, Topic, wal_topic
 from millrace_wal import Log
 
 MAX_TOPIC = 249  # characters of a topic's name (Kafka)
@@ -42,8 +42,9 @@ class WalTopics:
         self._resting: dict[str, float] = {}
         self._deleted_at = float("-inf")
 
-    def make(self, db: str, table: str, partitions: int, where: Position | None) -> None:
+    def make(self, db: str, table: str, partitions: int, where: Position | None, kept_ms: int = -1) -> None:
         """An empty topic for a new table; nothing of what a dropped table left under the name is in it.
+        ``kept_ms``: for how long it keeps what everybody has done with, -1: for ever.
 
         :raises MillraceError: INVALID_VALUE for a name that is too long once escaped; TIMEOUT if trigger-svc
             has not let go of the dropped table.
@@ -65,7 +66,7 @@ class WalTopics:
                 self._reuse(topic, partitions)
             self._pending.pop(topic, None)
             self._resting.pop(topic, None)
-            self._log.ensure_topics([(topic, partitions)])
+            self._log.ensure_topics([Topic(topic, "child table", "rows", partitions, kept_ms=kept_ms)])
 
     def _reuse(self, topic: str, partitions: int) -> None:
         if len(self._log.end_offsets(topic)) == partitions:

@@ -75,7 +75,9 @@ def create_table(context: Context, session: Session, statement: CreateTable) -> 
 def add_table(context: Context, table: Table, name: QualifiedName | None) -> None:
     """Its topic, then its record: a crash between leaves an empty topic, no more. Hold ``writer.ddl``."""
     partitions = context.settings.wal_partitions if table.kind == "super" else 1
-    context.topics.make(table.db, table.name, partitions, name.position if name else None)
+    seconds = context.catalog.databases[table.db].wal_retention
+    kept_ms = seconds * 1000 if seconds >= 0 else -1
+    context.topics.make(table.db, table.name, partitions, name.position if name else None, kept_ms)
     context.writer.write([table])
 
 

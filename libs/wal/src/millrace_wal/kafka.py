@@ -25,6 +25,11 @@ _ASK = 5.0
 """Seconds that a question to the broker (metadata, offsets) may take."""
 _CREATE = 30.0
 SEGMENT_BYTES = 16 << 20
+LEAST_SEGMENT_MS, MOST_SEGMENT_MS = 300_000, 6 * 3_600_000
+SEGMENTS = 4
+"""A topic is kept in about so many segments, however slowly it grows: each takes two memory maps."""
+COMPACTED_MS = 600_000
+"""What is younger is not compacted."""
 _ADMIN_OUT = 60.0
 """Seconds after which an admin client that does nothing but fail is followed by a new one."""
 _KEPT = 10
@@ -109,7 +114,7 @@ class KafkaLog(Closing):
             return self._appender
 
     def ensure_topics(self, topics: Sequence[Topic | tuple[str, int]]) -> None:
-        wanted = [t if isinstance(t, Topic) else Topic(t[0], "", "", t[1]) for t in topics]
+        wanted = [t if isinstance(t, Topic) else Topic(t[0], "", "", t[1], kept_ms=-1) for t in topics]
         there = set(self.topics())
         missing = [_new_topic(topic) for topic in wanted if topic.name not in there]
         if missing:
@@ -303,10 +308,11 @@ def _new_topic(topic: Topic) -> NewTopic:
         "segment.bytes": str(SEGMENT_BYTES),
     }  # fmt: skip
     if topic.compacted:
-        config["cleanup.policy"] = "compact"
+        config |= {"cleanup.policy": "compact", "segment.ms": str(COMPACTED_MS)}
     else:
         config |= {"cleanup.policy": "delete", "retention.ms": str(topic.retention_ms)}
-        if topic.retention_ms > 0:
-            config["segment.ms"] = str(topic.retention_ms)
+        kept = topic.retention_ms if topic.retention_ms > 0 else topic.kept_ms
+        if kept >= 0:
+            config["segment.ms"] = str(max(LEAST_SEGMENT_MS, min(kept // SEGMENTS, MOST_SEGMENT_MS)))
     # -1: the broker's own replication factor
     return NewTopic(topic.name, num_partitions=topic.partitions, replication_factor=-1, config=config)

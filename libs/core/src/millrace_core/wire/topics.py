@@ -34,7 +34,7 @@ class Topic:
     is text; else none has.
 
     ``readers``: consumer groups, and TRIGGER_QUERY. What all of them have read is trimmed once it is
-    ``kept_ms`` old; what one of them has not is kept however old it is.
+    ``kept_ms`` old (-1: never); what one of them has not is kept however old it is.
     """
 
     name: str

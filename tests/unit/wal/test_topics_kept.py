@@ -1,0 +1,28 @@
+"""How a topic is cut into segments: what is trimmed goes a segment at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from millrace_core.wire.topics import Topic
+from millrace_wal.kafka import _new_topic
+
+MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("kept", "segment"),
+    [(0, 5 * MINUTE), (2 * MINUTE, 5 * MINUTE), (HOUR, 15 * MINUTE), (DAY, 6 * HOUR), (90 * DAY, 6 * HOUR)],
+)
+def test_a_topic_is_kept_in_few_segments_and_gives_space_back_soon(kept: int, segment: int) -> None:
+    config = _new_topic(Topic("t", "key", "value", kept_ms=kept)).config
+    assert int(config["segment.ms"]) == segment
+
+
+def test_what_is_kept_for_ever_is_cut_by_size_alone() -> None:
+    assert "segment.ms" not in _new_topic(Topic("t", "key", "value", kept_ms=-1)).config
+
+
+def test_what_is_compacted_is_compacted_soon() -> None:
+    config = _new_topic(Topic("t", "key", "value", compacted=True)).config
+    assert config["cleanup.policy"] == "compact" and int(config["segment.ms"]) == 10 * MINUTE
