@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from api_gateway.access.caller import Caller
 from millrace_core.dialect import times
 from millrace_core.dialect.front_ends import Dialect
 from millrace_core.dialect.names import Name, QualifiedName
@@ -23,6 +24,10 @@ class Session:
     now: int
     dialect: Dialect = "tdengine"
 
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.user, self.now)
+
     def db_of(self, name: QualifiedName) -> str:
         """The database that a name is in; :raises CatalogError: NO_DATABASE."""
         db = name.db or self.database
@@ -37,7 +42,7 @@ class Session:
         return times.Session(precision, self.now, self.timezone)
 
 
-def in_database(db: str, name: Name | QualifiedName | None = None) -> CatalogError:
+def unknown_database(db: str, name: Name | QualifiedName | None = None) -> CatalogError:
     """The error for a database that does not exist."""
     where = name.position if name else None
     return CatalogError(ErrorCode.UNKNOWN_DATABASE, f"the database {db} does not exist", where)

@@ -14,7 +14,7 @@ import msgspec
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context
 from api_gateway.session import Session
-from api_gateway.statements.tables import find_table
+from api_gateway.tables.find import find_table
 from millrace_core.dialect.statements import AlterTable, Remove, SetComment, SetTags
 from millrace_core.dialect.tdengine.alter import alter, check_kind, new_tags
 from millrace_core.errors import CatalogError, ErrorCode, Position, SqlError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, milliseconds
-from api_gateway.session import Session, in_database
+from api_gateway.session import Session, unknown_database
 from api_gateway.tables.removal import remove_tables
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog, Grant, StreamEntry, record_key
 from millrace_core.dialect.query import parse_query
@@ -37,7 +37,7 @@ def use_database(context: Context, _session: Session, statement: UseDatabase) ->
     """REST keeps no session: the database is named with each request. So it is only looked for."""
     name = statement.name
     if name.text not in context.catalog.databases and name.text not in SYSTEM_DATABASES:
-        raise in_database(name.text, name)
+        raise unknown_database(name.text, name)
     return affected(0)
 
 
@@ -49,7 +49,7 @@ def drop_database(context: Context, _session: Session, statement: DropDatabase) 
         if name not in catalog.databases:
             if statement.if_exists:
                 return affected(0)
-            raise in_database(name, statement.name)
+            raise unknown_database(name, statement.name)
         users = [entry for entry in list(catalog.streams.values()) if _needs(entry, name, catalog)]
         if users and not statement.force:
             raise CatalogError(

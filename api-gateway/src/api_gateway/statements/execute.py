@@ -18,6 +18,7 @@ from api_gateway.statements.anodes import create_anode, drop_anode, show_anodes,
 from api_gateway.statements.data import delete, insert
 from api_gateway.statements.databases import create_database, drop_database, use_database
 from api_gateway.statements.diagnose import diagnose_stream
+from api_gateway.statements.needs import needs_of
 from api_gateway.statements.shows import describe, show, show_create, show_tags
 from api_gateway.statements.stream_life import drop_stream, recalculate_stream, start_stream, stop_stream
 from api_gateway.statements.streams import create_stream
@@ -136,7 +137,8 @@ class Executor:
         return session if known else replace(session, database=None)
 
     def _run(self, session: Session, sql: str, statement: statements.Statement) -> Answer:
-        check(self._context.catalog, session, statement)
+        catalog = self._context.catalog
+        check(catalog, session.user, needs_of(catalog, session, statement))
         if isinstance(statement, statements.Query):
             return _query(self._context, session, sql)
         handler = HANDLERS.get(type(statement))

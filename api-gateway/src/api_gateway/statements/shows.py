@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from api_gateway.access.privileges import is_superuser, sees
 from api_gateway.answer import INT, Answer, AnswerColumn, text_column
 from api_gateway.context import Context
-from api_gateway.session import Session, in_database
+from api_gateway.session import Session, unknown_database
 from api_gateway.statements.stream_life import find_stream
-from api_gateway.statements.tables import find_table
+from api_gateway.tables.find import find_table
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.statements import Describe, Show, ShowCreate, ShowTags
@@ -49,7 +49,7 @@ def _database(catalog: Catalog, session: Session, statement: Show) -> str:
             statement.position,
         )
     if db not in catalog.databases:
-        error = in_database(db)
+        error = unknown_database(db)
         raise CatalogError(error.code, error.message, statement.position)
     return db
 
@@ -201,7 +201,7 @@ def show_create(context: Context, session: Session, statement: ShowCreate) -> An
         case "database":
             database = context.catalog.databases.get(name.name)
             if database is None:
-                raise in_database(name.name, name)
+                raise unknown_database(name.name, name)
             text = f"CREATE DATABASE {quote_name(name.name)} PRECISION '{database.precision}'"
         case "stream":
             entry = find_stream(context, session, name)

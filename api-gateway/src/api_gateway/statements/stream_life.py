@@ -6,7 +6,7 @@ import msgspec
 
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context
-from api_gateway.session import Session, in_database
+from api_gateway.session import Session, unknown_database
 from api_gateway.statements.streams import live_from
 from api_gateway.statements.virtual import origin_ends
 from millrace_core.catalog import StreamEntry, key_of
@@ -29,7 +29,7 @@ def find_stream(
     entry = context.catalog.streams.get((db, name.name))
     if entry is None and not if_exists:
         if db not in context.catalog.databases:
-            raise in_database(db, name)
+            raise unknown_database(db, name)
         raise CatalogError(
             ErrorCode.UNKNOWN_STREAM, f"the stream {db}.{name.name} does not exist", name.position
         )

@@ -7,7 +7,9 @@ import msgspec
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context
 from api_gateway.session import Session
-from api_gateway.statements.tables import conceive, taken
+from api_gateway.statements.tables import using_of
+from api_gateway.tables.children import conceive
+from api_gateway.tables.find import full_name, taken
 from millrace_core.dialect.statements import CreateVirtualChild
 from millrace_core.dialect.virtual import members_of, origins_of_child, source_of, sources_of
 from millrace_core.model.schema import Origin, Table
@@ -23,11 +25,13 @@ def create_virtual_child(context: Context, session: Session, statement: CreateVi
     """CREATE VTABLE … USING: a catalog record alone, since nothing is ever written to the table."""
     definition = statement.child
     with context.writer.ddl:
-        child, table = conceive(context.catalog, session, definition, virtual=True)
+        name = full_name(session, definition.name)
+        using = using_of(session, definition)
+        child, table = conceive(context.catalog, name, using, session.now, virtual=True)
         if context.catalog.find(child.db, child.name):
             if definition.if_not_exists:
                 return affected(0)
-            raise taken(child.db, definition.name)
+            raise taken(name)
         origins = origins_of_child(statement, table, context.catalog, session.database)
         context.writer.write([msgspec.structs.replace(child, origins=origins)])
     return affected(0)

@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from api_gateway import metrics
 from api_gateway.context import Context, milliseconds
 from api_gateway.statements.streams import make_output
-from api_gateway.statements.tables import drop_children
+from api_gateway.tables.children import drop_children, enter
 from millrace_core.catalog import Catalog
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Child
@@ -72,8 +71,7 @@ class Registrar:
 
     def _enter(self, children: Sequence[Registration]) -> None:
         fresh = new_children(self._context.catalog, children)
-        self._context.writer.write(fresh)
-        metrics.CHILDREN.labels("producer").inc(len(fresh))
+        enter(self._context, fresh, "producer")
 
     def _grant_all(self, wishes: Iterable[tuple[Record, Registration]]) -> None:
         for record, wanted in wishes:

@@ -100,7 +100,7 @@ def without(decoded: Decoded, errors: Sequence[Bad]) -> Decoded:
 def check_cells(decoded: Decoded, columns: Sequence[Column]) -> Decoded:
     """Without the messages that hold a cell that its column's dtype could hold and the column cannot."""
     for column in columns:
-        found = _beyond(column, decoded.frame[column.name])
+        found = beyond(column, decoded.frame[column.name])
         if found is not None:
             cells, why = found
             over = np.unique(decoded.message[cells.fill_null(False).to_numpy()])
@@ -109,7 +109,7 @@ def check_cells(decoded: Decoded, columns: Sequence[Column]) -> Decoded:
     return decoded
 
 
-def _beyond(column: Column, cells: pl.Series) -> tuple[pl.Series, str] | None:
+def beyond(column: Column, cells: pl.Series) -> tuple[pl.Series, str] | None:
     """Which cells the column cannot hold, and why: a VARCHAR's length is in bytes, and a number may be beyond
     a float. None if it can hold all."""
     if column.type.name in ("FLOAT", "DOUBLE"):

@@ -32,7 +32,7 @@ class _Tags(msgspec.Struct):
 _tags = msgspec.json.Decoder(_Tags)
 
 
-def _python_type(type_: DataType) -> Any:
+def python_type(type_: DataType) -> Any:
     info = type_.info
     if info.integer:
         # msgspec takes bounds of signed 64 bits only; wider ones are checked by the column's dtype
@@ -57,7 +57,7 @@ class JsonRows:
         rename = {n: caret(c.name) for n, c in zip(names, table.columns, strict=True)}
         # columns whose names msgspec does not take: the keys of all messages are rewritten, which costs time
         self._rewrites = any(rename[n] != c.name for n, c in zip(names, table.columns, strict=True))
-        key, *types = [_python_type(c.type) for c in table.columns]
+        key, *types = [python_type(c.type) for c in table.columns]
         row_fields: list[Any] = [("c0", key)]
         row_fields += [(n, t | None | UnsetType, UNSET) for n, t in zip(names[1:], types, strict=True)]
         column_fields: list[Any] = [("c0", list[key])]  # type: ignore[valid-type]

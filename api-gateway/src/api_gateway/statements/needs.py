@@ -1,0 +1,172 @@
+"""What each statement needs: privileges (seed 000, "权限控制") on the tables and databases that it names, or
+a superuser.
+
+A stream is its database's alone: to make, stop or drop it takes the privilege to write there, besides those
+of the tables it reads and writes. ``information_schema`` may be read by everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from api_gateway.access.privileges import OF_DATABASE, SUPERUSER, Kind, Need, child_need
+from api_gateway.session import Session
+from millrace_core.catalog import Catalog
+from millrace_core.dialect import statements as s
+from millrace_core.dialect.names import QualifiedName
+from millrace_core.dialect.query import parse_query
+from millrace_core.dialect.query.nodes import position_of
+from millrace_core.dialect.query.sources import sources
+
+Needs = Callable[[Catalog, Session, Any], Iterator[Need]]
+
+
+def needs_of(catalog: Catalog, session: Session, statement: s.Statement) -> Iterator[Need]:
+    """What the session's user needs to run the statement; found one by one, as they are asked for."""
+    needs = NEEDS.get(type(statement))
+    if needs is None:
+        yield SUPERUSER
+    else:
+        yield from needs(catalog, session, statement)
+
+
+def _in(kind: Kind, session: Session, name: QualifiedName) -> Iterator[Need]:
+    """A table, or what will be one."""
+    if db := name.db or session.database:
+        yield Need(kind, db, name.position, name.name)
+
+
+def _named(kind: Kind) -> Needs:
+    """The table ``statement.name``."""
+    return lambda catalog, session, statement: _in(kind, session, statement.name)
+
+
+def _stream_s(kind: Kind) -> Needs:
+    """The database of the stream ``statement.name``."""
+
+    def needs(catalog: Catalog, session: Session, statement: Any) -> Iterator[Need]:
+        for need in _in(kind, session, statement.name):
+            yield need._replace(table=OF_DATABASE)
+
+    return needs
+
+
+def _child(catalog: Catalog, session: Session, name: QualifiedName, using: QualifiedName) -> Iterator[Need]:
+    if db := name.db or session.database:
+        yield child_need(catalog, db, name.name, using.name, name.position)
+
+
+def _children(catalog: Catalog, session: Session, statement: s.CreateChildren) -> Iterator[Need]:
+    for child in statement.children:
+        yield from _child(catalog, session, child.name, child.using)
+
+
+def _own_password(_catalog: Catalog, session: Session, statement: s.AlterUser) -> Iterator[Need]:
+    """Everybody may change his own password."""
+    if statement.name.text != session.user:
+        yield SUPERUSER
+
+
+def _nothing(_catalog: Catalog, _session: Session, _statement: Any) -> Iterator[Need]:
+    return iter(())
+
+
+def _all_named(kind: Kind, pick: Callable[[Any], list[QualifiedName]]) -> Needs:
+    def needs(catalog: Catalog, session: Session, statement: Any) -> Iterator[Need]:
+        for name in pick(statement):
+            yield from _in(kind, session, name)
+
+    return needs
+
+
+def _stream(catalog: Catalog, session: Session, statement: s.CreateStream) -> Iterator[Need]:
+    yield from _stream_s("write")(catalog, session, statement)
+    if statement.table is not None:
+        yield from _in("read", session, statement.table)
+    if statement.into is not None:
+        yield from _in("write", session, statement.into)
+    if statement.query is not None:
+        for need in _read(catalog, session, statement.query.text):
+            yield need._replace(position=statement.query.position)
+
+
+def _verify(catalog: Catalog, session: Session, statement: s.VerifyStream) -> Iterator[Need]:
+    """What it lists are rows of the output table, which may be another database's."""
+    yield from _stream_s("read")(catalog, session, statement)
+    entry = catalog.streams.get((statement.name.db or session.database or "", statement.name.name))
+    if entry is not None and entry.spec.output is not None:
+        output = entry.spec.output
+        yield Need("read", output.db, statement.name.position, output.table)
+
+
+def _query(catalog: Catalog, session: Session, statement: s.Query) -> Iterator[Need]:
+    yield from _read(catalog, session, statement.text)
+
+
+def _read(catalog: Catalog, session: Session, text: str) -> Iterator[Need]:
+    seen = None
+    for db, name, node in sources(parse_query(text), catalog, session.database):
+        if node is not seen:  # else it is the super table of the one before
+            yield Need("read", db, position_of(node), name)
+        seen = node
+
+
+def _virtual_child(catalog: Catalog, session: Session, statement: s.CreateVirtualChild) -> Iterator[Need]:
+    yield from _child(catalog, session, statement.child.name, statement.child.using)
+    for _, source in statement.columns:
+        yield from _in("read", session, source.table)
+
+
+def _table(catalog: Catalog, session: Session, statement: s.CreateTable) -> Iterator[Need]:
+    """Any table; the columns of a virtual one come from others."""
+    yield from _in("write", session, statement.name)
+    for column in statement.columns:
+        if column.source is not None:
+            yield from _in("read", session, column.source.table)
+
+
+def _show_create(catalog: Catalog, session: Session, statement: s.ShowCreate) -> Iterator[Need]:
+    name = statement.name
+    if statement.what == "database":
+        yield Need("any", name.name, name.position)
+    elif statement.what == "stream":
+        yield from _stream_s("any")(catalog, session, statement)
+    else:
+        yield from _in("any", session, name)
+
+
+def _use(catalog: Catalog, session: Session, statement: s.UseDatabase) -> Iterator[Need]:
+    yield Need("any", statement.name.text, statement.name.position)
+
+
+def _show(catalog: Catalog, session: Session, statement: s.Show) -> Iterator[Need]:
+    if db := statement.db or session.database:
+        yield Need("any", db, statement.position)
+
+
+NEEDS: dict[type, Needs] = {
+    s.UseDatabase: _use,
+    s.CreateTable: _table,
+    s.CreateChildren: _children,
+    s.CreateVirtualChild: _virtual_child,
+    s.DropTables: _all_named("write", lambda statement: list(statement.names)),
+    s.AlterTable: _named("write"),
+    s.Insert: _nothing,  # ``tables.write`` asks
+    s.Delete: _named("write"),
+    s.Query: _query,
+    s.CreateStream: _stream,
+    s.DropStream: _stream_s("write"),
+    s.StartStream: _stream_s("write"),
+    s.StopStream: _stream_s("write"),
+    s.RecalculateStream: _stream_s("write"),
+    s.DiagnoseStream: _stream_s("read"),
+    s.VerifyStream: _verify,
+    s.Show: _show,
+    s.ShowAnodes: _nothing,
+    s.AlterUser: _own_password,
+    s.ShowCreate: _show_create,
+    s.ShowTags: _named("any"),
+    s.Describe: _named("any"),
+}
+"""By statement; one that is not here is a superuser's."""

@@ -1,0 +1,99 @@
+"""Child tables: how they come to be, whoever wants them, and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from api_gateway import metrics
+from api_gateway.context import Context, milliseconds
+from api_gateway.tables.find import TableName, database_of, table_of
+from millrace_core.catalog import Catalog, Tombstone, key_of
+from millrace_core.errors import CatalogError, ErrorCode
+from millrace_core.model.schema import Child, Table
+from millrace_core.wire import operations as wire
+from millrace_core.wire.topics import wal_topic
+from millrace_wal import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Using:
+    """What a child table is made of. ``tags``: the values of all tags in the order of the super table that it
+    is given, checked against it; None for those that have no value."""
+
+    table: TableName
+    tags: Callable[[Table], tuple[object, ...]]
+
+
+class Birth(NamedTuple):
+    """A child table to be made, and its super table."""
+
+    child: Child
+    table: Table
+
+    @property
+    def message(self) -> Message:
+        """The ``create`` operation, which goes into the WAL before any row."""
+        tags = {tag.name: value for tag, value in zip(self.table.tags, self.child.tags, strict=True)}
+        operation = wire.Register(tags, self.child.incarnation)
+        topic = wal_topic(self.table.db, self.table.name)
+        return Message(topic, self.child.name.encode(), wire.encode_operation(operation))
+
+
+def conceive(catalog: Catalog, name: TableName, using: Using, now: int, *, virtual: bool = False) -> Birth:
+    """The child that is meant, tags checked; whether the name is free is not looked at. ``now``: nanoseconds.
+
+    :raises MillraceError: for an unknown super table or tag, a value that does not fit, or a super table that
+        is virtual where none is meant, or the reverse.
+    """
+    db = database_of(catalog, name)
+    table, child = table_of(catalog, using.table)
+    if child is not None or table.kind != "super":
+        raise CatalogError(
+            ErrorCode.NOT_ALLOWED, f"USING {using.table}: it is no super table", using.table.position
+        )
+    if table.virtual != virtual:
+        right = "virtual, CREATE VTABLE makes its children" if table.virtual else "not virtual"
+        raise CatalogError(ErrorCode.NOT_ALLOWED, f"USING {using.table}: it is {right}", using.table.position)
+    if table.db != db.name:
+        raise CatalogError(
+            ErrorCode.NOT_ALLOWED,
+            f"{name} is in another database than its super table {table.db}.{table.name}",
+            name.position,
+        )
+    grave = catalog.tombstones.get((name.db, name.name))
+    incarnation = grave.incarnation + 1 if grave else 0
+    made = milliseconds(now)
+    child = Child(db.name, table.name, name.name, using.tags(table), incarnation, made, version=table.version)
+    return Birth(child, table)
+
+
+def bear(context: Context, births: Sequence[Birth]) -> None:
+    """Make children: first in the WAL, then in the catalog. A crash between is mended by calc-svc, which
+    sees the WAL and registers them. Hold ``writer.ddl``."""
+    if not births:
+        return
+    context.append_rows([birth.message for birth in births])
+    enter(context, [birth.child for birth in births], "sql")
+
+
+def enter(context: Context, children: Sequence[Child], by: Literal["sql", "producer"]) -> None:
+    """Children that the WAL holds already enter the catalog. Hold ``writer.ddl``."""
+    context.writer.write(children)
+    metrics.CHILDREN.labels(by).inc(len(children))
+
+
+def drop_children(context: Context, dropped: Sequence[tuple[Table, Child]]) -> None:
+    """End child tables: in their topic, in order with their rows, and in the catalog."""
+    if not dropped:
+        return
+    end = wire.encode_operation(wire.Drop())
+    with context.gate.alone():
+        context.append_rows(
+            [Message(wal_topic(table.db, table.name), child.name.encode(), end) for table, child in dropped]
+        )
+        context.writer.write(
+            [Tombstone(child.db, child.table, child.name, child.incarnation) for _, child in dropped],
+            remove=[key_of(child) for _, child in dropped],
+        )

@@ -1,0 +1,196 @@
+"""Writing rows: one call, whatever they came in. INSERT goes through it; so does every protocol that brings
+rows.
+
+A protocol turns what it reads into :class:`Rows`, one for each table (or several, which are written in their
+order), and hands them over with who asks::
+
+    rows = Rows(TableName("power", "m1"), given({"ts": [1767225600000], "amps": [1.5]}))
+    written = write(context, [rows], Caller(user.name, time.time_ns()))
+
+**What rows look like.** ``cells`` is a function from the table to its columns: name -> cells, equally many of
+each. It is called once the table is known, so that values can be read by their column's type, and perhaps
+twice, so that it must be pure. :func:`given` is for values that are typed already, as arrays by column;
+:func:`by_row` for rows one by one, each with columns of its own. A column that is left out keeps what is
+stored at that key; None is NULL, and overwrites. ``using``: make the child table first if it is not there.
+
+**What is checked**, all of it before anything is written: that the user may write to every table (or to the
+super table of one that is to be made); that database and table are there, and hold rows (no super table, no
+virtual one); that an existing table with ``using`` is a child of that super table (its tags stay); columns
+and cells, by ``cells``; that the rows of one :class:`Rows` fit into one message.
+
+**What it answers**: how many rows there were. They are durable by then: every later query sees them, and so
+do streams.
+
+**What it refuses**, with the position of the table's name if it has one: PERMISSION, UNKNOWN_DATABASE,
+UNKNOWN_TABLE, UNKNOWN_COLUMN, NOT_ALLOWED, TYPE_MISMATCH, INVALID_VALUE, TOO_LARGE. UNAVAILABLE and TIMEOUT
+are the broker's: then some of the rows may be written, and writing all of them again does no harm, for a row
+replaces the one at its key.
+
+It makes no databases, super or normal tables, and no columns. A protocol that does so holds ``writer.ddl``
+over both (it can be taken again by who has it), lest somebody take the table away in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from api_gateway import metrics
+from api_gateway.access.caller import Caller
+from api_gateway.access.privileges import Need, check, child_need
+from api_gateway.context import Context
+from api_gateway.tables.children import Birth, Using, bear, conceive
+from api_gateway.tables.find import TableName, database_of, missing, table_of
+from millrace_core.catalog import Catalog
+from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
+from millrace_core.model.schema import Table
+from millrace_core.wire.rows.decoder import encode_columns
+from millrace_core.wire.rows.given import checked_columns
+from millrace_core.wire.topics import wal_topic
+from millrace_wal import Message
+from millrace_wal.record import MAX_MESSAGE_BYTES
+
+Columns = Mapping[str, Sequence[object]]
+Cells = Callable[[Table], Columns]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one normal or child table; see the module's text."""
+
+    table: TableName
+    cells: Cells
+    using: Using | None = None
+
+
+def given(columns: Columns) -> Cells:
+    """Typed cells, column by column: ``checked_columns`` says of what types, and what it refuses."""
+    return lambda table: checked_columns(columns, table)
+
+
+def by_row(table: TableName, rows: Sequence[Mapping[str, object]], using: Using | None = None) -> list[Rows]:
+    """Typed cells, row by row: a row that lacks a column leaves it as it is stored."""
+    found = []
+    for names, some in groupby(rows, key=tuple):
+        alike = list(some)
+        found.append(Rows(table, given({name: [row[name] for row in alike] for name in names}), using))
+    return found
+
+
+def write(context: Context, rows: Sequence[Rows], caller: Caller) -> int:
+    """Write rows, as the module's text says; how many there were.
+
+    :raises MillraceError: if they are refused, or the broker does not take them.
+    """
+    check(context.catalog, caller.user, _needs(context.catalog, rows))
+    with context.gate.shared():
+        batch = _prepare(context.catalog, rows, caller)
+        if not batch.births:
+            return _append(context, batch)
+    with context.writer.ddl, context.gate.shared():
+        # prepared anew: until the lock was held, a table may have come or gone
+        batch = _prepare(context.catalog, rows, caller)
+        bear(context, list(batch.births.values()))
+        return _append(context, batch)
+
+
+def check_stored(table: Table, name: TableName) -> None:
+    """:raises CatalogError: NOT_ALLOWED for a virtual table, which holds no rows of its own."""
+    if table.virtual:
+        raise CatalogError(
+            ErrorCode.NOT_ALLOWED,
+            f"{name} is a virtual table: write to the tables of its columns",
+            name.position,
+        )
+
+
+@dataclass
+class _Batch:
+    """What rows come to: child tables to make, then messages in order; ``rows`` in all of them."""
+
+    births: dict[TableName, Birth] = field(default_factory=dict)
+    messages: list[Message] = field(default_factory=list)
+    rows: int = 0
+
+
+def _needs(catalog: Catalog, rows: Sequence[Rows]) -> Iterator[Need]:
+    for one in rows:
+        db, name, position = one.table
+        if one.using is None:
+            yield Need("write", db, position, name)
+        else:
+            yield child_need(catalog, db, name, one.using.table.name, position)
+
+
+def _append(context: Context, batch: _Batch) -> int:
+    if batch.messages:
+        context.append_rows(batch.messages)
+    metrics.ROWS.inc(batch.rows)
+    return batch.rows
+
+
+def _prepare(catalog: Catalog, rows: Sequence[Rows], caller: Caller) -> _Batch:
+    """:raises MillraceError: at the first table, column or value that does not fit."""
+    batch = _Batch()
+    for one in rows:
+        table, key = _target(catalog, one, caller, batch)
+        columns = _columns(one, table)
+        count = len(next(iter(columns.values())))
+        if count == 0:
+            continue
+        value = encode_columns(columns, table)
+        if len(value) + len(key) > MAX_MESSAGE_BYTES:
+            raise SqlError(
+                ErrorCode.TOO_LARGE,
+                f"{one.table}: {count} rows make {len(value)} bytes, {MAX_MESSAGE_BYTES} go into one "
+                "message; write fewer at a time",
+                one.table.position,
+            )
+        batch.messages.append(Message(wal_topic(table.db, table.name), key, value))
+        batch.rows += count
+    return batch
+
+
+def _columns(rows: Rows, table: Table) -> Columns:
+    try:
+        return rows.cells(table)
+    except MillraceError as error:
+        if error.position is not None:
+            raise
+        raise MillraceError(error.code, f"{rows.table}: {error.message}", rows.table.position) from error
+
+
+def _target(catalog: Catalog, rows: Rows, caller: Caller, batch: _Batch) -> tuple[Table, bytes]:
+    """The table whose columns the rows have, and the key of their message."""
+    name = rows.table._replace(position=None)
+    key = name.name.encode()
+    database_of(catalog, rows.table)
+    found = catalog.find(name.db, name.name)
+    if found is None and rows.using is not None:
+        birth = conceive(catalog, rows.table, rows.using, caller.now)
+        found = batch.births.setdefault(name, birth).table, birth.child
+    elif found is None and name in batch.births:
+        found = batch.births[name].table, batch.births[name].child
+    elif found is None:
+        raise missing(rows.table)
+    table, child = found
+    check_stored(table, rows.table)
+    if rows.using is not None:
+        _check_using(catalog, rows.table, rows.using, table)
+    if child is None and table.kind == "super":
+        raise CatalogError(
+            ErrorCode.NOT_ALLOWED,
+            f"{rows.table} is a super table: rows go into its child tables",
+            rows.table.position,
+        )
+    return table, key
+
+
+def _check_using(catalog: Catalog, name: TableName, using: Using, table: Table) -> None:
+    """A table that exists goes with its own super table alone; its tags stay as they are."""
+    wanted, _ = table_of(catalog, using.table)
+    if wanted.uid != table.uid:
+        raise CatalogError(
+            ErrorCode.NOT_ALLOWED, f"{name} exists and is no child of {using.table}", using.table.position
+        )
