@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -21,12 +22,14 @@ from millrace.processes import tail
 
 @dataclass
 class Peer:
-    """``messages``: how many it has counted so far; ``last_ms``: when the last micro-batch ended."""
+    """``messages``: how many it has counted so far; ``last_ms``: when the last micro-batch ended;
+    ``partitions``: the most partitions that its state was in."""
 
     process: psutil.Popen
     log: Path
     messages: int = 0
     last_ms: float = 0.0
+    partitions: int = 0
 
     def listen(self) -> None:
         """Takes in what the process tells, until it ends."""
@@ -39,10 +42,12 @@ class Peer:
             return
         told = json.loads(line)
         self.last_ms = datetime.fromisoformat(told["began"]).timestamp() * 1000 + told["ms"]
+        self.partitions = max(self.partitions, told["partitions"])
         self.messages += told["messages"]
 
     def reach(self, messages: int, seconds: float) -> None:
-        """Waits until so many messages are counted. :raises BenchError: if that takes longer, or it ends."""
+        """Waits until so many messages are counted. :raises BenchError: if that takes longer, if it ends, or
+        if its state is in more partitions than there are cores: each is a task in every micro-batch."""
 
         def reached() -> bool:
             if self.process.poll() is not None:
@@ -50,6 +55,9 @@ class Peer:
             return self.messages >= messages
 
         wait(reached, seconds, f"plain Spark counting {messages} messages")
+        cores = os.cpu_count() or 1
+        if self.partitions > cores:
+            raise BenchError(f"plain Spark's state is in {self.partitions} partitions on {cores} cores")
 
 
 @contextmanager

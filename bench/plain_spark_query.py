@@ -61,7 +61,8 @@ def counted(messages: DataFrame, job: Job) -> DataFrame:
 
 
 class Progress(StreamingQueryListener):  # type: ignore[misc]  # pyspark is not typed here
-    """Prints when each micro-batch that read something ended, and how many messages it read."""
+    """Prints for each micro-batch that read something when it began, how long it took, how many messages it
+    read, and in how many partitions its state is."""
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         """Nothing to tell."""
@@ -77,7 +78,13 @@ class Progress(StreamingQueryListener):  # type: ignore[misc]  # pyspark is not 
         told = json.loads(event.progress.json)
         if told["numInputRows"]:
             took = told["durationMs"]["triggerExecution"]
-            line = {"messages": told["numInputRows"], "began": told["timestamp"], "ms": took}
+            (state,) = told["stateOperators"]
+            line = {
+                "messages": told["numInputRows"],
+                "began": told["timestamp"],
+                "ms": took,
+                "partitions": state["numShufflePartitions"],
+            }
             print(json.dumps(line), flush=True)
 
 
@@ -88,6 +95,8 @@ def run(job: Job) -> None:
     # trigger-svc interprets its small batches; this query works row by row
     for name, value in COMPILED.items():
         session.conf.set(name, value)
+    # trigger-svc has no shuffle of Spark's to set this for; the default of 200 would be 200 tasks a batch
+    session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
     session.streams.addListener(Progress())
     kafka = {"kafka.bootstrap.servers": job.broker}
     source: Mapping[str, str] = SOURCE | {

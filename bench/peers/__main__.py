@@ -28,7 +28,7 @@ from bench.stage import BenchError, say
 from millrace_core.errors import MillraceError
 
 PEERS: dict[str, type[Any]] = {
-    one.name: one for one in (Triggers, Spark, Flink, Quix, Millrace, ArrowTriggers)
+    one.name: one for one in (Millrace, Spark, Flink, Quix, Triggers, ArrowTriggers)
 }
 USUAL = [name for name in PEERS if name != ArrowTriggers.name]
 """Those that take the same messages."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.goals import TRIGGER_STAGE
 from bench.peers.results import Run
 from bench.stats import at
 
@@ -22,6 +23,8 @@ FIGURES: tuple[tuple[str, str, float, bool], ...] = (
     ("others_cores", "others' cores", 1, False),
 )
 """Path of a figure, its heading, its factor, whether it is held against the base's; as columns stand."""
+TRIGGER_STAGES = frozenset({"millrace-trigger", "millrace-arrow"})
+"""Peers that do less than the others."""
 STEADY = ("latency", "recovery")
 """Measures whose rate is given, not found."""
 
@@ -32,7 +35,11 @@ def tables(results: Mapping[str, Any], base: str = BASE) -> str:
     letters = {part: chr(ord("A") + number % 26) for number, part in enumerate(results["parts"])}
     found = [f"{name}\n\n{_table(name, own, base, letters)}" for name, own in results["measures"].items()]
     parts = [f"{letters[part]}: {_told(about)}" for part, about in results["parts"].items()]
-    return "\n\n".join([*found, "\n".join(parts)])
+    peers = {run["peer"] for own in results["measures"].values() for run in own}
+    stages = (
+        [f"{', '.join(sorted(peers & TRIGGER_STAGES))}: {TRIGGER_STAGE}"] if peers & TRIGGER_STAGES else []
+    )
+    return "\n\n".join([*found, "\n".join([*stages, *parts])])
 
 
 def _told(about: Mapping[str, Any]) -> str:

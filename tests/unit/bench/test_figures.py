@@ -105,6 +105,14 @@ def test_goals() -> None:
 def test_what_was_not_measured_is_not_shown() -> None:
     assert goals.table({"trigger_rows_per_s": {"1": 5}}) == [("trigger_rows_per_s.1", "5 rows/s", "", "")]
     assert "start_seconds  20 s" in goals.text({"start_seconds": 20})
+    assert "alone" not in goals.text({"start_seconds": 20})
+
+
+def test_the_trigger_stage_comes_second_and_says_what_it_leaves_out() -> None:
+    lines = goals.text(FULL).splitlines()
+    (label,) = [number for number, line in enumerate(lines) if goals.TRIGGER_STAGE in line]
+    assert {line.split("_")[0] for line in lines[label + 1 :]} == {"trigger", "plain"}
+    assert not any(line.startswith(("trigger_", "plain_")) for line in lines[:label])
 
 
 def test_the_keys_of_the_results() -> None:

@@ -20,12 +20,15 @@ def test_micro_batches_are_added_up(tmp_path: Path) -> None:
     try:
         peer = Peer(process, tmp_path / "log")
         peer.take("a line of a library\n")
-        peer.take('{"messages": 5, "began": "2026-01-01T00:00:01.500Z", "ms": 250}\n')
-        peer.take('{"messages": 7, "began": "2026-01-01T00:00:02.000Z", "ms": 1000}\n')
+        peer.take('{"messages": 5, "began": "2026-01-01T00:00:01.500Z", "ms": 250, "partitions": 1}\n')
+        peer.take('{"messages": 7, "began": "2026-01-01T00:00:02.000Z", "ms": 1000, "partitions": 1}\n')
         assert (peer.messages, peer.last_ms) == (12, 1_767_225_603_000)
         peer.reach(12, 0)
         with pytest.raises(BenchError, match="counting 13 messages"):
             peer.reach(13, 0.2)
+        peer.take('{"messages": 1, "began": "2026-01-01T00:00:04.000Z", "ms": 9, "partitions": 200}\n')
+        with pytest.raises(BenchError, match="in 200 partitions"):
+            peer.reach(13, 0)
     finally:
         process.kill()
         process.wait()

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_wal import Message
+from millrace_wal import Message, kafka_reader
 from millrace_wal.contract import read
 from millrace_wal.kafka_errors import Strikes
 from millrace_wal.kafka_producer import Appender
@@ -30,6 +30,11 @@ TOPIC = "t"
 def common() -> Iterator[dict[str, Any]]:
     """How a client reaches a mock of one broker, with three records in partition 0 of a topic."""
     mock = Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1, "log_level": 0})
+    library = librdkafka()
+    library.rd_kafka_handle_mock_cluster.restype = ctypes.c_void_p
+    cluster = ctypes.c_void_p(library.rd_kafka_handle_mock_cluster(handle(mock)))
+    # it would wait three seconds for more members of a group
+    library.rd_kafka_mock_group_initial_rebalance_delay_ms(cluster, 50)
     (broker,) = mock.list_topics(timeout=10).brokers.values()
     for number in range(3):
         mock.produce(TOPIC, b"%d" % number, partition=0)
@@ -37,14 +42,21 @@ def common() -> Iterator[dict[str, Any]]:
     yield {"bootstrap.servers": f"{broker.host}:{broker.port}", "log_level": 0}
 
 
+def librdkafka() -> ctypes.CDLL:
+    folder = Path(confluent_kafka.__file__).parent.with_name("confluent_kafka.libs")
+    return ctypes.CDLL(str(next(folder.glob("librdkafka*"))))
+
+
+def handle(client: object) -> ctypes.c_void_p:
+    """The extension's objects begin with Python's two words, then comes librdkafka's handle."""
+    return ctypes.c_void_p.from_address(id(client) + 2 * ctypes.sizeof(ctypes.c_void_p))
+
+
 def end(client: object) -> None:
     """By librdkafka's own means for tests: it does all that a fatal error from the broker does."""
-    folder = Path(confluent_kafka.__file__).parent.with_name("confluent_kafka.libs")
-    library = ctypes.CDLL(str(next(folder.glob("librdkafka*"))))
-    library.rd_kafka_test_fatal_error.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
-    # the extension's objects begin with Python's two words, then comes librdkafka's handle
-    handle = ctypes.c_void_p.from_address(id(client) + 2 * ctypes.sizeof(ctypes.c_void_p)).value
-    assert library.rd_kafka_test_fatal_error(handle, KafkaError.FENCED_INSTANCE_ID, b"a test") == 0
+    fatal = librdkafka().rd_kafka_test_fatal_error
+    fatal.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+    assert fatal(handle(client), KafkaError.FENCED_INSTANCE_ID, b"a test") == 0
 
 
 def cores(seconds: float) -> float:
@@ -55,7 +67,11 @@ def cores(seconds: float) -> float:
     return (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) / seconds
 
 
-def test_a_member_comes_back_where_commits_stand_and_what_was_before_it_rests(common: dict[str, Any]) -> None:
+def test_a_member_comes_back_where_commits_stand_and_what_was_before_it_rests(
+    common: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the group goes on without the member that has ended when its session is over
+    monkeypatch.setattr(kafka_reader, "SESSION_MS", 1_000)
     reader = KafkaGroupReader(common, "g", [TOPIC], LOGGER)
     assert [record.value for record in read(reader, 3)] == [b"0", b"1", b"2"]
     reader.commit({(TOPIC, 0): 1})

@@ -13,6 +13,8 @@ from millrace_wal.contract_groups import EndClient, GroupContract
 from millrace_wal.contract_trim import TrimContract
 from millrace_wal.flaky import Fault, FlakyGroupReader, FlakyLog, Killed
 
+PACE = 0.02
+"""Below it is a log in memory, which gives at once what it has."""
 TWO = [Message("t", b"a", b"1"), Message("t", b"a", b"2")]
 
 
@@ -33,11 +35,11 @@ def end_client() -> EndClient:
 
 
 class TestFlakyLog(LogContract):
-    pass
+    pace = PACE
 
 
 class TestFlakyGroups(GroupContract):
-    pass
+    pace = PACE
 
 
 class TestFlakyTrim(TrimContract):

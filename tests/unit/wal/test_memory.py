@@ -10,6 +10,9 @@ from millrace_wal.contract_groups import EndClient, GroupContract
 from millrace_wal.contract_trim import TrimContract
 from millrace_wal.memory import MemoryGroupReader
 
+PACE = 0.02
+"""Such a log gives at once what it has."""
+
 
 @pytest.fixture
 def log() -> MemoryLog:
@@ -26,11 +29,11 @@ def end_client() -> EndClient:
 
 
 class TestMemoryLog(LogContract):
-    pass
+    pace = PACE
 
 
 class TestMemoryGroups(GroupContract):
-    pass
+    pace = PACE
 
 
 class TestMemoryTrim(TrimContract):

@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from typing import ClassVar
 
 import pytest
 
@@ -35,7 +36,7 @@ def read(reader: Reader | GroupReader, count: int, within: float = 15) -> list[R
     records: list[Record] = []
     until = time.monotonic() + within
     while len(records) < count and time.monotonic() < until:
-        records += reader.poll(0.2)
+        records += reader.poll(min(0.2, within))
     return records
 
 
@@ -56,7 +57,14 @@ def numbers(name: str, start: int, end: int, key: bytes | None = b"k") -> list[M
     return [Message(name, key, b"%d" % i) for i in range(start, end)]
 
 
-class LogContract:
+class Paced:
+    """Waiting for what must not come, or for a reader to find that nothing comes, takes so many seconds times
+    ``pace``: a broker needs them, a log in memory gives at once what it has."""
+
+    pace: ClassVar[float] = 1
+
+
+class LogContract(Paced):
     def test_what_is_appended_is_read_back(self, log: Log) -> None:
         name = topic(log)
         before = time.time_ns() // 1_000_000
@@ -208,8 +216,8 @@ class LogContract:
     def test_a_record_comes_out_long_before_the_timeout(self, log: Log) -> None:
         name = topic(log)
         reader = log.reader({name: {0: 0}})
-        reader.poll(1)
-        threading.Timer(0.2, log.append, [numbers(name, 0, 1)]).start()
+        reader.poll(1 * self.pace)
+        threading.Timer(0.2 * self.pace, log.append, [numbers(name, 0, 1)]).start()
         start = time.monotonic()
         assert values(reader.poll(10)) == [b"0"]
         assert time.monotonic() - start < 3
@@ -225,7 +233,7 @@ class LogContract:
         reader.remove(first)
         reader.remove(first)
         log.append(numbers(first, 2, 3) + numbers(second, 2, 3))
-        assert [(r.topic, r.value) for r in read(reader, 2, within=1)] == [(second, b"2")]
+        assert [(r.topic, r.value) for r in read(reader, 2, within=1 * self.pace)] == [(second, b"2")]
         assert reader.positions() == {second: {0: 3}}
         reader.add(second, {0: 0})
         assert values(read(reader, 3)) == [b"0", b"1", b"2"]
@@ -234,11 +242,11 @@ class LogContract:
     def test_what_moved_is_told_once(self, log: Log) -> None:
         first, second = topic(log), topic(log)
         reader = log.reader({first: {0: 0}, second: {0: 0}}, grows=True)
-        reader.poll(0.3)
+        reader.poll(0.3 * self.pace)
         reader.moved()
         log.append(numbers(first, 0, 2))
         read(reader, 2)
-        reader.poll(0.3)  # the end of a topic is news too
+        reader.poll(0.3 * self.pace)  # the end of a topic is news too
         assert reader.moved()[first] == {0: 2}
         assert reader.moved() == {}
         log.append(numbers(first, 2, 3) + numbers(second, 0, 1))
@@ -249,7 +257,7 @@ class LogContract:
 
     def test_a_reader_of_nothing_gives_nothing(self, log: Log) -> None:
         reader = log.reader({})
-        assert reader.poll(0.05) == []
+        assert reader.poll(0.05 * self.pace) == []
         assert reader.positions() == {}
         reader.close()
 
@@ -259,7 +267,7 @@ class LogContract:
         reader = log.reader({gone: {0: 0}, kept: {0: 0}})
         assert len(read(reader, 2)) == 2
         log.delete_topics([gone])
-        reader.poll(0.3)
+        reader.poll(0.3 * self.pace)
         log.append(numbers(kept, 1, 2))
         assert values(read(reader, 1)) == [b"1"]
         reader.close()
@@ -269,7 +277,7 @@ class LogContract:
         log.append(numbers(name, 0, 20))
         reader = log.reader({name: {0: BEGIN, 1: BEGIN}})
         read(reader, 20)
-        reader.poll(0.2)
+        reader.poll(0.2 * self.pace)
         assert reader.positions() == {name: log.end_offsets(name)}
         reader.close()
 

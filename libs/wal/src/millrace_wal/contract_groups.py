@@ -10,14 +10,14 @@ from functools import partial
 import pytest
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_wal.contract import fresh, numbers, read, topic, until, values
+from millrace_wal.contract import Paced, fresh, numbers, read, topic, until, values
 from millrace_wal.record import GroupReader, Log, Message, Reader
 
 EndClient = Callable[[Log | Reader | GroupReader], None]
 """Has a fatal error end the client of a reader, or that which the log appends with."""
 
 
-class GroupContract:
+class GroupContract(Paced):
     def test_a_group_goes_on_behind_its_last_commit(self, log: Log) -> None:
         name, group = topic(log), fresh("group")
         log.append(numbers(name, 0, 5))
@@ -49,7 +49,7 @@ class GroupContract:
             # who reads what changes until the group has settled: look at new records each time
             log.append([Message(name, b"%d" % i, b"x") for i in range(40)])
             for number, member in enumerate(members):
-                parts[number] = {r.partition for r in member.poll(0.3)}
+                parts[number] = {r.partition for r in member.poll(0.3 * self.pace)}
                 assert {(name, part) for part in parts[number]} <= member.assigned()
             return bool(parts[0]) and bool(parts[1]) and not (parts[0] & parts[1])
 
@@ -75,10 +75,10 @@ class GroupContract:
         reader = log.subscribe(group, [name])
         log.append(numbers(name, 0, 3))
         for _ in range(5):
-            assert reader.poll(0.1, limit=0) == []
+            assert reader.poll(0.1 * self.pace, limit=0) == []
         assert values(read(reader, 3)) == [b"0", b"1", b"2"]
         log.append(numbers(name, 3, 6))
-        assert reader.poll(0.1, limit=0) == []
+        assert reader.poll(0.1 * self.pace, limit=0) == []
         assert values(read(reader, 3)) == [b"3", b"4", b"5"]
         reader.close()
 
@@ -99,7 +99,7 @@ class GroupContract:
         reader.commit({(name, 0): 6})
         reader.close()
         with log.subscribe(group, [name]) as again:  # type: ignore[attr-defined]
-            assert read(again, 1, 2) == []
+            assert read(again, 1, 2 * self.pace) == []
 
     def test_a_commit_of_a_client_that_has_ended_is_done_or_passed_over(
         self, log: Log, end_client: EndClient
@@ -115,7 +115,7 @@ class GroupContract:
         reader.commit({(name, 0): 3})
         reader.close()
         with log.subscribe(group, [name]) as again:  # type: ignore[attr-defined]
-            assert read(again, 1, 2) == []
+            assert read(again, 1, 2 * self.pace) == []
 
     @pytest.mark.parametrize("grows", [False, True])
     def test_a_reader_whose_client_has_ended_goes_on_where_it_stands(
@@ -129,7 +129,7 @@ class GroupContract:
         reader.remove(third)
         end_client(reader)
         log.append([*numbers(first, 3, 4), *numbers(second, 2, 4, b"k"), *numbers(third, 1, 2)])
-        found = read(reader, 4, 5)
+        found = read(reader, 4, 5 * self.pace)
         assert sorted((r.topic, r.value) for r in found) == sorted(
             [(first, b"3"), (second, b"2"), (second, b"3")]
         )
