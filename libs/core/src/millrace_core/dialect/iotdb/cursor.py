@@ -1,0 +1,272 @@
+"""Tokens of IoTDB's SQL and the parser's small words over them.
+
+Keywords are read in any case, names as they are. Paths are not made of tokens: whoever expects one reads it
+from the text (:meth:`Cursor.path`), since ``root.1d.*`` is no number, duration or product there.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple, TypeVar
+
+from millrace_core.dialect.iotdb.codes import IotdbError, Status, syntax
+from millrace_core.dialect.iotdb.paths import MANY, ROOT, Node, Pattern
+from millrace_core.errors import Position
+
+T = TypeVar("T")
+MOST_BYTES = 1 << 20
+"""Of a statement, as in the other dialect."""
+
+
+class Kind(Enum):
+    WORD = "word"
+    QUOTED = "quoted"  # a name in back quotes; value: without them
+    STRING = "string"  # value: without quotes
+    INTEGER = "integer"
+    FLOAT = "float"
+    DURATION = "duration"  # 10s, 1d12h
+    DATETIME = "datetime"  # 2026-01-31T23:59:59.000+01:00
+    OPERATOR = "operator"
+    END = "end"
+
+
+class Token(NamedTuple):
+    """``value``: what it means; of a word in lower case. ``start``, ``end``: offsets."""
+
+    kind: Kind
+    text: str
+    value: str
+    start: int
+    end: int
+
+
+_TOKEN = re.compile(
+    r"""(?P<blank>(?:\s++|--[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)++)
+    |(?P<string>'(?:[^']++|'')*+'|"(?:[^"]++|"")*+")
+    |(?P<datetime>\d{4}[-/]\d{1,2}[-/]\d{1,2}
+        (?:[T\ ]\d{1,2}:\d{1,2}:\d{1,2}(?:\.\d{1,9})?(?:Z|[+-]\d{1,2}:\d{2})?)?(?!\w))
+    |(?P<duration>(?:\d+(?:ns|us|ms|mo|s|m|h|d|w|y))+(?!\w))
+    |(?P<float>(?:\d++\.\d++(?:[eE][+-]?\d++)?|\d++[eE][+-]?\d++|\.\d++)(?!\w))
+    |(?P<integer>\d++(?!\w))
+    |(?P<word>\w++)
+    |(?P<quoted>`(?:[^`]++|``)++`)
+    |(?P<operator><=|>=|!=|<>|==|&&|\|\||::|[-+*/%=<>(),.;\[\]!])
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_QUOTED_NODE = r"`(?:[^`]++|``)++`"
+_NODE = re.compile(rf"{_QUOTED_NODE}|[\w*]+")
+_EXPRESSION_NODE = re.compile(
+    rf"{_QUOTED_NODE}|\*\*|\*\w*|\w+\*(?=\s*(?:[.,)]|$|(?:from|into|as)\b))|\w+", re.IGNORECASE
+)
+"""In an expression ``s1*2`` is a product, and ``s*`` alone a pattern."""
+_TARGET_NODE = re.compile(rf"{_QUOTED_NODE}|(?:\w|\$\{{\d+\}})+|::")
+
+
+class Cursor:
+    """A place in a text that moves over tokens."""
+
+    def __init__(self, text: str) -> None:
+        if len(text.encode("utf-8", "replace")) > MOST_BYTES:
+            raise syntax(f"the statement has more than {MOST_BYTES} bytes", Position(1, 1))
+        self.text = text
+        self.place = 0
+        self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
+        if "\0" in text:
+            raise syntax("the statement holds a NUL character", self.position(text.index("\0")))
+
+    def position(self, offset: int) -> Position:
+        line = bisect_right(self._lines, offset)
+        return Position(line, offset - self._lines[line - 1] + 1)
+
+    def here(self) -> Position:
+        """Where the next token begins."""
+        return self.position(self.peek().start)
+
+    def peek(self) -> Token:
+        place = self.place
+        token = self.next()
+        self.place = place
+        return token
+
+    def next(self) -> Token:
+        """The next token; at the end of the text END, again and again. :raises IotdbError: for none."""
+        while found := _TOKEN.match(self.text, self.place):
+            self.place = found.end()
+            if found.lastgroup == "blank":
+                continue
+            kind = Kind(found.lastgroup)
+            return Token(kind, found[0], _value(kind, found[0]), *found.span())
+        end = len(self.text)
+        if self.place >= end:
+            return Token(Kind.END, "", "", end, end)
+        raise self._no_token()
+
+    def _no_token(self) -> IotdbError:
+        char, where = self.text[self.place], self.position(self.place)
+        if char in "'\"`":
+            what = "name in back quotes" if char == "`" else "string"
+            return syntax(f"the {what} that begins with {char} has no end", where)
+        if self.text.startswith("/*", self.place):
+            return syntax("the comment has no end", where)
+        return syntax(f"unexpected character {char!r}", where)
+
+    # -- words and operators ---------------------------------------------------------------------------------
+
+    def unexpected(self, expected: str) -> IotdbError:
+        token = self.peek()
+        found = "the end of the statement" if token.kind is Kind.END else repr(token.text)
+        return syntax(f"expected {expected}, found {found}", self.position(token.start))
+
+    def at(self, *words: str) -> bool:
+        """Whether these keywords or operators come next."""
+        place = self.place
+        found = self.take(*words)
+        self.place = place
+        return found
+
+    def take(self, *words: str) -> bool:
+        """Move past these keywords or operators if they come next."""
+        place = self.place
+        for word in words:
+            token = self.next()
+            if token.kind not in (Kind.WORD, Kind.OPERATOR) or token.value != word:
+                self.place = place
+                return False
+        return True
+
+    def expect(self, *words: str) -> Position:
+        """Move past these keywords or operators; where the first one stands."""
+        where = self.here()
+        for word in words:
+            if not self.take(word):
+                raise self.unexpected(word.upper())
+        return where
+
+    def one_of(self, *words: str) -> str:
+        """Move past one of these keywords; which one."""
+        for word in words:
+            if self.take(word):
+                return word
+        raise self.unexpected(" or ".join(word.upper() for word in words))
+
+    def listed(self, item: Callable[[], T]) -> tuple[T, ...]:
+        """``( item [, …] )``, at least one."""
+        self.expect("(")
+        found = self.separated(item)
+        if not self.take(")"):
+            raise self.unexpected(", or )")
+        return found
+
+    def separated(self, item: Callable[[], T]) -> tuple[T, ...]:
+        """``item [, …]``, at least one."""
+        found = [item()]
+        while self.take(","):
+            found.append(item())
+        return tuple(found)
+
+    def finish(self) -> None:
+        """Nothing but semicolons may follow."""
+        while self.take(";"):
+            pass
+        if self.peek().kind is not Kind.END:
+            raise self.unexpected("the end of the statement")
+
+    # -- values ----------------------------------------------------------------------------------------------
+
+    def of_kind(self, kind: Kind, what: str) -> Token:
+        token = self.peek()
+        if token.kind is not kind:
+            raise self.unexpected(what)
+        return self.next()
+
+    def string(self, what: str) -> str:
+        return self.of_kind(Kind.STRING, what).value
+
+    def integer(self, what: str) -> int:
+        return int(self.of_kind(Kind.INTEGER, what).value)
+
+    def name(self, what: str) -> str:
+        """One name, quoted or not, in its own case."""
+        token = self.peek()
+        if token.kind is Kind.QUOTED:
+            return self.next().value
+        if token.kind not in (Kind.WORD, Kind.INTEGER, Kind.DURATION):
+            raise self.unexpected(what)
+        return self.next().text
+
+    # -- paths -----------------------------------------------------------------------------------------------
+
+    def path(self, what: str) -> Pattern:
+        """A path or pattern that begins with ``root``. :raises IotdbError: ILLEGAL_PATH for another one."""
+        found = self._nodes(_NODE, what)
+        if found.nodes[0] != Node(ROOT):
+            raise IotdbError(
+                Status.ILLEGAL_PATH, f"{found} is no {what}: a path begins with {ROOT}", found.position
+            )
+        return found
+
+    def full_path(self, what: str) -> Pattern:
+        """A path without wildcards."""
+        found = self.path(what)
+        if found.wild:
+            raise IotdbError(Status.ILLEGAL_PATH, f"{found} is no {what}: it has a wildcard", found.position)
+        return found
+
+    def suffix(self) -> Pattern:
+        """A path or pattern in an expression, below those of FROM."""
+        return self._nodes(_EXPRESSION_NODE, "a measurement")
+
+    def target(self) -> Pattern:
+        """A path of INTO, which may have placeholders."""
+        return self._nodes(_TARGET_NODE, "a path to write to")
+
+    def target_measurement(self) -> str:
+        """A measurement of INTO."""
+        token = self.peek()
+        found = _TARGET_NODE.match(self.text, token.start)
+        if found is None:
+            raise self.unexpected("a measurement to write to")
+        self.place = found.end()
+        node = _node(found[0])
+        return node.text
+
+    def _nodes(self, pattern: re.Pattern[str], what: str) -> Pattern:
+        start = self.peek().start
+        nodes, place = [], start
+        while found := pattern.match(self.text, place):
+            node = _node(found[0])
+            stars = node.text.replace("*", "") == "" and node.wild
+            if (stars and len(node.text) > 2) or (node.wild and not stars and MANY in node.text):
+                raise IotdbError(
+                    Status.ILLEGAL_PATH, f"{node.text} is no node: ** stands alone, * for a part of a node",
+                    self.position(place),
+                )  # fmt: skip
+            nodes.append(node)
+            place = found.end()
+            if self.text[place : place + 1] != ".":
+                self.place = place
+                return Pattern(tuple(nodes), self.position(start))
+            place += 1
+        if nodes:
+            self.place = place
+            raise self.unexpected("a node after the dot")
+        raise self.unexpected(what)
+
+
+def _node(text: str) -> Node:
+    quoted = text.startswith("`")
+    return Node(text[1:-1].replace("``", "`") if quoted else text, quoted)
+
+
+def _value(kind: Kind, text: str) -> str:
+    if kind is Kind.WORD:
+        return text.lower()
+    if kind is Kind.STRING:
+        return text[1:-1].replace(text[0] * 2, text[0])
+    if kind is Kind.QUOTED:
+        return text[1:-1].replace("``", "`")
+    return text

@@ -1,0 +1,95 @@
+"""CREATE CONTINUOUS QUERY: its grammar, its defaults, and what it refuses (seed 004)."""
+
+from __future__ import annotations
+
+from millrace_core.dialect.iotdb.codes import IotdbError, semantic, unsupported
+from millrace_core.dialect.iotdb.cursor import Cursor
+from millrace_core.dialect.iotdb.expressions import Call, Expression, TimeColumn, walk
+from millrace_core.dialect.iotdb.parse_select import select
+from millrace_core.dialect.iotdb.statements import CreateCq, DropCq, Select
+from millrace_core.dialect.iotdb.times import Time, duration, time
+from millrace_core.errors import Position
+
+LEAST_EVERY = 1000
+"""IoTDB's default of continuous_query_min_every_interval_in_ms."""
+
+
+def create_cq(c: Cursor, where: Position) -> CreateCq:
+    """:raises IotdbError: SQL_PARSE_ERROR; SEMANTIC_ERROR for what the rules of continuous queries refuse."""
+    name = c.name("the name of the continuous query")
+    every: int | None = None
+    boundary: Time = 0
+    start: int | None = None
+    end = 0
+    if c.take("resample"):
+        at = c.here()
+        if c.take("every"):
+            every = duration(c, "EVERY")
+        if c.take("boundary"):
+            boundary = time(c, "BOUNDARY, a time")
+        if c.take("range"):
+            start = duration(c, "RANGE")
+            if c.take(","):
+                end = duration(c, "the end of RANGE")
+        if c.here() == at:
+            raise c.unexpected("EVERY, BOUNDARY or RANGE")
+    discard = False
+    if c.take("timeout"):
+        c.expect("policy")
+        discard = c.one_of("blocked", "discard") == "discard"
+    c.expect("begin")
+    at = c.expect("select")
+    query = select(c, at)
+    c.expect("end")
+    _check_select(query)
+    interval = query.group.interval if query.group is not None else None
+    if every is None:
+        if interval is None:
+            raise semantic(f"{name}: say RESAMPLE EVERY, or GROUP BY an interval of time", where)
+        every = interval
+    if start is None:
+        start = every
+    _check_lengths(name, every, start, end, interval, where)
+    return CreateCq(name, every, boundary, start, end, discard, query, c.text.strip().rstrip(";"), where)
+
+
+def _check_lengths(
+    name: str, every: int, start: int, end: int, interval: int | None, where: Position
+) -> None:
+    if every < LEAST_EVERY:
+        raise semantic(f"{name}: EVERY is {every} ms, at least {LEAST_EVERY} ms are needed", where)
+    if start <= 0:
+        raise semantic(f"{name}: the start of RANGE must be greater than 0", where)
+    if start <= end:
+        raise semantic(
+            f"{name}: RANGE ends {end} ms ago and starts {start} ms ago: it must start before", where
+        )
+    if interval is not None and interval > start:
+        raise semantic(
+            f"{name}: a group of {interval} ms is longer than the {start} ms that a run covers", where
+        )
+
+
+def _check_select(query: Select) -> None:
+    if not query.into:
+        raise semantic("a continuous query needs INTO: where its results go", query.position)
+    if query.group is not None and query.group.start is not None:
+        raise semantic(
+            "GROUP BY in a continuous query takes no range of time: each run has its own",
+            query.group.position,
+        )
+    for node in walk(query.where) if query.where is not None else ():
+        if isinstance(node, TimeColumn):
+            raise _no_time(node)
+    for item in query.items:
+        if any(isinstance(node, Call) and node.name == "last" for node in walk(item.expression)):
+            raise unsupported("LAST is not supported in a continuous query", query.position)
+
+
+def _no_time(node: Expression) -> IotdbError:
+    return semantic("a continuous query has no condition on time: each run has its own range", node.position)
+
+
+def drop_cq(c: Cursor) -> DropCq:
+    where = c.here()
+    return DropCq(c.name("the name of the continuous query"), where)

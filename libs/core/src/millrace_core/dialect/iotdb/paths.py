@@ -1,0 +1,100 @@
+"""Paths of series and devices, and patterns over them.
+
+A path is ``root.db….device.measurement``: nodes of letters, digits, ``_`` and what is not ASCII, others in
+back quotes. In a pattern ``*`` stands for one node, or for a part of one (``m*``); ``**`` for one or more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+
+from millrace_core.errors import Position
+
+ROOT = "root"
+ONE, MANY = "*", "**"
+_PLAIN = re.compile(r"\w+")
+_NUMBER = re.compile(r"[0-9]+(?:[eE][0-9]+)?")
+
+
+class Node(NamedTuple):
+    """One node as written: ``quoted`` ones have no wildcards."""
+
+    text: str
+    quoted: bool = False
+
+    @property
+    def wild(self) -> bool:
+        return not self.quoted and "*" in self.text
+
+
+def write_node(name: str) -> str:
+    """The node as a path has it, back-quoted where it must be."""
+    if _PLAIN.fullmatch(name) and not _NUMBER.fullmatch(name):
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+def write_path(nodes: Sequence[str]) -> str:
+    """``root.plant.d1``: the text of a path, and the name of what it stands for."""
+    return ".".join(map(write_node, nodes))
+
+
+_NODE = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+def read_path(text: str) -> tuple[str, ...]:
+    """The nodes of what :func:`write_path` wrote."""
+    return tuple(
+        found[2] if found[2] is not None else found[1].replace("``", "`") for found in _NODE.finditer(text)
+    )
+
+
+class Pattern(msgspec.Struct, frozen=True, dict=True):
+    """A path or a pattern: where it stands in the statement, if it came from one."""
+
+    nodes: tuple[Node, ...]
+    position: Position | None = None
+
+    def __str__(self) -> str:
+        return ".".join(node.text if node.wild else write_node(node.text) for node in self.nodes)
+
+    @property
+    def wild(self) -> bool:
+        return any(node.wild for node in self.nodes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The nodes as names, of a path without wildcards."""
+        return tuple(node.text for node in self.nodes)
+
+    def joined(self, suffix: Pattern) -> Pattern:
+        """The suffix below this one."""
+        return Pattern((*self.nodes, *suffix.nodes), suffix.position or self.position)
+
+    def matches(self, nodes: Sequence[str]) -> bool:
+        """Whether a path of these nodes is meant, to its last node."""
+        return self._regex.fullmatch("\0".join(nodes)) is not None
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str]:
+        return _regex(self.nodes)
+
+
+def _regex(nodes: Sequence[Node]) -> re.Pattern[str]:
+    """Over the nodes with NUL between: no node has it, as no statement may."""
+    return re.compile("\0".join(map(_part, nodes)), re.DOTALL)
+
+
+def _part(node: Node) -> str:
+    if not node.wild:
+        return re.escape(node.text)
+    if node.text == MANY:
+        return "[^\0]+(?:\0[^\0]+)*"
+    if node.text == ONE:
+        return "[^\0]+"
+    return "[^\0]*".join(re.escape(part) for part in node.text.split(ONE))

@@ -1,0 +1,219 @@
+"""The statements of IoTDB's SQL, as the parser gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from millrace_core.dialect.iotdb.expressions import Constant, Expression
+from millrace_core.dialect.iotdb.paths import Pattern
+from millrace_core.dialect.iotdb.times import Time
+from millrace_core.errors import Position
+
+# -- databases and series ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDatabase:
+    path: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteDatabase:
+    patterns: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewSeries:
+    """``type``: IoTDB's, in upper case."""
+
+    measurement: str
+    type: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTimeseries:
+    """Series of one device. ``aligned``: said so, which is kept and shown and changes nothing else."""
+
+    device: Pattern
+    series: tuple[NewSeries, ...]
+    aligned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTimeseries:
+    patterns: tuple[Pattern, ...]
+
+
+Listed = Literal["databases", "devices", "timeseries"]
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """``pattern``: None: all. ``limit`` None: all from ``offset`` on."""
+
+    what: Listed
+    pattern: Pattern | None = None
+    limit: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    what: Listed
+    pattern: Pattern | None = None
+
+
+# -- rows ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InsertRow:
+    """``time``: None: now. ``values`` in the order of the measurements."""
+
+    time: Time | None
+    values: tuple[Constant, ...]
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    device: Pattern
+    measurements: tuple[str, ...]
+    rows: tuple[InsertRow, ...]
+    aligned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Values of the series, at the times that ``where`` names (None: all)."""
+
+    patterns: tuple[Pattern, ...]
+    where: Expression | None
+
+
+# -- SELECT --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """``text``: as written, for the name of what has no other."""
+
+    expression: Expression
+    alias: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One item of INTO. ``measurements``: of the device ``path``; None: ``path`` is a whole path."""
+
+    path: Pattern
+    measurements: tuple[str, ...] | None
+    aligned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBy:
+    """``start``, ``end`` None: a continuous query says them. ``interval`` None: no groups of time.
+    ``step``: the interval, if it is not given. ``levels``: nodes by which series are merged (root is 0)."""
+
+    position: Position
+    start: Time | None = None
+    end: Time | None = None
+    interval: int | None = None
+    step: int | None = None
+    levels: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """``value``: of ``value`` alone."""
+
+    mode: Literal["previous", "linear", "value"]
+    value: Constant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    position: Position
+    items: tuple[Item, ...]
+    sources: tuple[Pattern, ...]
+    into: tuple[Target, ...] = ()
+    where: Expression | None = None
+    group: GroupBy | None = None
+    having: Expression | None = None
+    fill: Fill | None = None
+    by_time: bool = False
+    """ORDER BY TIME was said."""
+    descending: bool = False
+    limit: int | None = None
+    offset: int = 0
+    by_device: bool = False
+
+
+# -- triggers and continuous queries -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTrigger:
+    """``class_name``: ``package.module:Class``. ``attributes``: in the order given, each name once.
+    ``sha256``: of what ``uri`` names, where it is not below the trigger folder."""
+
+    name: str
+    stateful: bool
+    before: bool
+    pattern: Pattern
+    class_name: str
+    position: Position
+    uri: str | None = None
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def sha256(self) -> str | None:
+        return dict(self.attributes).get("sha256")
+
+
+@dataclass(frozen=True, slots=True)
+class DropTrigger:
+    name: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTriggers:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCq:
+    """All lengths in milliseconds: a run at ``e`` covers [e - start, e - end). ``text``: the whole statement
+    as it was sent."""
+
+    name: str
+    every: int
+    boundary: Time
+    start: int
+    end: int
+    discard: bool
+    select: Select
+    text: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class DropCq:
+    name: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCqs:
+    pass
+
+
+Statement = (
+    CreateDatabase | DeleteDatabase | CreateTimeseries | DeleteTimeseries | Show | Count | Insert | Delete
+    | Select | CreateTrigger | DropTrigger | ShowTriggers | CreateCq | DropCq | ShowCqs
+)  # fmt: skip
