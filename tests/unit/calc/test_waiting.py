@@ -103,9 +103,13 @@ def test_what_a_query_needs_beside_is_waited_for_once(log: MemoryLog) -> None:
     trigger(log, ONE, OTHER, numbers=range(20))
     until(lambda: calc.jobs.of(OTHER) == list(range(20)))
     assert calc.jobs.of(ONE) == []
-    calc.jobs.store.positions[other] = end
+
+    def read() -> bool:
+        calc.jobs.store.positions[other] = end
+        return len(calc.jobs.of(ONE)) > 0
+
     # what was written to the other table since they came is not theirs
-    until(lambda: len(calc.jobs.of(ONE)) > 0)
+    until(read)
     while len(calc.jobs.of(ONE)) < 20:
         calc.jobs.store.positions[other] = end
         time.sleep(0.01)

@@ -91,13 +91,17 @@ def mark(part: Part, offset: int | None, waits: str = "") -> Message:
 @dataclass(slots=True)
 class Holding:
     """Which triggers are held. Used by one thread. ``missing``: what the store has not read yet, in words;
-    None: nothing. ``lost``: is told of triggers that the topic has forgotten, and whose they were."""
+    None: nothing. ``lost``: is told of triggers that the topic has forgotten, and whose they were. ``first``:
+    what the loop holds that goes first: of a stream in there this one calculates nothing."""
 
     log: Log
     catalog: CatalogView
     missing: Callable[[Wanted], str | None]
     lost: Callable[[Gap, tuple[int, ...]], object]
     share: Share = LIVE
+    first: Holding | None = None
+    streams: frozenset[int] = frozenset()
+    """Whose triggers are held. May be read by any thread."""
     _marks: dict[Part, int] = field(default_factory=dict)
     _left: dict[Part, Left] = field(default_factory=dict)
     _own: set[int] = field(default_factory=set)
@@ -122,6 +126,7 @@ class Holding:
         self._left = {part: left for part, left in self._left.items() if part[1] in now}
         self._marks |= {part: at for part, at in self.catalog.held().items() if part[1] in new}
         self._own = now
+        self._tell()
 
     def sift(self, records: Sequence[Record]) -> tuple[list[Record], list[Message]]:
         """Those of the records that are to be calculated now, and what to write before a commit passes the
@@ -134,7 +139,7 @@ class Holding:
             if part in self._marks:
                 continue
             # a stream that the catalog does not know yet cannot be told from one that is gone later
-            if self.catalog.waits(uid) and self.catalog.stream(uid) is not None:
+            if self._waits(uid) and self.catalog.stream(uid) is not None:
                 self._marks[part] = record.offset
                 marks.append(mark(part, record.offset))
             else:
@@ -152,7 +157,13 @@ class Holding:
     @property
     def due(self) -> list[Part]:
         """What can go on (or was dropped) and has not calculated what it left."""
-        return [part for part in self._marks if not self.catalog.waits(part[0]) and self._is_there(part)]
+        return [part for part in self._marks if not self._waits(part[0]) and self._is_there(part)]
+
+    def _waits(self, uid: int) -> bool:
+        """Whether nothing of a stream can be calculated now, as far as is known."""
+        return bool(self.catalog.waits(uid)) or (
+            self.first is not None and (uid in self.first.streams or self.catalog.holds_live(uid))
+        )
 
     def _is_there(self, part: Part) -> bool:
         """Whether what its triggers wait for has come, as far as is known."""
@@ -224,6 +235,7 @@ class Holding:
         return messages
 
     def _tell(self) -> None:
+        self.streams = frozenset(uid for uid, _ in self._marks)
         metrics.STREAMS_HELD.labels(self.share.group).set(len(self._marks))
 
     def close(self) -> None:

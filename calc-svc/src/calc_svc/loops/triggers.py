@@ -66,9 +66,10 @@ class TriggerLoop:
         self._committed = 0.0
         self._gaps = GapWatch(log, share.group, share.group, metrics.count_lost)
         lost = self._gaps.tell
-        self._holding = Holding(
-            log, jobs.catalog, jobs.store.missing, lambda gap, streams: lost(gap, streams=streams), share
-        )
+        self._holding: Holding = Holding(
+            log, jobs.catalog, jobs.store.missing, lambda gap, streams: lost(gap, streams=streams), share,
+            None if first is None else first._holding,
+        )  # fmt: skip
         self._tally = tally_of(jobs.catalog, counters.CALC)
         self._workers = ThreadPoolExecutor(share.side_by_side, thread_name_prefix="job")
 

@@ -30,6 +30,7 @@ class CatalogView:
         self._streams: dict[int, StreamEntry] = {}
         self._pauses: set[tuple[int, int]] = set()
         self._problems: dict[bytes, status.Problem] = {}
+        self._held: dict[bytes, status.TriggersHeld] = {}
 
     def apply(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Take in a message of the topic ``catalog``.
@@ -62,6 +63,10 @@ class CatalogView:
                 self._problems[key] = found
             else:
                 self._problems.pop(key, None)
+            if isinstance(found, status.TriggersHeld):
+                self._held[key] = found
+            else:
+                self._held.pop(key, None)
             if key.startswith(status.PAUSED.encode()):
                 uid, partition = status.part_of(key)
                 (self._pauses.discard if value is None else self._pauses.add)((uid, partition))
@@ -109,14 +114,17 @@ class CatalogView:
     def held(self) -> dict[tuple[int, int], int]:
         """Stream and partition of ``triggers`` -> from which offset on its triggers were left."""
         with self.lock:
-            found = [one for one in self.statuses.values() if isinstance(one, status.TriggersHeld)]
-            return {(one.stream, one.partition): one.offset for one in found}
+            return {(one.stream, one.partition): one.offset for one in self._held.values()}
+
+    def holds_live(self, uid: int) -> bool:
+        """Whether some process has left live triggers of a stream in the log, to calculate them later."""
+        with self.lock:
+            return any(one.stream == uid and one.partition >= 0 for one in self._held.values())
 
     def waiting(self) -> dict[int, str]:
         """Stream -> what is not there yet that its oldest triggers wait for."""
         with self.lock:
-            found = [one for one in self.statuses.values() if isinstance(one, status.TriggersHeld)]
-            return {one.stream: one.waits for one in found if one.waits}
+            return {one.stream: one.waits for one in self._held.values() if one.waits}
 
     def stream_statuses(self) -> dict[tuple[str, str], tuple[str, str]]:
         """(database, stream) -> (status, message): Init until the control record is applied. A running
