@@ -104,7 +104,7 @@ def test_a_range_before_the_first_window_that_is_known_begins_at_the_row_before(
     together.run()
     for number, blob in together.cluster.blobs.items():
         slot = Slot.restore(blob)
-        for stream in slot.streams.values():
+        for stream in slot.contents.streams.values():
             stream.memory.singles["first"][:] = NONE
         together.cluster.blobs[number] = slot.snapshot()
     together.write("c1", [41])

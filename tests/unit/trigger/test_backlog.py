@@ -143,7 +143,7 @@ def many(kit: Any, cluster: Any, count: int = STREAMS, **more: Any) -> Any:
 
 def behind(cluster: Any) -> dict[int, int]:
     """Stream -> the number of its first part that it has not judged."""
-    backlog = Slot.restore(cluster.blobs[0]).backlogs.get(METERS)
+    backlog = Slot.restore(cluster.blobs[0]).contents.backlogs.get(METERS)
     return {} if backlog is None else backlog.behind
 
 
@@ -228,8 +228,8 @@ def test_a_stream_that_is_set_aside_stops_before_what_it_put_off(kit: Any) -> No
     (record,), cluster.waiting = cluster.waiting, []
     slot = Slot.restore(cluster.blobs[0])
     slot.on_batch(Messages.of([record]), {3: "it fails"})
-    assert slot.streams[3].life.stopped_at == {0: end}
-    read = {uid: stream.life.totals["rows_read"] for uid, stream in slot.streams.items()}
+    assert slot.contents.streams[3].life.stopped_at == {0: end}
+    read = {uid: stream.life.totals["rows_read"] for uid, stream in slot.contents.streams.items()}
     assert read == dict.fromkeys(range(1, STREAMS + 1), 4) | {3: 2}
 
 
@@ -243,6 +243,6 @@ def test_who_is_never_calm(kit: Any) -> None:
     cluster.define(kit.stream(5))
     cluster.write("c1", [1_001])
     cluster.run()
-    spans = {uid: calm_of(stream) for uid, stream in Slot.restore(cluster.blobs[0]).streams.items()}
+    spans = {uid: calm_of(stream) for uid, stream in Slot.restore(cluster.blobs[0]).contents.streams.items()}
     assert spans.pop(5) == (1_000, 1_009)
     assert set(spans.values()) == {NEVER_CALM}

@@ -113,6 +113,6 @@ def test_state_is_bounded_by_the_open_windows(kit: Any) -> None:
     for begin in range(0, 20_000, 2_000):
         cluster.write("c1", range(begin, begin + 2_000))
         cluster.run()
-        (stream,) = Slot.restore(cluster.blobs[0]).streams.values()
+        (stream,) = Slot.restore(cluster.blobs[0]).contents.streams.values()
         assert len(stream.memory.lists["open"]["start"]) <= 15
     assert len(cluster.live()["c1"]) == (20_000 - 100) // 7 + 1

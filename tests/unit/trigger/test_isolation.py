@@ -16,6 +16,7 @@ from millrace_core.model.stream import Condition, Options, Session
 from millrace_core.trigger.rows import Messages, signals
 from millrace_core.trigger.session import SessionWindower
 from millrace_core.trigger.slot import Slot, judge_batch
+from millrace_core.trigger.slot.control import ControlRecords
 from millrace_core.trigger.stream import Stream, definition
 from millrace_core.trigger.stream.history import RecalcStream
 from millrace_core.wire import control, events, status
@@ -390,7 +391,7 @@ def _refused(cluster: Any) -> dict[str, int]:
 
 def test_a_record_without_effect_is_passed_over(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     here = Deployment(kit)
-    monkeypatch.setattr(Slot, "_change", lambda *_: 1 // 0)
+    monkeypatch.setattr(ControlRecords, "_change", lambda *_: 1 // 0)
     here.cluster.control(control.ChangeTable(kit.METERS))
     here.cluster.define(kit.stream(GOOD))
     here.cluster.run()

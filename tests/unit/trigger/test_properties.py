@@ -146,5 +146,5 @@ def test_state_is_bounded_by_open_windows(kit: Any) -> None:
         cluster.run()
         sizes.append(len(cluster.blobs[0]))
     assert max(sizes[5:]) <= sizes[4] + 64
-    (stream,) = Slot.restore(cluster.blobs[0]).streams.values()
+    (stream,) = Slot.restore(cluster.blobs[0]).contents.streams.values()
     assert len(stream.clock.lists["waiting"]["ts"]) == 50

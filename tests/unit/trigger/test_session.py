@@ -322,5 +322,5 @@ def test_a_group_remembers_two_sessions_however_many_there_were(kit: Any) -> Non
         cluster.run()
         sizes.append(len(cluster.blobs[0]))
     assert max(sizes[5:]) <= sizes[4] + 64
-    (stream,) = Slot.restore(cluster.blobs[0]).streams.values()
+    (stream,) = Slot.restore(cluster.blobs[0]).contents.streams.values()
     assert not stream.memory.lists

@@ -99,8 +99,8 @@ def test_a_dropped_stream_leaves_nothing(kit: Any) -> None:
     assert len(cluster.triggers) == 1
     for number, blob in cluster.blobs.items():
         slot = Slot.restore(blob)
-        assert not slot.streams
-        assert not any(family.tags for family in slot.families.values())
+        assert not slot.contents.streams
+        assert not any(family.tags for family in slot.contents.families.values())
         assert len(blob) < empty[number] + 100
 
 
@@ -198,7 +198,7 @@ def test_a_single_child_and_a_normal_table(kit: Any) -> None:
         for event in batch.events
     }
     assert found == {(1, 0, (), "c1"), (2, 0, (), "plain"), (3, kit.PLAIN.uid, ("plain",), "plain")}
-    streams = [set(Slot.restore(blob).streams) for blob in cluster.blobs.values()]
+    streams = [set(Slot.restore(blob).contents.streams) for blob in cluster.blobs.values()]
     assert sum(1 in mine for mine in streams) == 1, "only the table's slot keeps the stream"
 
 

@@ -37,7 +37,7 @@ def files(folder: Path) -> list[str]:
 def blob(slot: int, slots: int = 4, text: str = "") -> bytes:
     """The state of a slot that has seen a control record; ``text``: something that tells it from others."""
     found = Slot(slot, slots)
-    found.failed = {1: text}
+    found.contents.failed = {1: text}
     return found.snapshot()
 
 
@@ -56,7 +56,7 @@ def done(states: SlotStates, batch: int, *slots: int, text: str = "") -> None:
 
 
 def text_of(state: bytes | None) -> str | None:
-    return None if state is None else Slot.restore(state).failed[1]
+    return None if state is None else Slot.restore(state).contents.failed[1]
 
 
 def test_a_batch_finds_what_the_last_one_before_it_left(tmp_path: Path) -> None:

@@ -53,4 +53,6 @@ def judge_batch(
             aside |= {uid: cause for uid, cause in failed.causes.items() if uid not in again}
             continue
         # one that left streams out has them as bytes alone
-        return Judged(sent, after, tuple(dict.fromkeys(slot.refused.remarks)), None if absent else slot)
+        return Judged(
+            sent, after, tuple(dict.fromkeys(slot.contents.refused.remarks)), None if absent else slot
+        )

@@ -13,50 +13,56 @@ import numpy as np
 from millrace_core.model.schema import Table
 from millrace_core.trigger.rows.intake import Messages, present, read
 from millrace_core.trigger.slot.backlog import FEW, MOST, Backlog, joined, spans_of
+from millrace_core.trigger.slot.contents import Contents
 from millrace_core.trigger.slot.placing import Names, Tags, describe, placed, read_for, with_operations
 from millrace_core.trigger.slot.requests import delete, deletes_in
-from millrace_core.trigger.slot.state import SlotState
 from millrace_core.trigger.stream.calm import NEVER_CALM, Calm, Span, calm_of
 from millrace_core.trigger.stream.history import RecalcStream
 from millrace_core.trigger.stream.stream import Output, Stream
 from millrace_core.trigger.stream.versions import passing
 
 
-class SlotRows(SlotState):
+class TableReader:
     """See the module."""
 
-    def _on_rows(self, topic: str, messages: Messages, out: list[Output]) -> None:
-        fed = [uid for uid, feed in self.feeds.of.items() if topic in feed.sources]
-        with self.blame.of_all(fed):
-            out.extend(self.feeds.forward(topic, messages))
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+
+    def read(self, topic: str, messages: Messages, out: list[Output]) -> None:
+        """Judge the messages of a WAL topic, or put them off."""
+        slot = self.contents
+        fed = [uid for uid, feed in slot.feeds.of.items() if topic in feed.sources]
+        with slot.blame.of_all(fed):
+            out.extend(slot.feeds.forward(topic, messages))
         streams = self._reading(topic)
-        with self.blame.of_all([stream.uid for stream in streams]):
+        with slot.blame.of_all([stream.uid for stream in streams]):
             if streams:
                 self._on_wal(topic, streams, messages, out)
 
     def _reading(self, topic: str) -> list[Stream]:
         """The streams that the topic's messages may concern."""
-        every = self.streams.values()
+        every = self.contents.streams.values()
         return [stream for stream in every if stream.definition.topic == topic and not stream.life.gone]
 
     def _on_wal(self, topic: str, streams: list[Stream], messages: Messages, out: list[Output]) -> None:
-        before = dict(self.seen.get(topic, {}))
+        slot = self.contents
+        before = dict(slot.seen.get(topic, {}))
         if any(stream.live for stream in streams):
             self._see(topic, messages)
         resting = self._resting(topic, streams, messages)
         if not resting:
-            self._catch_up(topic, out)
+            self.catch_up(topic, out)
         due = {stream.uid: stream for stream in streams if stream.uid not in resting}
         taken = self._taken(topic, due)
         if waiting := [uid for uid, waits in resting.items() if waits]:
-            self.backlogs.setdefault(topic, Backlog(topic)).put_off(waiting, messages, before)
+            slot.backlogs.setdefault(topic, Backlog(topic)).put_off(waiting, messages, before)
         for uids, earlier in taken:
             mine = [due.pop(uid) for uid in uids]
             self._judge_messages(topic, mine, joined(topic, [*earlier, messages]), out)
         self._judge_messages(topic, list(due.values()), messages, out)
 
     def _see(self, topic: str, messages: Messages) -> None:
-        seen = self.seen.setdefault(topic, {})
+        seen = self.contents.seen.setdefault(topic, {})
         for partition in present(messages.partition).tolist():
             last = int(messages.offset[messages.partition == partition].max())
             seen[partition] = max(last + 1, seen.get(partition, 0))
@@ -66,14 +72,15 @@ class SlotRows(SlotState):
     def _resting(self, topic: str, streams: list[Stream], messages: Messages) -> Mapping[int, bool]:
         """The streams to which these messages mean nothing, or nothing yet: whether they have rows in them,
         and so must judge them later."""
-        backlog = self.backlogs.get(topic) or Backlog(topic)
-        if not self.untouched or len(streams) < FEW or len(messages) + len(backlog) > MOST:
+        slot = self.contents
+        backlog = slot.backlogs.get(topic) or Backlog(topic)
+        if not slot.untouched or len(streams) < FEW or len(messages) + len(backlog) > MOST:
             return {}
-        known = self._calm
+        known = slot.calm
         calm = [known.get(stream.uid) or self._calmness(stream) for stream in streams]
         if sum(one.span is not NEVER_CALM for one in calm) < FEW:
             return {}
-        rows = read(self._table(topic, streams), messages)
+        rows = read(slot.table(topic, streams), messages)
         if rows.bad or rows.operations or not len(rows.ts):
             return {}
         spans = spans_of(rows, messages)
@@ -89,41 +96,38 @@ class SlotRows(SlotState):
     def _calmness(self, stream: Stream) -> Calm:
         """Asked again when the stream has changed."""
         found = Calm(stream.live, stream.definition.child, NEVER_CALM)
-        with self.blame.of(stream.uid):
+        with self.contents.blame.of(stream.uid):
             if stream.live:
                 found = found._replace(span=calm_of(stream))
-        if stream.uid in self.untouched:
-            self._calm[stream.uid] = found
+        if stream.uid in self.contents.untouched:
+            self.contents.calm[stream.uid] = found
         return found
 
     def _taken(self, topic: str, uids: Collection[int]) -> list[tuple[set[int], list[Messages]]]:
         """What these streams have put off of a topic."""
-        backlog = self.backlogs.get(topic)
+        backlog = self.contents.backlogs.get(topic)
         if backlog is None:
             return []
         taken = backlog.take(uids)
         if not len(backlog):
-            del self.backlogs[topic]
+            del self.contents.backlogs[topic]
         return taken
 
-    def _catch_up(self, topic: str, out: list[Output]) -> None:
+    def catch_up(self, topic: str, out: list[Output]) -> None:
         """All that was put off of a topic is judged."""
-        backlog = self.backlogs.get(topic)
+        backlog = self.contents.backlogs.get(topic)
         for uids, earlier in self._taken(topic, list(backlog.behind) if backlog else []):
-            mine = [stream for uid, stream in self.streams.items() if uid in uids]
-            with self.blame.of_all(uids):
+            mine = [stream for uid, stream in self.contents.streams.items() if uid in uids]
+            with self.contents.blame.of_all(uids):
                 self._judge_messages(topic, mine, joined(topic, earlier), out)
 
     # ------------------------------------------------------------------ judging
-
-    def _table(self, topic: str, streams: list[Stream]) -> Table:
-        """The table of these streams as it is now."""
-        return self.tables.get(topic) or streams[0].definition.table
 
     def _judge_messages(
         self, topic: str, streams: list[Stream], messages: Messages, out: list[Output]
     ) -> None:
         """Deletes take effect between the messages that they lie between."""
+        slot = self.contents
         live = [stream for stream in streams if stream.live]
         if not streams:
             return
@@ -141,10 +145,10 @@ class SlotRows(SlotState):
         begin = 0
         for place, span in deletes_in(live, messages):
             self._judge_part(topic, streams, wanted, messages, (begin, place), out)
-            family = self._family(topic)
+            family = slot.family(topic)
             for stream in live:
-                with self._changing(stream):
-                    out.extend(delete(stream, messages, place, span, wanted, dict(self.seen[topic]), family))
+                with slot.changing(stream):
+                    out.extend(delete(stream, messages, place, span, wanted, dict(slot.seen[topic]), family))
             begin = place
         self._judge_part(topic, streams, wanted, messages, (begin, len(messages)), out)
 
@@ -162,7 +166,7 @@ class SlotRows(SlotState):
     def _open(self, live: list[Stream], table: Table, messages: Messages) -> tuple[Messages, dict[int, Any]]:
         """The rows that the slots of a virtual table's sources sent, and which trigger which stream."""
         merge = any(stream.definition.signals for stream in live)
-        messages, meant = self.inbox.open(table, messages, merge)
+        messages, meant = self.contents.inbox.open(table, messages, merge)
         nothing = np.zeros(len(messages), dtype=bool)
         wanted = self._wanted(live, messages)
         return messages, {uid: mask & meant.get(uid, nothing) for uid, mask in wanted.items()}
@@ -171,31 +175,32 @@ class SlotRows(SlotState):
         """bool[messages] by stream."""
         wanted: dict[int, Any] = {}
         for stream in live:
-            with self.blame.of(stream.uid):
+            with self.contents.blame.of(stream.uid):
                 wanted[stream.uid] = stream.wants(messages)
         return wanted
 
     def _judge(
         self, topic: str, streams: list[Stream], wanted: dict[int, Any], messages: Messages, out: list[Output]
     ) -> None:
-        table = self._table(topic, streams)
+        slot = self.contents
+        table = slot.table(topic, streams)
         live = [stream for stream in streams if stream.uid in wanted]
-        read_as = read_for(live, table, messages, self.blame)
+        read_as = read_for(live, table, messages, slot.blame)
         rows = next(iter(read_as.values()))
         names = Names.of_messages(messages, table)
-        family = self._family(topic)
+        family = slot.family(topic)
         held = np.bincount(rows.message, minlength=len(messages))
         takes = {uid: mask & (held > 0) for uid, mask in wanted.items()}
         tags: list[Tags] | None = [] if any(part.pending for part in read_as.values()) else None
         if rows.operations:  # a child that comes or goes may concern any of them
-            self._touch(stream.uid for stream in streams)
-        groups = placed(streams, takes, names, rows.operations, family, table, tags, self.blame)
+            slot.touch(stream.uid for stream in streams)
+        groups = placed(streams, takes, names, rows.operations, family, table, tags, slot.blame)
         if tags is not None:
-            describe(live, read_as, table, names, tags, self.blame)
+            describe(live, read_as, table, names, tags, slot.blame)
         for stream in live:
             if not (wanted[stream.uid].any() or stream.waits or len(stream.passing)):
                 continue  # as with most streams that read one child of many
-            with self._changing(stream):
+            with slot.changing(stream):
                 mask, rows = wanted[stream.uid], read_as[stream.definition.table]
                 stream.count("rows_read", int(held[takes[stream.uid]].sum()))
                 if rows.bad:
@@ -203,7 +208,7 @@ class SlotRows(SlotState):
                 group = groups[stream.uid]
                 stream.count("unknown_table", int(held[takes[stream.uid] & (group < 0)].sum()))
                 mine, again = passing(stream, rows, group, messages)
-                seen = dict(self.seen[topic])
+                seen = dict(slot.seen[topic])
                 out.extend(stream.judge_table(mine, group, messages, seen))
                 if isinstance(stream, RecalcStream):
                     out.extend(stream.lose_versions(again, messages, seen))

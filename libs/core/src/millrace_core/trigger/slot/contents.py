@@ -1,0 +1,80 @@
+"""What a slot consists of between batches: its streams, tables, positions, and what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from millrace_core.model.schema import Table
+from millrace_core.trigger.groups.family import Family
+from millrace_core.trigger.rows.virtual import Feeds, Inbox
+from millrace_core.trigger.slot.backlog import Backlog
+from millrace_core.trigger.slot.blame import Blame, Watch
+from millrace_core.trigger.slot.records import Refused
+from millrace_core.trigger.stream.calm import Calm
+from millrace_core.trigger.stream.definition import compiled
+from millrace_core.trigger.stream.history import RecalcStream
+from millrace_core.trigger.stream.period import PeriodStream
+from millrace_core.trigger.stream.stream import Output, Stream
+from millrace_core.wire import status
+from millrace_core.wire.control import Offsets
+from millrace_core.wire.topics import STATUS
+
+NOBODY: Mapping[int, str] = MappingProxyType({})
+
+
+class Contents:
+    """``number`` of ``slots``. ``control``: offset of the last control record in force, -1 before any."""
+
+    def __init__(self, number: int, slots: int) -> None:
+        self.number = number
+        self.slots = slots
+        self.control = -1
+        self.streams: dict[int, Stream] = {}
+        self.failed: dict[int, str] = {}
+        """Streams that are set aside, or cannot be hosted at all, and why."""
+        self.families: dict[str, Family] = {}
+        self.tables: dict[str, Table] = {}
+        """WAL topic -> the table as it is now, where it was altered under a stream."""
+        self.seen: dict[str, Offsets] = {}
+        self.feeds = Feeds()
+        self.inbox = Inbox()
+        self.unhosted: dict[int, Any] = {}
+        """States of streams that take no part in this batch, as they were."""
+        self.blame = Blame()
+        self.refused = Refused(number == 0)
+        self.backlogs: dict[str, Backlog] = {}
+        self.untouched: set[int] = set()
+        """Streams that are as the last snapshot has them."""
+        self.calm: dict[int, Calm] = {}
+        """Of those that were asked since they were touched."""
+
+    def family(self, topic: str) -> Family:
+        """The children of a topic's table."""
+        return self.families.setdefault(topic, Family())
+
+    def touch(self, uids: Iterable[int]) -> None:
+        """These streams may change."""
+        for uid in uids:
+            self.untouched.discard(uid)
+            self.calm.pop(uid, None)
+
+    def changing(self, stream: Stream) -> Watch:
+        """For what may change a stream: as :meth:`Blame.of`."""
+        self.touch((stream.uid,))
+        return self.blame.of(stream.uid)
+
+    def table(self, topic: str, streams: list[Stream]) -> Table:
+        """The table of these streams as it is now."""
+        return self.tables.get(topic) or streams[0].definition.table
+
+
+def tell(news: status.AnyStatus, out: list[Output]) -> None:
+    """Send a message to the topic ``status``."""
+    out.append((STATUS.name, status.key(news), status.encode(news)))
+
+
+def hosted(definition: bytes) -> type[Stream]:
+    """What keeps a stream of this definition in a slot."""
+    return RecalcStream if compiled(definition).schedule is None else PeriodStream
