@@ -243,6 +243,8 @@ def test_who_is_never_calm(kit: Any) -> None:
     cluster.define(kit.stream(5))
     cluster.write("c1", [1_001])
     cluster.run()
-    spans = {uid: calm_of(stream) for uid, stream in Slot.restore(cluster.blobs[0]).contents.streams.items()}
+    spans = {
+        uid: calm_of(stream.state) for uid, stream in Slot.restore(cluster.blobs[0]).contents.streams.items()
+    }
     assert spans.pop(5) == (1_000, 1_009)
     assert set(spans.values()) == {NEVER_CALM}

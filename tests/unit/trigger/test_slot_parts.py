@@ -11,12 +11,13 @@ from millrace_core.model.schema import Child
 from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.slot import state
 from millrace_core.trigger.slot.backlog import Backlog
-from millrace_core.trigger.slot.contents import Contents, hosted
+from millrace_core.trigger.slot.contents import Contents
 from millrace_core.trigger.slot.control import ControlRecords
 from millrace_core.trigger.slot.failures import Failures
+from millrace_core.trigger.slot.hosted import hosted
 from millrace_core.trigger.slot.rows import TableReader
 from millrace_core.trigger.stream import Output, compiled, essence
-from millrace_core.trigger.stream.stream import Life
+from millrace_core.trigger.stream.state import Life
 from millrace_core.wire import control, events, status
 from millrace_core.wire.rows import encode_rows
 from millrace_core.wire.topics import CONTROL, TRIGGERS, wal_topic

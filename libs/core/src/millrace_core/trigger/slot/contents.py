@@ -11,12 +11,10 @@ from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.rows.virtual import Feeds, Inbox
 from millrace_core.trigger.slot.backlog import Backlog
 from millrace_core.trigger.slot.blame import Blame, Watch
+from millrace_core.trigger.slot.hosted import AnyStream
 from millrace_core.trigger.slot.records import Refused
 from millrace_core.trigger.stream.calm import Calm
-from millrace_core.trigger.stream.definition import compiled
-from millrace_core.trigger.stream.history import RecalcStream
-from millrace_core.trigger.stream.period import PeriodStream
-from millrace_core.trigger.stream.stream import Output, Stream
+from millrace_core.trigger.stream.telling import Output
 from millrace_core.wire import status
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.topics import STATUS
@@ -31,7 +29,7 @@ class Contents:
         self.number = number
         self.slots = slots
         self.control = -1
-        self.streams: dict[int, Stream] = {}
+        self.streams: dict[int, AnyStream] = {}
         self.failed: dict[int, str] = {}
         """Streams that are set aside, or cannot be hosted at all, and why."""
         self.families: dict[str, Family] = {}
@@ -60,12 +58,12 @@ class Contents:
             self.untouched.discard(uid)
             self.calm.pop(uid, None)
 
-    def changing(self, stream: Stream) -> Watch:
+    def changing(self, stream: AnyStream) -> Watch:
         """For what may change a stream: as :meth:`Blame.of`."""
         self.touch((stream.uid,))
         return self.blame.of(stream.uid)
 
-    def table(self, topic: str, streams: list[Stream]) -> Table:
+    def table(self, topic: str, streams: list[AnyStream]) -> Table:
         """The table of these streams as it is now."""
         return self.tables.get(topic) or streams[0].definition.table
 
@@ -73,8 +71,3 @@ class Contents:
 def tell(news: status.AnyStatus, out: list[Output]) -> None:
     """Send a message to the topic ``status``."""
     out.append((STATUS.name, status.key(news), status.encode(news)))
-
-
-def hosted(definition: bytes) -> type[Stream]:
-    """What keeps a stream of this definition in a slot."""
-    return RecalcStream if compiled(definition).schedule is None else PeriodStream

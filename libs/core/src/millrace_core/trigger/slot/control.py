@@ -10,13 +10,15 @@ from millrace_core.errors import MillraceError
 from millrace_core.model.revisions import revision_of
 from millrace_core.model.schema import Child, Table
 from millrace_core.trigger.rows.intake import Messages
-from millrace_core.trigger.slot.contents import NOBODY, Contents, hosted, tell
+from millrace_core.trigger.slot.contents import NOBODY, Contents, tell
 from millrace_core.trigger.slot.failures import Failures
+from millrace_core.trigger.slot.hosted import hosted
 from millrace_core.trigger.slot.records import about
 from millrace_core.trigger.slot.requests import on_record
 from millrace_core.trigger.slot.rows import TableReader
 from millrace_core.trigger.stream.definition import compiled, essence
-from millrace_core.trigger.stream.stream import Life, Output
+from millrace_core.trigger.stream.state import Life
+from millrace_core.trigger.stream.telling import Output
 from millrace_core.wire import control, status
 from millrace_core.wire.topics import wal_topic
 

@@ -11,10 +11,11 @@ import numpy as np
 from millrace_core.trigger.groups.columns import OWNER, Ints
 from millrace_core.trigger.groups.watermark import NEVER
 from millrace_core.trigger.period import PeriodMemory
+from millrace_core.trigger.slot.hosted import AnyStream
 from millrace_core.trigger.stream.delay import DelayMemory
-from millrace_core.trigger.stream.history import RecalcStream
 from millrace_core.trigger.stream.period import PeriodStream
-from millrace_core.trigger.stream.stream import Output, Stream
+from millrace_core.trigger.stream.stream import Stream
+from millrace_core.trigger.stream.telling import Output
 from millrace_core.trigger.waits import waits_of
 from millrace_core.wire import diagnosis
 from millrace_core.wire.control import DiagnoseStream
@@ -28,7 +29,7 @@ MOST_BYTES = 400_000
 
 
 def answer(
-    asked: DiagnoseStream, number: int, slot: int, streams: Mapping[int, Stream], failed: Mapping[int, str]
+    asked: DiagnoseStream, number: int, slot: int, streams: Mapping[int, AnyStream], failed: Mapping[int, str]
 ) -> Output:
     """The message of this slot. ``number``: of the control record; ``failed``: streams that are set aside or
     cannot be kept at all, and why."""
@@ -44,7 +45,7 @@ def answer(
     return STATUS.name, diagnosis.key(asked.uid, slot), diagnosis.encode(part)
 
 
-def part_of(stream: Stream, number: int, limit: int, failure: str = "") -> Diagnosis:
+def part_of(stream: AnyStream, number: int, limit: int, failure: str = "") -> Diagnosis:
     """What the slot knows of a stream: its life, its counters, its newest ``limit`` groups."""
     stream.clock.grow(len(stream.groups))
     stream.memory.grow(len(stream.groups))
@@ -68,7 +69,7 @@ def part_of(stream: Stream, number: int, limit: int, failure: str = "") -> Diagn
 class _Groups:
     """The groups of a stream; what all of them need is counted once."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: AnyStream) -> None:
         self._stream = stream
         waiting = stream.clock.lists["waiting"]
         self._waiting = _counted(waiting[OWNER], len(stream.groups))
@@ -76,8 +77,8 @@ class _Groups:
         # sorted by (group, time): backwards, so that the first one is written last
         self._first[waiting[OWNER][::-1]] = waiting["ts"][::-1]
         self._held = np.zeros(len(stream.groups), dtype=np.int64)
-        if isinstance(stream, RecalcStream):
-            self._held = _counted(stream.held.lists["rows"][OWNER], len(stream.groups))
+        if isinstance(stream, Stream):
+            self._held = _counted(stream.state.held.lists["rows"][OWNER], len(stream.groups))
 
     def part(self, place: int) -> GroupPart:
         stream = self._stream
@@ -97,7 +98,7 @@ class _Groups:
 
     def _delayed(self, windows: list[OpenWindow], place: int) -> list[OpenWindow]:
         """The windows with what MAX_DELAY waits for."""
-        delays = self._stream.delays
+        delays = self._stream.state.delays
         if self._stream.definition.delay is None or place >= delays.count:
             return windows
         memory = delays.get(place)

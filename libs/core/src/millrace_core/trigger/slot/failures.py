@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from millrace_core.trigger.slot.contents import Contents, tell
-from millrace_core.trigger.stream.stream import Output, Stream
+from millrace_core.trigger.slot.hosted import AnyStream
+from millrace_core.trigger.stream.telling import Output
 from millrace_core.wire import control, status
 
 
@@ -27,7 +28,7 @@ class Failures:
             slot.refused.remarks.append(f"stream {uid} failed: {cause}")
             tell(status.StreamFailure(uid, cause, slot.number), out)
 
-    def halt(self, stream: Stream) -> None:
+    def halt(self, stream: AnyStream) -> None:
         """The stream stops where it is; what it has put off lies behind that."""
         slot = self.contents
         topic, seen = stream.definition.topic, None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.slot.blame import StreamsFail
 from millrace_core.trigger.slot.slot import Slot
-from millrace_core.trigger.stream.stream import Output
+from millrace_core.trigger.stream.telling import Output
 
 
 @dataclass(frozen=True, slots=True)

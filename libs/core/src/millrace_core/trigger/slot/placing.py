@@ -15,7 +15,7 @@ from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.watermark import Bools
 from millrace_core.trigger.rows.intake import Messages, TableRows, members_of, of_each, present, read
 from millrace_core.trigger.slot.blame import Blame
-from millrace_core.trigger.stream.stream import Stream, signals_of
+from millrace_core.trigger.slot.hosted import AnyStream, signals_of
 from millrace_core.wire.operations import OPERATION_MARK, Operation, Register
 from millrace_core.wire.reading import name_of
 
@@ -46,7 +46,7 @@ class Names:
         return Names(self.names, self.name[wanted])
 
 
-def with_operations(streams: list[Stream], messages: Messages, wanted: list[Any]) -> Any:
+def with_operations(streams: list[AnyStream], messages: Messages, wanted: list[Any]) -> Any:
     """bool[messages]: the wanted ones, and those that say which children there are."""
     needed = np.zeros(len(messages), dtype=bool)
     for mask in wanted:
@@ -62,7 +62,7 @@ def with_operations(streams: list[Stream], messages: Messages, wanted: list[Any]
     return needed
 
 
-def read_for(live: list[Stream], table: Table, messages: Messages, blame: Blame) -> dict[Table, TableRows]:
+def read_for(live: list[AnyStream], table: Table, messages: Messages, blame: Blame) -> dict[Table, TableRows]:
     """The rows of messages with all that these streams read of them, in the words of each stream's table."""
     words_of = signals_of(live, table)
     try:
@@ -76,7 +76,7 @@ def read_for(live: list[Stream], table: Table, messages: Messages, blame: Blame)
 
 
 def describe(
-    live: list[Stream], read_as: Mapping[Table, TableRows], table: Table, names: Names,
+    live: list[AnyStream], read_as: Mapping[Table, TableRows], table: Table, names: Names,
     tags: Sequence[Tags], blame: Blame,
 ) -> None:  # fmt: skip
     """Compute what streams read of the tables that rows are of; ``tags``: of each message's table."""
@@ -95,7 +95,7 @@ def describe(
 
 
 def placed(
-    streams: list[Stream], takes: dict[int, Any], names: Names, operations: list[tuple[int, Operation]],
+    streams: list[AnyStream], takes: dict[int, Any], names: Names, operations: list[tuple[int, Operation]],
     family: Family, table: Table, tags: list[Tags] | None, blame: Blame,
 ) -> dict[int, Any]:  # fmt: skip
     """Each live stream's group of each message that it takes, -1 for others and unknown tables.
@@ -139,7 +139,7 @@ def _names_a_table(key: bytes) -> bool:
         return False
 
 
-def _places(stream: Stream, tables: Names, family: Family) -> Ints:
+def _places(stream: AnyStream, tables: Names, family: Family) -> Ints:
     """The stream's group of each message of these tables."""
     index, names = stream.places.index, tables.names
     some = present(tables.name)

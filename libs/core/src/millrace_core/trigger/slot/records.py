@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.trigger.rows.intake import Messages
-from millrace_core.trigger.stream.stream import Output, Stream
+from millrace_core.trigger.slot.hosted import AnyStream
+from millrace_core.trigger.stream.telling import Output
 from millrace_core.wire import control, dead
 from millrace_core.wire.reading import Format
 from millrace_core.wire.topics import DEAD_LETTERS, REGROUP
@@ -68,7 +69,7 @@ class Refused:
         self.letters.append((DEAD_LETTERS.name, topic.encode(), dead.encode(letter)))
 
 
-def about(record: control.AnyControl, streams: Mapping[int, Stream]) -> list[int]:
+def about(record: control.AnyControl, streams: Mapping[int, AnyStream]) -> list[int]:
     """The streams of a slot (by uid) that a record is about."""
     match record:
         case control.DefineStream(spec=spec):

@@ -7,8 +7,9 @@ from typing import Any
 
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.rows.intake import Messages
-from millrace_core.trigger.stream.history import RecalcStream
-from millrace_core.trigger.stream.stream import Output, Stream
+from millrace_core.trigger.slot.hosted import AnyStream
+from millrace_core.trigger.stream.stream import Stream
+from millrace_core.trigger.stream.telling import Output
 from millrace_core.wire import control
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.operations import Delete, Drop, operation_in
@@ -19,7 +20,7 @@ FIRST, LAST = -(1 << 63), (1 << 63) - 1
 
 
 def on_record(
-    record: control.AnyControl, streams: Mapping[int, Stream], seen: Mapping[str, Offsets],
+    record: control.AnyControl, streams: Mapping[int, AnyStream], seen: Mapping[str, Offsets],
     taken: Mapping[str, Taken], at: int,
 ) -> Iterator[Output]:  # fmt: skip
     """A control record is in force since ``at`` (ns); ``seen``: what the slot has seen, by topic; ``taken``:
@@ -29,7 +30,7 @@ def on_record(
             stream = streams.get(uid)
         case _:
             return
-    if not isinstance(stream, RecalcStream) or stream.life.gone:
+    if not isinstance(stream, Stream) or stream.life.gone:
         return
     topic = stream.definition.topic
     mine = seen.get(topic, {})
@@ -42,7 +43,7 @@ def on_record(
             yield from stream.recalculate(first, last, mine, at)
 
 
-def deletes_in(streams: Sequence[Stream], messages: Messages) -> list[tuple[int, tuple[int, int]]]:
+def deletes_in(streams: Sequence[AnyStream], messages: Messages) -> list[tuple[int, tuple[int, int]]]:
     """The messages that delete rows, and which, where a stream wants to know (DELETE_RECALC)."""
     if not any(stream.definition.spec.options.delete_recalc for stream in streams):
         return []
@@ -57,12 +58,12 @@ def deletes_in(streams: Sequence[Stream], messages: Messages) -> list[tuple[int,
 
 
 def delete(
-    stream: Stream, messages: Messages, place: int, span: tuple[int, int],
+    stream: AnyStream, messages: Messages, place: int, span: tuple[int, int],
     wanted: Mapping[int, Any], seen: Offsets, family: Family,
 ) -> Iterator[Output]:  # fmt: skip
     """Tell a stream that takes this message that it deletes rows."""
     name = messages.key_of(place)
-    if not isinstance(stream, RecalcStream) or not stream.definition.spec.options.delete_recalc:
+    if not isinstance(stream, Stream) or not stream.definition.spec.options.delete_recalc:
         return
     if stream.uid in wanted and wanted[stream.uid][place]:
         key = name if name is not None else stream.definition.table.name.encode()

@@ -14,11 +14,12 @@ from millrace_core.model.schema import Table
 from millrace_core.trigger.rows.intake import Messages, present, read
 from millrace_core.trigger.slot.backlog import FEW, MOST, Backlog, joined, spans_of
 from millrace_core.trigger.slot.contents import Contents
+from millrace_core.trigger.slot.hosted import AnyStream
 from millrace_core.trigger.slot.placing import Names, Tags, describe, placed, read_for, with_operations
 from millrace_core.trigger.slot.requests import delete, deletes_in
 from millrace_core.trigger.stream.calm import NEVER_CALM, Calm, Span, calm_of
-from millrace_core.trigger.stream.history import RecalcStream
-from millrace_core.trigger.stream.stream import Output, Stream
+from millrace_core.trigger.stream.stream import Stream
+from millrace_core.trigger.stream.telling import Output
 from millrace_core.trigger.stream.versions import passing
 
 
@@ -39,12 +40,12 @@ class TableReader:
             if streams:
                 self._on_wal(topic, streams, messages, out)
 
-    def _reading(self, topic: str) -> list[Stream]:
+    def _reading(self, topic: str) -> list[AnyStream]:
         """The streams that the topic's messages may concern."""
         every = self.contents.streams.values()
         return [stream for stream in every if stream.definition.topic == topic and not stream.life.gone]
 
-    def _on_wal(self, topic: str, streams: list[Stream], messages: Messages, out: list[Output]) -> None:
+    def _on_wal(self, topic: str, streams: list[AnyStream], messages: Messages, out: list[Output]) -> None:
         slot = self.contents
         before = dict(slot.seen.get(topic, {}))
         if any(stream.live for stream in streams):
@@ -69,7 +70,7 @@ class TableReader:
 
     # ------------------------------------------------------------------ what can wait
 
-    def _resting(self, topic: str, streams: list[Stream], messages: Messages) -> Mapping[int, bool]:
+    def _resting(self, topic: str, streams: list[AnyStream], messages: Messages) -> Mapping[int, bool]:
         """The streams to which these messages mean nothing, or nothing yet: whether they have rows in them,
         and so must judge them later."""
         slot = self.contents
@@ -93,12 +94,12 @@ class TableReader:
                 resting[stream.uid] = mine is not None
         return resting
 
-    def _calmness(self, stream: Stream) -> Calm:
+    def _calmness(self, stream: AnyStream) -> Calm:
         """Asked again when the stream has changed."""
         found = Calm(stream.live, stream.definition.child, NEVER_CALM)
         with self.contents.blame.of(stream.uid):
             if stream.live:
-                found = found._replace(span=calm_of(stream))
+                found = found._replace(span=calm_of(stream.state))
         if stream.uid in self.contents.untouched:
             self.contents.calm[stream.uid] = found
         return found
@@ -124,7 +125,7 @@ class TableReader:
     # ------------------------------------------------------------------ judging
 
     def _judge_messages(
-        self, topic: str, streams: list[Stream], messages: Messages, out: list[Output]
+        self, topic: str, streams: list[AnyStream], messages: Messages, out: list[Output]
     ) -> None:
         """Deletes take effect between the messages that they lie between."""
         slot = self.contents
@@ -153,7 +154,7 @@ class TableReader:
         self._judge_part(topic, streams, wanted, messages, (begin, len(messages)), out)
 
     def _judge_part(
-        self, topic: str, streams: list[Stream], wanted: dict[int, Any], messages: Messages,
+        self, topic: str, streams: list[AnyStream], wanted: dict[int, Any], messages: Messages,
         part: tuple[int, int], out: list[Output],
     ) -> None:  # fmt: skip
         begin, end = part
@@ -163,7 +164,9 @@ class TableReader:
         if end > begin:
             self._judge(topic, streams, wanted, messages, out)
 
-    def _open(self, live: list[Stream], table: Table, messages: Messages) -> tuple[Messages, dict[int, Any]]:
+    def _open(
+        self, live: list[AnyStream], table: Table, messages: Messages
+    ) -> tuple[Messages, dict[int, Any]]:
         """The rows that the slots of a virtual table's sources sent, and which trigger which stream."""
         merge = any(stream.definition.signals for stream in live)
         messages, meant = self.contents.inbox.open(table, messages, merge)
@@ -171,7 +174,7 @@ class TableReader:
         wanted = self._wanted(live, messages)
         return messages, {uid: mask & meant.get(uid, nothing) for uid, mask in wanted.items()}
 
-    def _wanted(self, live: list[Stream], messages: Messages) -> dict[int, Any]:
+    def _wanted(self, live: list[AnyStream], messages: Messages) -> dict[int, Any]:
         """bool[messages] by stream."""
         wanted: dict[int, Any] = {}
         for stream in live:
@@ -180,8 +183,9 @@ class TableReader:
         return wanted
 
     def _judge(
-        self, topic: str, streams: list[Stream], wanted: dict[int, Any], messages: Messages, out: list[Output]
-    ) -> None:
+        self, topic: str, streams: list[AnyStream], wanted: dict[int, Any], messages: Messages,
+        out: list[Output],
+    ) -> None:  # fmt: skip
         slot = self.contents
         table = slot.table(topic, streams)
         live = [stream for stream in streams if stream.uid in wanted]
@@ -207,8 +211,8 @@ class TableReader:
                     stream.count("undecodable", int(mask[rows.bad].sum()))
                 group = groups[stream.uid]
                 stream.count("unknown_table", int(held[takes[stream.uid] & (group < 0)].sum()))
-                mine, again = passing(stream, rows, group, messages)
+                mine, again = passing(stream.state, rows, group, messages)
                 seen = dict(slot.seen[topic])
                 out.extend(stream.judge_table(mine, group, messages, seen))
-                if isinstance(stream, RecalcStream):
+                if isinstance(stream, Stream):
                     out.extend(stream.lose_versions(again, messages, seen))

@@ -13,14 +13,14 @@ from typing import Self
 
 from millrace_core.trigger.groups.groups import Groups
 from millrace_core.trigger.rows.intake import Messages
-from millrace_core.trigger.slot import state
 from millrace_core.trigger.slot.contents import NOBODY, Contents, tell
 from millrace_core.trigger.slot.control import ControlRecords
 from millrace_core.trigger.slot.diagnosis import answer
 from millrace_core.trigger.slot.failures import Failures
 from millrace_core.trigger.slot.rows import TableReader
-from millrace_core.trigger.stream.history import RecalcStream
-from millrace_core.trigger.stream.stream import Output
+from millrace_core.trigger.slot.state import Snapshots, current, delays_due, due, heeds, place, restore
+from millrace_core.trigger.stream.stream import Stream
+from millrace_core.trigger.stream.telling import Output
 from millrace_core.wire import control, recalc, regroup, status
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX
 
@@ -39,26 +39,26 @@ class Slot:
         self.failures = Failures(contents)
         self.tables = TableReader(contents)
         self.control = ControlRecords(contents, self.failures, self.tables)
-        self.snapshots = state.Snapshots(contents)
+        self.snapshots = Snapshots(contents)
 
     # ------------------------------------------------------------------ state as bytes
 
     def snapshot(self) -> bytes:
-        """As :meth:`state.Snapshots.take`."""
+        """As :meth:`Snapshots.take`."""
         return self.snapshots.take()
 
     @classmethod
     def restore(cls, blob: bytes, absent: Mapping[int, str] = NOBODY) -> Self:
         """The inverse of :meth:`snapshot`. ``absent``: streams that are not hosted until the next one."""
         slot = cls.__new__(cls)
-        slot._consist_of(state.restore(blob, absent))
+        slot._consist_of(restore(blob, absent))
         return slot
 
-    due = staticmethod(state.due)
-    delays_due = staticmethod(state.delays_due)
-    heeds = staticmethod(state.heeds)
-    current = staticmethod(state.current)
-    place = staticmethod(state.place)
+    due = staticmethod(due)
+    delays_due = staticmethod(delays_due)
+    heeds = staticmethod(heeds)
+    current = staticmethod(current)
+    place = staticmethod(place)
 
     # ------------------------------------------------------------------ a batch
 
@@ -140,7 +140,7 @@ class Slot:
         slot = self.contents
         for place, handover in slot.refused.decoded(messages, recalc.HANDOVERS):
             stream = slot.streams.get(handover.stream) if handover.slot == slot.number else None
-            if isinstance(stream, RecalcStream) and stream.live:
+            if isinstance(stream, Stream) and stream.live:
                 seen = slot.seen.get(stream.definition.topic, {})
                 with slot.blame.of(stream.uid):
                     out.extend(stream.take_past(handover, int(messages.timestamp[place]), seen))

@@ -13,7 +13,8 @@ from millrace_core.model.schema import Table
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.slot.backlog import Backlog
-from millrace_core.trigger.slot.contents import NOBODY, Contents, hosted
+from millrace_core.trigger.slot.contents import NOBODY, Contents
+from millrace_core.trigger.slot.hosted import hosted
 from millrace_core.trigger.slot.records import Refused
 from millrace_core.trigger.stream.definition import uid_of
 from millrace_core.trigger.stream.delay import FAR, upcoming
@@ -59,7 +60,7 @@ class Snapshots:
             delay = stream.definition.delay
             if delay is not None and stream.live:
                 with slot.blame.of(uid):
-                    delays.append(delay.all_due(stream.delays))
+                    delays.append(delay.all_due(stream.state.delays))
         slot.blame.settle()
         slot.untouched = set(slot.streams)
         state = [slot.number, slot.slots, slot.control, slot.failed, families, slot.seen, streams]

@@ -15,7 +15,7 @@ from millrace_core.trigger.groups.watermark import NEVER, Bools
 from millrace_core.trigger.interval import IntervalWindower
 from millrace_core.trigger.session import SessionWindower
 from millrace_core.trigger.sliding import SlidingWindower
-from millrace_core.trigger.stream.stream import Stream
+from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.windower import OPEN
 
 
@@ -43,21 +43,21 @@ class Calm(NamedTuple):
     span: Span
 
 
-def calm_of(stream: Stream) -> Span:
+def calm_of(state: StreamState) -> Span:
     """Rows in this span, of whatever tables and in whatever order, make the stream tell and ask nothing.
 
     It holds until the stream has judged something. Counters do grow by such rows.
     """
-    definition, life = stream.definition, stream.life
-    if life.holding or stream.waits or not definition.home or definition.table.virtual:
+    definition, life = state.definition, state.life
+    if life.holding or state.waits or not definition.home or definition.table.virtual:
         return NEVER_CALM
     if definition.signals or definition.delay is not None or OPEN in definition.emission.kinds:
         return NEVER_CALM
-    stream.clock.grow(len(stream.groups))
-    stream.memory.grow(len(stream.groups))
-    newest = stream.clock.singles["newest"]
+    state.clock.grow(len(state.groups))
+    state.memory.grow(len(state.groups))
+    newest = state.clock.singles["newest"]
     seen = newest != NEVER
-    if not seen.any() or not stream.clock.singles["started"][seen].all():
+    if not seen.any() or not state.clock.singles["started"][seen].all():
         return NEVER_CALM
     watermark = definition.clock.watermark
     until = newest[seen] - watermark
@@ -65,9 +65,9 @@ def calm_of(stream: Stream) -> Span:
         case IntervalWindower() as windower:
             span = _interval(windower, until)
         case SlidingWindower() as windower:
-            span = _sliding(windower, stream.memory.singles["past"][seen])
+            span = _sliding(windower, state.memory.singles["past"][seen])
         case SessionWindower() as windower:
-            span = _session(windower, stream.memory, seen, until)
+            span = _session(windower, state.memory, seen, until)
         case _:
             return NEVER_CALM
     # T, which closes windows, lies so far behind the newest row

@@ -1,4 +1,4 @@
-"""A stream that knows more than its live rows: history, what was written while it was stopped, and what
+"""What a stream knows beside its live rows: history, what was written while it was stopped, and what
 RECALCULATE STREAM names.
 
 It asks calc-svc for it (topic ``recalc``). While it waits for history, live rows are held (``stream.past``).
@@ -7,75 +7,69 @@ It asks calc-svc for it (topic ``recalc``). While it waits for history, live row
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from millrace_core.model.stream import Count
-from millrace_core.trigger.groups.columns import Columns, Ints
+from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
-from millrace_core.trigger.stream.changes import ChangingStream
-from millrace_core.trigger.stream.past import HeldMemory, arrivals_of, hold, release, stretches
-from millrace_core.trigger.stream.stream import Life, Output
+from millrace_core.trigger.stream.changes import Changes
+from millrace_core.trigger.stream.judging import Judging
+from millrace_core.trigger.stream.past import arrivals_of, hold, release, stretches
+from millrace_core.trigger.stream.state import StreamState
+from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.trigger.windower import HISTORY, LIVE, as_arrays
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.recalc import Handover, Part, Past, Request, Taken
 
 
-class RecalcStream(ChangingStream):
-    """See the module."""
+class History:
+    """``judging``: judges what is handed over, and the live rows behind it; ``changes``: learns of deletes
+    that were noted while rows were held."""
 
-    def __init__(self, life: Life, slot: int) -> None:
-        super().__init__(life, slot)
+    def __init__(self, state: StreamState, telling: Telling, judging: Judging, changes: Changes) -> None:
+        self.state, self.telling, self.judging, self.changes = state, telling, judging, changes
         self._outgoing: list[Output] = []
 
     def take_outgoing(self) -> list[Output]:
+        """What it has asked for since it was asked last."""
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
     # ------------------------------------------------------------------ life
 
     def begin(self, slots: int, at: int) -> None:
-        self.life.slots = slots
+        self.state.life.slots = slots
         self._ask_for_history(at)
 
-    def resume(self, live_from: Offsets, epoch: int, at: int) -> None:
-        super().resume(live_from, epoch, at)
-        if self.definition.fills_history:
-            self.life.newest = {}  # what was written meanwhile may be newer
-
-    def part(self, name: bytes) -> None:
-        super().part(name)
-        self.life.newest.pop(name, None)
-
     def _history_from(self) -> int | None:
-        options = self.definition.spec.options
+        options = self.state.definition.spec.options
         return options.fill_history if options.fill_history is not None else options.fill_history_first
 
     def _ask_for_history(self, at: int) -> None:
         start = self._history_from()
         if start is not None:
-            self._wait(self._request("HISTORY", [], {}, at, (max(start, -RANGE), RANGE)), {}, {})
+            self._wait(self.telling.request("HISTORY", [], {}, at, (max(start, -RANGE), RANGE)), {}, {})
 
     def _wait(self, request: Request, since: Offsets, origins: Mapping[str, Offsets]) -> None:
         """Hold live rows until what lies between ``since`` (in a virtual table's sources: ``origins``) and
         them has been told."""
-        life = self.life
+        life = self.state.life
         spans = {topic: stretches(origins.get(topic, {}), ends) for topic, ends in life.origins.items()}
         spans = {topic: span for topic, span in spans.items() if span}
-        written = {} if self.definition.table.virtual else stretches(since, life.live_from)
+        written = {} if self.state.definition.table.virtual else stretches(since, life.live_from)
         life.holding = bool(written or spans)
         if life.holding:
             request = msgspec.structs.replace(
                 request, seen=dict(life.live_from), written=written, origins=spans
             )
-            self._outgoing.append(self._sent(request))
+            self._outgoing.append(self.telling.ask(request))
 
     def stop(self, seen: Offsets, origins: Mapping[str, Offsets], taken: Taken) -> None:
         """``seen``: what its slot has seen of the trigger table; ``origins``: about where the sources of a
         virtual table are, ``taken``: what this slot has taken from them."""
-        life, home = self.life, self.definition.home
+        life, home = self.state.life, self.state.definition.home
         seen = seen if home else life.seen
         life.running = False
         partitions = life.live_from.keys() | seen.keys()
@@ -88,93 +82,99 @@ class RecalcStream(ChangingStream):
     def catch_up(self, untreated: bool, origins: Mapping[str, Offsets], at: int) -> None:
         """It has been started again; ``untreated``: what was written meanwhile is history; ``origins``: where
         it is live from in the sources of a virtual table."""
-        life = self.life
+        state = self.state
+        life = state.life
         life.origins = dict(origins)
         if life.holding:
             self._ask_for_history(at)
         elif untreated and self._history_from() is not None:
-            self.held.singles["fed"][:] = NEVER
-            request = self._request("UNTREATED", [], {}, at, (-RANGE, RANGE), life.taken)
+            state.held.singles["fed"][:] = NEVER
+            request = self.telling.request("UNTREATED", [], {}, at, (-RANGE, RANGE), life.taken)
             self._wait(request, life.stopped_at, life.origins_stopped)
         life.taken = {}
 
-    def lose_table(self) -> None:
-        super().lose_table()
-        self.held = Columns(HeldMemory, self.definition.windower.columns)
-        life = self.life
-        life.holding, life.deleted, life.awaited, life.unknown, life.newest = False, [], [], [], {}
-
     def recalculate(self, first: int, last: int | None, seen: Offsets, at: int) -> Iterator[Output]:
         """RECALCULATE STREAM. Of COUNT_WINDOW only what lies behind all T is done again (seed 000)."""
-        self._grow()
-        started = self.clock.singles["newest"] != NEVER
-        until = self.until.tolist()
-        counting = isinstance(self.definition.spec.trigger, Count)
+        state = self.state
+        state.grow()
+        started = state.clock.singles["newest"] != NEVER
+        until = state.until.tolist()
+        counting = isinstance(state.definition.spec.trigger, Count)
         parts, left_out = [], []
         for place in np.flatnonzero(started).tolist():
             if counting and (last is None or last > until[place]):
                 left_out.append(until[place])
                 continue
             end = until[place] if last is None else min(last, until[place])
-            parts.append(Part(self.groups.get(place), first, end, until[place], self._origin(place)))
+            parts.append(Part(state.groups.get(place), first, end, until[place], state.origin(place)))
         asked = first, RANGE if last is None else last
-        seen = seen if self.definition.home else self.life.seen
-        request = self._request("MANUAL", parts, seen, at, None if counting else asked)
+        seen = seen if state.definition.home else state.life.seen
+        request = self.telling.request("MANUAL", parts, seen, at, None if counting else asked)
         ignored = (len(left_out), max(left_out)) if left_out else None
-        yield self._sent(msgspec.structs.replace(request, asked=asked, left_out=ignored))
+        yield self.telling.ask(msgspec.structs.replace(request, asked=asked, left_out=ignored))
 
     # ------------------------------------------------------------------ the past
 
-    def _judge(self, rows: Arrivals, written: Ints, seen: Offsets) -> Iterator[Output]:
-        if self.life.holding and self._cause == LIVE:
-            self._grow()
-            hold(self.held, rows, written)
+    def take(self, rows: Arrivals, written: Ints, seen: Offsets) -> Iterator[Output]:
+        """Live rows: judged, or held."""
+        state = self.state
+        if state.life.holding:
+            state.grow()
+            hold(state.held, rows, written)
             return
-        yield from super()._judge(rows, written, seen)
-        if self.waits:
-            yield from self._reach(int(written.max(initial=0)), seen)
+        yield from self._judge(rows, written, seen)
+
+    def _judge(self, rows: Arrivals, written: Ints, seen: Offsets) -> Iterator[Output]:
+        yield from self.judging.judge(rows, written, seen)
+        if self.state.waits:
+            yield from self.changes.reach(int(written.max(initial=0)), seen)
 
     def take_past(self, message: Handover, at: int, seen: Offsets) -> Iterator[Output]:
         """What calc-svc tells at ``at`` (ms) of the time before its live rows; ``seen``: as in judging."""
-        if not self.life.holding or message.epoch != self.life.epoch:
+        state = self.state
+        if not state.life.holding or message.epoch != state.life.epoch:
             return
-        seen = seen if self.definition.home else self.life.seen
+        seen = seen if state.definition.home else state.life.seen
         pasts = [(place, past) for past in message.groups if (place := self._group_of(past)) is not None]
-        self._grow()
-        windower = self.definition.windower
+        state.grow()
+        windower = state.definition.windower
         known = [(place, past) for place, past in pasts if past.memory is not None]
         for place, past in known:
             memory = msgspec.msgpack.decode(past.memory or b"", type=windower.memory)
-            self.memory.put({place: memory})
-            self.clock.singles["newest"][place] = past.newest
-            self.clock.singles["started"][place] = 1
-        fed = self.held.singles["fed"]
+            state.memory.put({place: memory})
+            state.clock.singles["newest"][place] = past.newest
+            state.clock.singles["started"][place] = 1
+        fed = state.held.singles["fed"]
         rows = arrivals_of(pasts, lambda place: int(fed[place]), windower.signals)
         for place, past in pasts:
             fed[place] = max(fed[place], past.upto)
         times = np.full(len(rows.ts), at, dtype=np.int64)
-        self._cause, self.expires = HISTORY, False
+        self.telling.cause, self.judging.expires = HISTORY, False
         yield from self._judge(rows, times, seen)
-        self._cause, self.expires = LIVE, True
-        self._follow([place for place, _ in known], as_arrays([], 0), np.array([at]))
+        self.telling.cause, self.judging.expires = LIVE, True
+        self.judging.follow([place for place, _ in known], as_arrays([], 0), np.array([at]))
         if message.done:
             yield from self._go_live(at, seen)
 
     def _group_of(self, past: Past) -> int | None:
         """Where a group is, made if need be; None for one of a table that has another successor by now."""
+        state = self.state
         group = past.group
         handle = group.id if group.table is None else group.table.encode()
-        found = self.groups.index.get(handle)
+        found = state.groups.index.get(handle)
         if found is None:
-            return self.groups.add(handle, group.id, group.key, handle if isinstance(handle, bytes) else None)
-        return found if self.groups.ids[found] == group.id else None
+            return state.groups.add(
+                handle, group.id, group.key, handle if isinstance(handle, bytes) else None
+            )
+        return found if state.groups.ids[found] == group.id else None
 
     def _go_live(self, at: int, seen: Offsets) -> Iterator[Output]:
-        self.life.holding = False
-        shared = self.definition.clock.shared
+        state = self.state
+        state.life.holding = False
+        shared = state.definition.clock.shared
         if not shared:
             yield from self._lose_noted(at, seen)
-        rows, written = release(self.held, self.definition.windower.signals)
+        rows, written = release(state.held, state.definition.windower.signals)
         yield from self._judge(rows, written, seen)
         if shared:
             # which of the rows that were held they were is not known: all are judged, and cut again
@@ -182,30 +182,9 @@ class RecalcStream(ChangingStream):
 
     def _lose_noted(self, at: int, seen: Offsets) -> Iterator[Output]:
         """Deletes of the time in which rows were held."""
-        deleted, self.life.deleted = self.life.deleted, []
-        places = {id_: place for place, id_ in enumerate(self.groups.ids)}
+        state = self.state
+        deleted, state.life.deleted = state.life.deleted, []
+        places = {id_: place for place, id_ in enumerate(state.groups.ids)}
         for id_, first, last in deleted:
             if id_ in places:
-                yield from self._delete(places[id_], (first, last), at, seen)
-
-    # ------------------------------------------------------------------ state
-
-    def sweep(self) -> None:
-        ended = list(self.groups.ended)
-        self.held.grow(len(self.groups))
-        if ended:
-            kept = np.ones(len(self.groups), dtype=bool)
-            kept[ended] = False
-            self.held.keep(kept)
-        super().sweep()
-
-    def _dump_more(self) -> Any:
-        return [super()._dump_more(), self.held.dump()]
-
-    def _load_more(self, data: Any) -> None:
-        if isinstance(data, list) and len(data) == 2:
-            delays, held = data
-            self.held.load(held)
-        else:  # a state from before there was history
-            delays = data
-        super()._load_more(delays)
+                yield from self.changes.delete_in(places[id_], (first, last), at, seen)

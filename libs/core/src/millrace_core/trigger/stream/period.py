@@ -17,23 +17,26 @@ written before it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
 
 import msgspec
 import numpy as np
 
 from millrace_core.timeline import Schedule
-from millrace_core.trigger.groups.columns import Ints
+from millrace_core.trigger.groups.columns import Columns, Ints
 from millrace_core.trigger.groups.family import Family
+from millrace_core.trigger.groups.groups import Groups
 from millrace_core.trigger.period import News, PeriodMemory
 from millrace_core.trigger.rows.intake import Messages, TableRows
+from millrace_core.trigger.stream.definition import Definition
 from millrace_core.trigger.stream.delay import FAR
-from millrace_core.trigger.stream.stream import EVENTS_PER_BATCH, Life, Output, Stream
-from millrace_core.wire import events, regroup
+from millrace_core.trigger.stream.routes import Received, Routes
+from millrace_core.trigger.stream.state import Life, StreamState
+from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.wire.control import Offsets, Tick
-from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent, trigger_id
-from millrace_core.wire.topics import REGROUP, TRIGGERS
+from millrace_core.wire.events import Group, TriggerEvent, trigger_id
+from millrace_core.wire.recalc import Taken
 
 JOIN, LEAVE = 1, -1
 
@@ -55,14 +58,48 @@ class Progress(msgspec.Struct, array_like=True):
     present: dict[int, list[int]] = {}
 
 
-class PeriodStream(Stream):
-    """See the module."""
+class PeriodStream:
+    """See the module. It has the parts that it shares with :class:`Stream`: ``state``, ``routes``,
+    ``telling``."""
 
     def __init__(self, life: Life, slot: int) -> None:
-        super().__init__(life, slot)
+        self.state = StreamState(life, slot)
+        self.uid, self.slot = self.state.uid, slot
+        self.routes = Routes(self.state)
+        self.telling = Telling(self.state)
         self.progress = Progress()
         self._outgoing: list[Output] = []
         self._in_group: Counter[int] = Counter()
+
+    @property
+    def life(self) -> Life:
+        return self.state.life
+
+    @property
+    def definition(self) -> Definition:
+        return self.state.definition
+
+    @property
+    def groups(self) -> Groups:
+        return self.state.groups
+
+    @property
+    def clock(self) -> Columns:
+        return self.state.clock
+
+    @property
+    def memory(self) -> Columns:
+        return self.state.memory
+
+    @property
+    def live(self) -> bool:
+        """As :attr:`StreamState.live`."""
+        return self.state.live
+
+    @property
+    def waits(self) -> bool:
+        """As :attr:`StreamState.waits`."""
+        return self.state.waits
 
     @property
     def schedule(self) -> Schedule:
@@ -75,16 +112,26 @@ class PeriodStream(Stream):
 
     # ------------------------------------------------------------------ life
 
+    def redefine(self, definition: bytes) -> None:
+        """Go on with the same groups under another definition of the table."""
+        self.state.redefine(definition)
+
     def begin(self, slots: int, at: int) -> None:
+        """It was defined at processing time ``at`` (ns), in a deployment of so many slots."""
         self._start(at)
         definition = self.definition
         if definition.home and definition.single is not None:
-            self.place(definition.single.encode(), Family())
+            self.state.place(definition.single.encode(), Family())
         elif not definition.spec.partition and definition.ungrouped_slot(slots) == self.slot:
-            self._group(Group(0, (), None))
+            self.state.place_of(Group(0, (), None))
+
+    def stop(self, seen: Offsets, origins: Mapping[str, Offsets], taken: Taken) -> None:
+        """It fires no more; where it stands means nothing to it."""
+        self.life.running = False
 
     def resume(self, live_from: Offsets, epoch: int, at: int) -> None:
-        super().resume(live_from, epoch, at)
+        """It runs (again), for rows behind ``live_from``, since processing time ``at`` (ns)."""
+        self.state.resume(live_from, epoch)
         self._start(at)
 
     def _start(self, at: int) -> None:
@@ -95,22 +142,43 @@ class PeriodStream(Stream):
         self.memory.put({place: PeriodMemory() for place in range(len(self.groups))})
 
     def lose_table(self) -> None:
-        super().lose_table()
+        """The trigger table is gone, and its groups with it."""
+        self.state.lose_table()
         self.progress.members, self.progress.present = {}, {}
         self._in_group.clear()
 
     # ------------------------------------------------------------------ which groups there are
 
+    @property
+    def passing(self) -> Groups:
+        """Tables of this batch whose rows are sent on."""
+        return self.state.passing
+
+    @passing.setter
+    def passing(self, tables: Groups) -> None:
+        self.state.passing = tables
+
+    @property
+    def places(self) -> Groups:
+        """Where the rows of a table go."""
+        return self.state.places
+
+    def place(self, name: bytes, family: Family) -> int:
+        """As :meth:`StreamState.place`."""
+        return self.state.place(name, family)
+
     def meet(self, name: bytes, family: Family) -> None:
+        """A child table of this name is there."""
         definition = self.definition
         if definition.single not in (None, name.decode("utf-8", "replace")):
             return
-        found = self.place(name, family)
+        found = self.state.place(name, family)
         if found >= 0 and not definition.home:
             self._join(name, self.passing.get(found))
 
     def part(self, name: bytes) -> None:
-        super().part(name)
+        """The child table of this name is there no more."""
+        self.state.places.end(name)
         self._leave(name)
 
     def _join(self, name: bytes, group: Group) -> None:
@@ -132,23 +200,19 @@ class PeriodStream(Stream):
 
     def _send(self, group: Group, name: bytes, change: int = 0, news: News | None = None) -> None:
         """To the group's slot."""
-        self.life.sent += 1
-        message = regroup.Regrouped(
-            self.uid, self.life.epoch, self.slot, self.life.sent, group, name.decode("utf-8", "replace"),
-            {}, 0, b"", change=change, news=news or {},
-        )  # fmt: skip
-        self._outgoing.append((REGROUP.name, regroup.key(self.uid, group.id), regroup.encode(message)))
+        self._outgoing.append(self.routes.send(group, name, {}, 0, change=change, news=news or {}))
 
     def take_outgoing(self) -> list[Output]:
+        """What it has to send besides what came of rows and ticks."""
         outgoing, self._outgoing = self._outgoing, []
-        self.passing = type(self.passing)()
+        self.passing = Groups()
         return outgoing
 
     # ------------------------------------------------------------------ rows
 
     def wants(self, messages: Messages) -> Any:
         """Rows say that their table is there, and that there is data: only where either is news."""
-        mask = super().wants(messages)
+        mask = self.routes.wants(messages)
         if self.only_with_data:
             return mask
         if not self.definition.spec.partition:
@@ -177,14 +241,14 @@ class PeriodStream(Stream):
             assert isinstance(name, bytes), "tables are found by name"
             self._send(self.passing.get(place), name, news=mine)
 
-    def judge_regrouped(self, received: list[tuple[int, regroup.Regrouped]]) -> Iterator[Output]:
+    def judge_regrouped(self, received: Received) -> Iterator[Output]:
         """Word from the tables' slots. What was sent before a START counts: offsets tell what is old."""
         news: dict[int, News] = {}
-        for message in self._unseen(received):
+        for message in self.routes.unseen(received):
             present = self.progress.present.get(message.group.id, [])
             if message.change == JOIN:
                 self.progress.present[message.group.id] = sorted({*present, message.slot})
-                self._group(message.group)
+                self.state.place_of(message.group)
             elif message.change == LEAVE:
                 left = [slot for slot in present if slot != message.slot]
                 self.progress.present[message.group.id] = left
@@ -264,20 +328,36 @@ class PeriodStream(Stream):
         )  # fmt: skip
 
     def _tell_all(self, found: list[TriggerEvent]) -> Iterator[Output]:
-        if found:
-            self._count_sent(len(found), self.progress.instant)
-        for begin in range(0, len(found), EVENTS_PER_BATCH):
-            part = found[begin : begin + EVENTS_PER_BATCH]
-            self.life.number += 1
-            batch = TriggerBatch(
-                self.uid, self.life.epoch, self.slot, self.life.number, self.progress.ends, part
-            )
-            yield TRIGGERS.name, f"{self.uid}/{self.slot}".encode(), events.encode(batch)
+        return self.telling.tell_all(found, self.progress.ends, self.progress.instant)
 
-    # ------------------------------------------------------------------ state
+    # ------------------------------------------------------------------ the end of a batch, and state
 
-    def _dump_more(self) -> Any:
-        return self.progress
+    def farewells(self, seen: Offsets) -> Iterator[Output]:
+        """As :meth:`Telling.farewells`."""
+        return self.telling.farewells(seen)
+
+    def sweep(self) -> None:
+        """Forget the groups that ended."""
+        self.state.sweep()
+
+    def count(self, counter: str, more: int) -> None:
+        """Add to one of the counters that ``wire.counters`` lists."""
+        self.state.count(counter, more)
+
+    def news(self, ticked: bool) -> dict[str, int] | None:
+        """As :meth:`StreamState.news`."""
+        return self.state.news(ticked)
+
+    def dump(self) -> list[Any]:
+        """Plain data for msgpack."""
+        return self.state.dump(self.progress)
+
+    @classmethod
+    def load(cls, data: list[Any], slot: int) -> Self:
+        """The inverse of :meth:`dump`."""
+        stream = cls(StreamState.life_of(data), slot)
+        stream.state.load(data, stream._load_more)
+        return stream
 
     def _load_more(self, data: Any) -> None:
         self.progress = msgspec.convert(data, Progress)

@@ -20,7 +20,7 @@ from millrace_core.trigger.groups.columns import Ints, starts_of
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Bools, running_newest
 from millrace_core.trigger.rows.intake import Messages, TableRows
 from millrace_core.trigger.stream.definition import Definition
-from millrace_core.trigger.stream.stream import Stream
+from millrace_core.trigger.stream.state import StreamState
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +52,30 @@ NONE = np.empty(0, dtype=np.int64)
 NO_VERSIONS = Versions(NONE, NONE, NONE.astype(bool), NONE, NONE)
 
 
-def passing(stream: Stream, rows: TableRows, group: Ints, messages: Messages) -> tuple[TableRows, Versions]:
+def passing(
+    state: StreamState, rows: TableRows, group: Ints, messages: Messages
+) -> tuple[TableRows, Versions]:
     """The rows to judge, and those that rewrite others but cannot be judged; what PRE_FILTER leaves out is
     counted. ``group[m]``: the stream's group of message ``m``, -1 for messages that do not take part."""
-    definition = stream.definition
+    definition = state.definition
     passed = np.ones(len(rows.ts), dtype=bool)
     if definition.filter is not None:
         passed = rows.signals[definition.filter]
     unnamed = rows.partial(definition.signals)
     owner = group[rows.message]
-    if follows_tables(stream.definition):
+    if follows_tables(state.definition):
         unnamed &= ~passed  # one that passes is sent on as it is
-        doubtful = ~passed & (owner >= 0) & _rewrites_in_table(stream, rows, owner, messages)
-        stream.count("filtered", int((~passed & (owner >= 0)).sum()))
+        doubtful = ~passed & (owner >= 0) & _rewrites_in_table(state, rows, owner, messages)
+        state.count("filtered", int((~passed & (owner >= 0)).sum()))
     else:
         doubtful = (~passed | unnamed) & (owner >= 0)
         if not definition.home or definition.clock.ignore_disorder:
             doubtful[:] = False
         elif doubtful.any():
-            doubtful &= _rewrites(stream, rows.ts, owner, passed)
+            doubtful &= _rewrites(state, rows.ts, owner, passed)
             if not definition.clock.shared:
                 doubtful &= unnamed | ~_rewritten(rows.ts, owner, passed & ~(doubtful & unnamed))
-        stream.count("filtered", int((~passed & (owner >= 0) & ~(doubtful & unnamed)).sum()))
+        state.count("filtered", int((~passed & (owner >= 0) & ~(doubtful & unnamed)).sum()))
     if passed.all() and not doubtful.any():
         return rows, NO_VERSIONS
     message = rows.message[doubtful]
@@ -83,10 +85,10 @@ def passing(stream: Stream, rows: TableRows, group: Ints, messages: Messages) ->
     return rows.only(passed & ~(doubtful & unnamed)), found
 
 
-def _rewrites(stream: Stream, ts: Ints, owner: Ints, passed: Bools) -> Bools:
+def _rewrites(state: StreamState, ts: Ints, owner: Ints, passed: Bools) -> Bools:
     """bool[rows]: those that are not newer than what their group had seen when they came. ``passed``: the
     rows that move its time."""
-    stream.clock.grow(len(stream.groups))
+    state.clock.grow(len(state.groups))
     order = np.flatnonzero((owner >= 0) & (ts > -RANGE) & (ts < RANGE))
     order = order[np.argsort(owner[order], kind="stable")]
     found = np.zeros(len(ts), dtype=bool)
@@ -94,7 +96,7 @@ def _rewrites(stream: Stream, ts: Ints, owner: Ints, passed: Bools) -> Bools:
         mine = owner[order]
         first = starts_of(mine)
         moving = np.where(passed[order], ts[order], NEVER)
-        before, _ = running_newest(moving, first, stream.clock.singles["newest"][mine[first]])
+        before, _ = running_newest(moving, first, state.clock.singles["newest"][mine[first]])
         found[order] = ts[order] <= before
     return found
 
@@ -116,12 +118,12 @@ def follows_tables(definition: Definition) -> bool:
     return definition.filter is not None and not definition.home and not definition.clock.ignore_disorder
 
 
-def _rewrites_in_table(stream: Stream, rows: TableRows, owner: Ints, messages: Messages) -> Bools:
+def _rewrites_in_table(state: StreamState, rows: TableRows, owner: Ints, messages: Messages) -> Bools:
     """bool[rows]: those that are not newer than what their table had when they came, as far as the stream
     knows; the newest time of each table moves on."""
-    newest = stream.life.newest
+    newest = state.life.newest
     # what history holds of a table that has said nothing yet is not known here
-    unknown = RANGE if stream.definition.fills_history else NEVER
+    unknown = RANGE if state.definition.fills_history else NEVER
     table, names = messages.key, [key or b"" for key in messages.keys]
     order = np.flatnonzero((owner >= 0) & (rows.ts > -RANGE) & (rows.ts < RANGE))
     order = order[np.argsort(table[rows.message[order]], kind="stable")]

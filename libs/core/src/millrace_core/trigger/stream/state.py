@@ -1,0 +1,238 @@
+"""What a stream keeps in a slot: its life (running, stopped, epoch), its groups and their memories, its
+counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from millrace_core.errors import WireError
+from millrace_core.model.schema import Column, stable_hash
+from millrace_core.trigger.groups.columns import Columns, Ints
+from millrace_core.trigger.groups.family import Family
+from millrace_core.trigger.groups.groups import Groups
+from millrace_core.trigger.groups.watermark import RANGE, ClockMemory
+from millrace_core.trigger.stream.definition import Definition, compiled
+from millrace_core.trigger.stream.delay import DelayMemory
+from millrace_core.trigger.stream.past import HeldMemory
+from millrace_core.wire.control import Offsets
+from millrace_core.wire.events import Group
+from millrace_core.wire.reading import name_of
+
+STEADY = frozenset(
+    {"rows_read", "rows_used", "late_used", "events_sent", "requests_sent", "recalculated", "last_trigger"}
+)
+"""Counters that grow with every batch: they are told when a tick comes, not with each message."""
+
+
+class Life(msgspec.Struct, array_like=True):
+    """What a stream in a slot is, apart from its groups; kept as it is.
+
+    ``number``, ``sent``: trigger batches and regrouped messages sent so far. ``received``: the last number of
+    regrouped messages, by partition of the regroup topic and sending slot. ``seen``: WAL offsets behind the
+    regrouped rows. ``totals``: counters of ``wire.counters``.
+
+    ``slots``: of the deployment. ``holding``: live rows wait for what lies before them. ``stopped_at``: up to
+    where it had judged when it was stopped. ``deleted``: deletes while it held rows: (group id, first, last).
+    ``origins``: of a virtual table: ``live_from`` of its sources, by topic. ``origins_stopped``: about where
+    these were when it was stopped; ``taken``: what had come from them, exactly (see wire.recalc.Request).
+    ``awaited``: deletes that T has not reached, as in ``deleted``. ``newest``: time of each table whose rows
+    are sent on, where PRE_FILTER may hide an update (see trigger.stream.versions).
+    ``untold``: the totals have grown since they were told. ``unknown``: rows (group id, ts) of which only the
+    stored rows know what they are, and which T has not reached, or that came while rows were held.
+    """
+
+    definition: bytes
+    epoch: int
+    live_from: Offsets
+    running: bool = True
+    gone: bool = False
+    number: int = 0
+    sent: int = 0
+    received: dict[int, dict[int, int]] = {}
+    seen: Offsets = {}
+    totals: dict[str, int] = {}
+    holding: bool = False
+    stopped_at: Offsets = {}
+    deleted: list[tuple[int, int, int]] = []
+    slots: int = 1
+    origins: dict[str, Offsets] = {}
+    origins_stopped: dict[str, Offsets] = {}
+    taken: dict[str, dict[str, int]] = {}
+    awaited: list[tuple[int, int, int]] = []
+    untold: bool = False
+    newest: dict[bytes, int] = {}
+    unknown: list[tuple[int, int]] = []
+
+
+class StreamState:
+    """One stream in one slot. ``held``: live rows that wait for what lies before them (``stream.past``);
+    ``passing``: tables of this batch whose rows are sent on."""
+
+    def __init__(self, life: Life, slot: int) -> None:
+        self.life = life
+        self.slot = slot
+        self.definition: Definition = compiled(life.definition)
+        self.uid = self.definition.spec.uid
+        self.passing = Groups()
+        self._begin()
+        self._told = dict(life.totals)
+
+    def _begin(self) -> None:
+        windower = self.definition.windower
+        self.groups = Groups()
+        self.clock = Columns(ClockMemory, windower.columns)
+        self.memory = Columns(windower.memory)
+        self.delays = Columns(DelayMemory)
+        self.held = Columns(HeldMemory, windower.columns)
+
+    # ------------------------------------------------------------------ life
+
+    @property
+    def live(self) -> bool:
+        """Whether rows trigger it. A stream whose trigger table was dropped stays, without any."""
+        return self.life.running and not self.life.gone
+
+    @property
+    def waits(self) -> bool:
+        """Whether something has been deleted or rewritten that T has not reached."""
+        return bool(self.life.awaited or self.life.unknown)
+
+    def redefine(self, definition: bytes) -> None:
+        """Go on with the same groups under another definition of the table."""
+        self.life.definition = definition
+        self.definition = compiled(definition)
+
+    def lose_table(self) -> None:
+        """The trigger table is gone, and its groups with it."""
+        life = self.life
+        life.gone = True
+        life.holding, life.deleted, life.awaited, life.unknown, life.newest = False, [], [], [], {}
+        self._begin()
+
+    def resume(self, live_from: Offsets, epoch: int) -> None:
+        """It runs (again), for rows behind ``live_from``."""
+        self.life.running, self.life.live_from, self.life.epoch = True, live_from, epoch
+
+    # ------------------------------------------------------------------ groups
+
+    @property
+    def until(self) -> Ints:
+        """T of each group; meaningless for one that has seen no row."""
+        found: Ints = np.maximum(self.clock.singles["newest"], -RANGE) - self.definition.clock.watermark
+        return found
+
+    def origin(self, place: int) -> int | None:
+        """As :meth:`Windower.origin_of` has it, of a group."""
+        return self.definition.windower.origin_of(self.memory.get(place))
+
+    @property
+    def places(self) -> Groups:
+        """Where the rows of a table go."""
+        return self.groups if self.definition.home else self.passing
+
+    def place(self, name: bytes, family: Family) -> int:
+        """The group of a table's rows, made if need be; -1 if the table is not known."""
+        found = self.places.index.get(name)
+        if found is not None:
+            return found
+        spec, table = self.definition.spec, self.definition.table
+        try:
+            text = name_of(name)
+        except WireError:
+            return -1  # calc-svc makes dead letters of its messages
+        normal = table.kind == "normal"
+        if name in family.dropped or (self.definition.reads_tags and name not in family.tags):
+            return -1
+        key = self._key(text, family.tags.get(name, ()), family.order or table.tags)
+        if key is None:
+            return -1
+        if not spec.partition:
+            id_ = 0
+        elif "tbname" in spec.partition:
+            id_ = table.uid if normal else family.uid(table.db, name)
+        else:
+            id_ = stable_hash(spec.uid, *key)
+        return self.places.add(name, id_, key, name if self.definition.home else None)
+
+    def _key(self, tbname: str, values: tuple[Any, ...], order: tuple[Column, ...]) -> tuple[Any, ...] | None:
+        """The key of the group of a table with these tags; None where a tag of the grouping was dropped."""
+        places = {tag.identity: place for place, tag in enumerate(order)}
+        key: list[Any] = []
+        for name in self.definition.spec.partition:
+            tag = self.definition.table.tag(name)
+            if name == "tbname" or tag is None:
+                key.append(tbname)
+            elif tag.identity in places:
+                key.append(values[places[tag.identity]])
+            else:
+                return None
+        return tuple(key)
+
+    def place_of(self, group: Group) -> int:
+        """Of a group that is found by its id, made if need be."""
+        found = self.groups.index.get(group.id)
+        return self.groups.add(group.id, group.id, group.key, None) if found is None else found
+
+    def grow(self) -> None:
+        """Make room for the groups that there are."""
+        for columns in (self.clock, self.memory, self.delays, self.held):
+            columns.grow(len(self.groups))
+
+    def sweep(self) -> None:
+        """Forget the groups that ended."""
+        count = len(self.groups)
+        kept = self.groups.sweep()
+        if kept is not None:
+            for columns in (self.clock, self.memory, self.delays, self.held):
+                columns.grow(count)
+                columns.keep(kept)
+
+    # ------------------------------------------------------------------ counters
+
+    def count(self, counter: str, more: int) -> None:
+        """Add to one of the counters that ``wire.counters`` lists."""
+        if more:
+            self.life.totals[counter] = self.life.totals.get(counter, 0) + more
+
+    def count_sent(self, events: int, at: int) -> None:
+        """Trigger events go out; ``at``: when what caused the last of them was written, ns."""
+        self.count("events_sent", events)
+        totals = self.life.totals
+        totals["last_trigger"] = max(at, totals.get("last_trigger", at))
+
+    def news(self, ticked: bool) -> dict[str, int] | None:
+        """The totals, if they are to be told now: at a tick if they have changed since they were told, else
+        only if something has changed in this batch that does not change all the time."""
+        life, told = self.life, self._told
+        changed = {name for name, total in life.totals.items() if told.get(name) != total}
+        life.untold = life.untold or bool(changed)
+        if not life.untold or not (ticked or changed - STEADY):
+            return None
+        life.untold = False
+        self._told = dict(life.totals)
+        return self._told
+
+    # ------------------------------------------------------------------ as bytes
+
+    def dump(self, more: Any) -> list[Any]:
+        """Plain data for msgpack; ``more``: what only this kind of stream keeps."""
+        plain = self.definition.home and self.definition.spec.partition == ("tbname",)
+        return [self.life, self.groups.dump(plain), self.clock.dump(), self.memory.dump(), more]
+
+    @staticmethod
+    def life_of(data: list[Any]) -> Life:
+        """The life in what :meth:`dump` has made."""
+        return msgspec.convert(data[0], Life)
+
+    def load(self, data: list[Any], load_more: Callable[[Any], None]) -> None:
+        """The inverse of :meth:`dump`, in a state of this life."""
+        _, groups, clock, memory, *more = data
+        self.groups.load(groups, self.definition.home)
+        self.clock.load(clock)
+        self.memory.load(memory)
+        if more:
+            load_more(more[0])
