@@ -18,7 +18,8 @@ from millrace_core.trigger.slot.control import ControlRecords
 from millrace_core.trigger.slot.diagnosis import answer
 from millrace_core.trigger.slot.failures import Failures
 from millrace_core.trigger.slot.rows import TableReader
-from millrace_core.trigger.slot.state import Snapshots, current, delays_due, due, heeds, place, restore
+from millrace_core.trigger.slot.state import Snapshots, current, delays_due, due, heeds, restore
+from millrace_core.trigger.slot.state import place as place_of
 from millrace_core.trigger.stream.stream import Stream
 from millrace_core.trigger.stream.telling import Output
 from millrace_core.wire import control, recalc, regroup, status
@@ -58,7 +59,7 @@ class Slot:
     delays_due = staticmethod(delays_due)
     heeds = staticmethod(heeds)
     current = staticmethod(current)
-    place = staticmethod(place)
+    place = staticmethod(place_of)
 
     # ------------------------------------------------------------------ a batch
 
