@@ -19,7 +19,7 @@ from millrace_core.trigger.slot.rows import TableReader
 from millrace_core.trigger.stream import Output, compiled, essence
 from millrace_core.trigger.stream.state import Life
 from millrace_core.wire import control, events, status
-from millrace_core.wire.rows import encode_rows
+from millrace_core.wire.rows.decoder import encode_rows
 from millrace_core.wire.topics import CONTROL, TRIGGERS, wal_topic
 
 METERS = wal_topic("d", "meters")
