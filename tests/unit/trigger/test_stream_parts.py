@@ -67,6 +67,10 @@ class Said:
         self.told += rows
         yield from ()
 
+    @property
+    def closed(self) -> list[tuple[int, int, int, int]]:
+        return [one for one in self.told if one[0] == CLOSE]
+
     def request(self, why: str, *rest: Any) -> Any:
         self.asked.append((why, *rest))
         return recalc.Request(1, 0, 0, 1, why, {}, 0)  # type: ignore[arg-type]
@@ -173,7 +177,7 @@ def test_rows_move_the_clock_and_close_windows(kit: Any) -> None:
     state, telling = kept(kit, groups=2), Said()
     judging: Any = Judging(state, telling)  # type: ignore[arg-type]
     list(judging.judge(*arrived((0, 1), (0, 12), (1, 5)), {}))
-    assert telling.told == [(CLOSE, 0, 0, 10)]
+    assert telling.closed == [(CLOSE, 0, 0, 10)]
     assert state.until.tolist() == [12, 5]
     assert state.life.totals["rows_used"] == 3
 
@@ -195,9 +199,9 @@ def test_open_windows_are_due_by_max_delay(kit: Any) -> None:
     judging: Any = Judging(state, telling)  # type: ignore[arg-type]
     list(judging.judge(*arrived((0, 1)), {}))
     list(judging.on_tick(control.Tick(judging.due - 1, 0, {}), {}))
-    assert telling.told == []
+    assert telling.closed == []
     list(judging.on_tick(control.Tick(judging.due, 0, {}), {}))
-    assert telling.told == [(CLOSE, 0, 0, 10)]
+    assert telling.closed == [(CLOSE, 0, 0, 10)]
 
 
 # ---------------------------------------------------------------------- changes
