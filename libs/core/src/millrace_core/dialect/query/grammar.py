@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from millrace_core.dialect.query import nodes
 from millrace_core.dialect.query.calls import CALLS
 from millrace_core.dialect.query.joins import parse_join
-from millrace_core.dialect.query.tokens import CLAUSE, CONTAINS, NMATCH, QueryTokenizer, coded_number
+from millrace_core.dialect.query.tokens import CLAUSE, CONTAINS, NMATCH
 
 # sqlglot's messages that name its own parts
 _MESSAGES = {
@@ -33,8 +33,6 @@ class Millrace(Dialect):
     """TDengine's SELECT with the placeholders of streams."""
 
     NULL_ORDERING = "nulls_are_small"
-
-    Tokenizer = QueryTokenizer
 
     class Parser(parser.Parser):
         FUNCTIONS: ClassVar[Any] = {}
@@ -154,7 +152,7 @@ class Millrace(Dialect):
                 and unit.token_type == TokenType.VAR
                 and unit.start == number.end + 1
             ):
-                return self._parse_coded(number.text + unit.text) or self._parse_duration()
+                return self._parse_duration()
             if number.text.upper() == "TIMESTAMP" and unit and unit.token_type == TokenType.STRING:
                 self._advance()
                 kind = exp.Literal.string("TIMESTAMP")
@@ -162,13 +160,6 @@ class Millrace(Dialect):
                     exp.Anonymous(this="cast", expressions=[self._parse_string(), kind]), number
                 )
             return self._parse_atom() or self._parse_column()
-
-        def _parse_coded(self, text: str) -> exp.Expr | None:
-            number, value = self._curr, coded_number(text)
-            if value is None:
-                return None
-            self._advance(2)
-            return self.expression(exp.Literal.number(value), number)
 
         def _parse_duration(self) -> exp.Expr:
             number, unit = self._curr, self._next

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import cast
 
 from sqlglot import exp
-from sqlglot.errors import ParseError, TokenError
+from sqlglot.errors import ParseError
 
 from millrace_core.dialect.query import nodes
 from millrace_core.dialect.query.grammar import Millrace
 from millrace_core.dialect.query.nodes import START, position_at
 from millrace_core.dialect.query.size import balance, check_text, check_tree, too_deep
+from millrace_core.dialect.query.tokens import query_tokens
 from millrace_core.errors import ErrorCode, Position, SqlError
 
 PLACEHOLDERS = frozenset({
@@ -47,15 +47,13 @@ def placeholders(expression: exp.Expr) -> list[tuple[str, Position]]:
 
 def _parse(sql: str, kind: type[exp.Expr], origin: Position) -> exp.Expression:
     try:
-        tokens = _DIALECT.tokenize(sql)
+        tokens = query_tokens(sql, origin)
         check_text(sql, tokens, origin)
         trees = [tree for tree in _DIALECT.parser().parse_into(kind, tokens, sql) if tree is not None]
     except RecursionError:
         raise too_deep(origin) from None
     except ParseError as error:
         raise _syntax(sql, error, origin) from None
-    except TokenError as error:
-        raise _token_error(sql, error, origin) from None
     if len(trees) != 1:
         what = "nothing to parse" if not trees else "more than one statement"
         raise SqlError(ErrorCode.SYNTAX, f"syntax error: {what}", origin)
@@ -101,11 +99,3 @@ def _syntax(sql: str, error: ParseError, origin: Position) -> SqlError:
     first = error.errors[0]
     message = first.get("description") or "syntax error: nothing to parse"
     return SqlError(ErrorCode.SYNTAX, message, position_at(sql, first.get("line") or 0, origin))
-
-
-def _token_error(sql: str, error: TokenError, origin: Position) -> SqlError:
-    cause = str(error.__cause__ or error)
-    match = re.search(r"Missing (\S+) from \d+:(\d+)", cause)
-    message = f"the closing {match[1]} is missing" if match else cause
-    place = position_at(sql, int(match[2]) if match else 0, origin)
-    return SqlError(ErrorCode.SYNTAX, f"syntax error: {message}", place)

@@ -1,12 +1,15 @@
-"""The words of Millrace's query language."""
+"""The words of Millrace's query language: tokens of the one lexer as those that sqlglot's parser reads."""
 
 from __future__ import annotations
 
-import re
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from sqlglot import tokens
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
+
+from millrace_core.dialect import lexer
+from millrace_core.dialect.lexer import Kind
+from millrace_core.errors import Position
 
 # sqlglot has no token types for these clauses; this one has no other use in the language
 CLAUSE = TokenType.QUALIFY
@@ -15,45 +18,85 @@ CONTAINS, NMATCH = TokenType.AT_GT, TokenType.GLOB
 
 SIDES = frozenset({"LEFT", "RIGHT"})
 OTHER_JOINS = frozenset({"ASOF", "WINDOW", "SEMI", "ANTI"})
-"""Kinds of joins that TDengine has beside the inner and outer ones (``query_joins.py``)."""
+"""Kinds of joins that TDengine has beside the inner and outer ones (``joins.py``)."""
+
+KEYWORDS: dict[str, TokenType] = {
+    "all": TokenType.ALL, "and": TokenType.AND, "as": TokenType.ALIAS, "asc": TokenType.ASC,
+    "between": TokenType.BETWEEN, "case": TokenType.CASE, "contains": CONTAINS,
+    "desc": TokenType.DESC, "distinct": TokenType.DISTINCT, "else": TokenType.ELSE,
+    "end": TokenType.END, "false": TokenType.FALSE, "from": TokenType.FROM, "full": TokenType.FULL,
+    "having": TokenType.HAVING, "in": TokenType.IN,
+    "inner": TokenType.INNER, "is": TokenType.IS, "join": TokenType.JOIN, "left": TokenType.LEFT,
+    "like": TokenType.LIKE, "limit": TokenType.LIMIT, "match": TokenType.RLIKE, "nmatch": NMATCH,
+    "not": TokenType.NOT, "null": TokenType.NULL, "offset": TokenType.OFFSET, "on": TokenType.ON,
+    "or": TokenType.OR, "outer": TokenType.OUTER,
+    "regexp": TokenType.RLIKE, "right": TokenType.RIGHT,
+    "select": TokenType.SELECT, "then": TokenType.THEN, "true": TokenType.TRUE,
+    "union": TokenType.UNION, "when": TokenType.WHEN, "where": TokenType.WHERE,
+    **dict.fromkeys(
+        ("interval", "session", "state_window", "event_window", "count_window", "anomaly_window",
+         "fill", "range", "every", "slimit", "soffset", "sliding", "true_for", "window_offset", "jlimit"),
+        CLAUSE),
+}  # fmt: skip
+PAIRS = {"group": TokenType.GROUP_BY, "order": TokenType.ORDER_BY, "partition": TokenType.PARTITION_BY}
+"""Words that are one with a BY behind them, and names without it."""
+OPERATORS: dict[str, TokenType] = {
+    "(": TokenType.L_PAREN, ")": TokenType.R_PAREN, ",": TokenType.COMMA, ".": TokenType.DOT,
+    ";": TokenType.SEMICOLON, "+": TokenType.PLUS, "-": TokenType.DASH, "*": TokenType.STAR,
+    "/": TokenType.SLASH, "%": TokenType.MOD, "&": TokenType.AMP, "|": TokenType.PIPE,
+    "^": TokenType.CARET, "~": TokenType.TILDE, "!": TokenType.NOT, "=": TokenType.EQ, "<": TokenType.LT,
+    ">": TokenType.GT, "<=": TokenType.LTE, ">=": TokenType.GTE, "<>": TokenType.NEQ, "!=": TokenType.NEQ,
+    "->": TokenType.ARROW,
+}  # fmt: skip
+"""Others are UNKNOWN: no rule of the grammar begins or goes on with them."""
 
 
-def coded_number(text: str) -> int | None:
-    """The value of a number in hexadecimal (``0x1F``) or binary digits (``0b11``); None for other text."""
-    for pattern, base in (("0[xX][0-9a-fA-F]+", 16), ("0[bB][01]+", 2)):
-        if re.fullmatch(pattern, text):
-            return int(text, base)
-    return None
+class _Part(NamedTuple):
+    """``start``, ``end``: offsets in the text."""
+
+    type: TokenType
+    text: str
+    start: int
+    end: int
 
 
-class QueryTokenizer(tokens.Tokenizer):
-    """Quotes, signs and words of the language."""
+def query_tokens(sql: str, origin: Position) -> list[Token]:
+    """The tokens of a query or an expression that begins at ``origin`` in the user's statement.
 
-    IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`"]
-    QUOTES: ClassVar[list[tuple[str, str] | str]] = ["'", '"']
-    STRING_ESCAPES: ClassVar[list[str]] = ["'", '"', "\\"]
-    COMMANDS: ClassVar[set[TokenType]] = set()
-    SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {
-        **tokens.Tokenizer.SINGLE_TOKENS,
-        **dict.fromkeys("[]{}:?@#\\", TokenType.UNKNOWN),
-    }
-    KEYWORDS: ClassVar[dict[str, TokenType]] = {
-        "%%": TokenType.PARAMETER, "->": TokenType.ARROW, ">=": TokenType.GTE, "<=": TokenType.LTE,
-        "<>": TokenType.NEQ, "!=": TokenType.NEQ,
-        "ALL": TokenType.ALL, "AND": TokenType.AND, "AS": TokenType.ALIAS, "ASC": TokenType.ASC,
-        "BETWEEN": TokenType.BETWEEN, "CASE": TokenType.CASE, "CONTAINS": CONTAINS,
-        "DESC": TokenType.DESC, "DISTINCT": TokenType.DISTINCT, "ELSE": TokenType.ELSE,
-        "END": TokenType.END, "FALSE": TokenType.FALSE, "FROM": TokenType.FROM, "FULL": TokenType.FULL,
-        "GROUP BY": TokenType.GROUP_BY, "HAVING": TokenType.HAVING, "IN": TokenType.IN,
-        "INNER": TokenType.INNER, "IS": TokenType.IS, "JOIN": TokenType.JOIN, "LEFT": TokenType.LEFT,
-        "LIKE": TokenType.LIKE, "LIMIT": TokenType.LIMIT, "MATCH": TokenType.RLIKE, "NMATCH": NMATCH,
-        "NOT": TokenType.NOT, "NULL": TokenType.NULL, "OFFSET": TokenType.OFFSET, "ON": TokenType.ON,
-        "OR": TokenType.OR, "ORDER BY": TokenType.ORDER_BY, "OUTER": TokenType.OUTER,
-        "PARTITION BY": TokenType.PARTITION_BY, "REGEXP": TokenType.RLIKE, "RIGHT": TokenType.RIGHT,
-        "SELECT": TokenType.SELECT, "THEN": TokenType.THEN, "TRUE": TokenType.TRUE,
-        "UNION": TokenType.UNION, "WHEN": TokenType.WHEN, "WHERE": TokenType.WHERE,
-        **dict.fromkeys(
-            ("INTERVAL", "SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW", "ANOMALY_WINDOW",
-             "FILL", "RANGE", "EVERY", "SLIMIT", "SOFFSET", "SLIDING", "TRUE_FOR", "WINDOW_OFFSET", "JLIMIT"),
-            CLAUSE),
-    }  # fmt: skip
+    :raises SqlError: SYNTAX for text that is no token.
+    """
+    found: list[_Part] = []
+    for token in lexer.tokens(sql, origin):
+        previous = found[-1] if found else None
+        joined = PAIRS.get(previous.text.lower()) if previous and previous.type is TokenType.VAR else None
+        if token.kind is Kind.WORD and token.value == "by" and previous and joined:
+            found[-1] = _Part(joined, f"{previous.text} {token.text}", previous.start, token.end)
+        else:
+            found += _parts(token)
+    return [Token(part.type, part.text, 1, 1, part.start, part.end - 1) for part in found]
+
+
+def _parts(token: lexer.Token) -> Iterator[_Part]:
+    """A duration is a number with its unit behind it, a placeholder a sign with its name behind it."""
+    kind, text, start, end = token.kind, token.text, token.start, token.end
+    match kind:
+        case Kind.WORD:
+            yield _Part(KEYWORDS.get(token.value, TokenType.VAR), text, start, end)
+        case Kind.QUOTED:
+            yield _Part(TokenType.IDENTIFIER, token.value, start, end)
+        case Kind.STRING:
+            yield _Part(TokenType.STRING, token.value, start, end)
+        case Kind.INTEGER:
+            coded = token.value[:2] in ("0x", "0b")
+            yield _Part(TokenType.NUMBER, str(int(token.value, 0)) if coded else text, start, end)
+        case Kind.FLOAT:
+            yield _Part(TokenType.NUMBER, text, start, end)
+        case Kind.DURATION:
+            yield _Part(TokenType.NUMBER, text[:-1], start, end - 1)
+            yield _Part(TokenType.VAR, text[-1], end - 1, end)
+        case Kind.PLACEHOLDER:
+            yield _Part(TokenType.PARAMETER, "%%", start, start + 2)
+            name = TokenType.NUMBER if text[2:].isdigit() else TokenType.VAR
+            yield _Part(name, text[2:], start + 2, end)
+        case _:
+            yield _Part(OPERATORS.get(text, TokenType.UNKNOWN), text, start, end)
