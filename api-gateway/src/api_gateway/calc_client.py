@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from api_gateway.answer import Answer, AnswerColumn
 from api_gateway.session import Session
-from millrace_core.dialect.query.nodes import position_at
+from millrace_core.dialect.query.nodes import START
 from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.model.stream import ResultColumn, StreamSpec
@@ -106,9 +106,11 @@ def _moved(error: MillraceError, spec: StreamSpec, origin: Position) -> Millrace
     at = error.position
     if at is None or spec.query is None:
         return MillraceError(error.code, error.message, origin)
-    inside = position_at(spec.sql, spec.sql.rfind(spec.query))
-    column = at.column + (origin.column - inside.column if at.line == 1 == inside.line else 0)
-    return MillraceError(error.code, error.message, Position(at.line + origin.line - inside.line, column))
+    inside = spec.places.query or START
+    begins = Position(
+        origin.line - inside.line + 1, origin.column - inside.column + 1 if inside.line == 1 else 1
+    )
+    return MillraceError(error.code, error.message, at.beyond(begins))
 
 
 def read_arrow(data: bytes) -> Answer:

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from millrace_analytics import columns, directory
 from millrace_core.catalog import Catalog, encode, key_of
+from millrace_core.dialect.query.nodes import position_at
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import (
     AnyTrigger,
@@ -26,6 +27,7 @@ from millrace_core.model.stream import (
     Notify,
     Options,
     Period,
+    Places,
     Session,
     Sliding,
     Source,
@@ -87,9 +89,12 @@ def make_spec(
 ) -> StreamSpec:
     prefix = "CREATE STREAM s\n  INTO o AS "
     sql = f"CREATE STREAM s NOTIFY WHERE {where} INTO o AS {query}" if where else f"{prefix}{query}"
+    places = Places(
+        position_at(sql, sql.index(" AS ") + 4), position_at(sql, sql.index(" WHERE ") + 7) if where else None
+    )
     return StreamSpec(
         7, "d", "s", sql, trigger or Interval(Duration(10, "s"), Duration(10, "s")), source, tuple(partition),
-        query=query, notify=Notify(("ws://x",), where=where) if where else None, **more,
+        query=query, notify=Notify(("ws://x",), where=where) if where else None, places=places, **more,
     )  # fmt: skip
 
 

@@ -28,6 +28,15 @@ class Position:
     def __str__(self) -> str:
         return f"line {self.line}, column {self.column}"
 
+    def within(self, begin: Position) -> Position:
+        """The same place, counted in the part of the text that begins at ``begin``."""
+        column = self.column - (begin.column - 1 if self.line == begin.line else 0)
+        return Position(self.line - begin.line + 1, column)
+
+    def beyond(self, begin: Position) -> Position:
+        """The place in the whole text of one in a part that begins at ``begin``: the inverse of within."""
+        return Position(self.line + begin.line - 1, self.column + (begin.column - 1 if self.line == 1 else 0))
+
 
 @dataclass(frozen=True, slots=True)
 class Code:

@@ -145,7 +145,8 @@ class Lexer:
                 return Token(kind, text, text.lower(), start, end)
         raise SqlError(
             ErrorCode.SYNTAX,
-            f"{text!r} is neither a number nor a duration (units b u a s m h d w n y)",
+            f"{text!r} is neither a number nor a duration: {text.lstrip('.0123456789')} is not a duration's "
+            "unit (b u a s m h d w n y)",
             self.position(start),
         )
 
@@ -153,7 +154,11 @@ class Lexer:
         char = self.text[self.place]
         where = self.position(self.place)
         if char in "'\"":
-            return SqlError(ErrorCode.SYNTAX, f"the string that begins with {char} has no end", where)
+            return SqlError(
+                ErrorCode.SYNTAX,
+                f"the string that begins with {char} has no end: the closing {char} is missing",
+                where,
+            )
         if char == "`":
             return SqlError(ErrorCode.SYNTAX, "the name in back quotes is empty or has no end", where)
         if self.text.startswith("/*", self.place):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
+from millrace_core.dialect.lexer import START
 from millrace_core.dialect.names import Literal, Name, QualifiedName, SqlText
 from millrace_core.errors import Position
 from millrace_core.model.types import DataType
@@ -67,7 +68,7 @@ class TagDefinition:
 
 @dataclass(frozen=True, slots=True)
 class CreateStream:
-    """CREATE STREAM, clause by clause; ``text`` is the whole statement."""
+    """CREATE STREAM, clause by clause; ``text`` is the whole statement, which begins at ``begins``."""
 
     name: QualifiedName
     text: str
@@ -82,6 +83,7 @@ class CreateStream:
     columns: tuple[OutputColumn, ...] = ()
     tags: tuple[TagDefinition, ...] = ()
     query: SqlText | None = None
+    begins: Position = START
 
 
 @dataclass(frozen=True, slots=True)

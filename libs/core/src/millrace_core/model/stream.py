@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from millrace_core.errors import Position
 from millrace_core.model.expression import AnyExpression
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import DataType
@@ -156,12 +157,24 @@ class ResultColumn(msgspec.Struct, frozen=True):
     type: DataType
 
 
+class Places(msgspec.Struct, frozen=True):
+    """Where the parts of a stream that are SQL begin in its statement, for errors; None: not written there.
+
+    ``where``: NOTIFY's condition. ``tags``: the expressions of TAGS, one for each tag of the output.
+    """
+
+    query: Position | None = None
+    where: Position | None = None
+    subtable: Position | None = None
+    tags: tuple[Position, ...] = ()
+
+
 class StreamSpec(msgspec.Struct, frozen=True):
     """A stream, complete: everything that trigger-svc and calc-svc need, names resolved.
 
     ``partition``: the grouping columns in order, ``tbname`` or tag names; empty when ungrouped.
     ``query``: the text after AS. ``database``: the database that unqualified names of the query mean.
-    ``uid`` is new for every CREATE STREAM.
+    ``sql``: the statement, which ``places`` point into. ``uid`` is new for every CREATE STREAM.
     """
 
     uid: int
@@ -179,6 +192,7 @@ class StreamSpec(msgspec.Struct, frozen=True):
     timezone: str = "UTC"
     created: int = 0
     database: str = ""
+    places: Places = Places()
 
     @property
     def full_name(self) -> str:

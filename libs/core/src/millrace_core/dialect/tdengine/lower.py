@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog
 from millrace_core.dialect.arguments import bad
-from millrace_core.dialect.statements import CreateStream, QualifiedName
+from millrace_core.dialect.statements import CreateStream, QualifiedName, SqlText
 from millrace_core.dialect.tdengine.options import Setting, notify, options
 from millrace_core.dialect.tdengine.output import check_not_source, output
 from millrace_core.dialect.tdengine.query import Offer, check_query
 from millrace_core.dialect.tdengine.trigger import trigger
-from millrace_core.errors import ErrorCode
-from millrace_core.model.stream import Source, StreamSpec
+from millrace_core.errors import ErrorCode, Position
+from millrace_core.model.stream import Places, Source, StreamSpec
 from millrace_core.model.triggers import TRIGGERS, TriggerRule
 
 
@@ -48,8 +48,22 @@ def lower(statement: CreateStream, catalog: Catalog, database: str | None, timez
         uid=0, db=db, name=statement.name.name, sql=statement.text, trigger=lowered, source=source,
         partition=partition, options=found, notify=told, output=out,
         query=statement.query.text if statement.query else None, timezone=timezone,
-        database=database or db,
+        database=database or db, places=_places(statement),
     )  # fmt: skip
+
+
+def _places(statement: CreateStream) -> Places:
+    """Where its parts stand, counted from CREATE on."""
+
+    def within(part: SqlText | None) -> Position | None:
+        return part and part.position.within(statement.begins)
+
+    return Places(
+        within(statement.query),
+        within(statement.notify.where if statement.notify else None),
+        within(statement.subtable),
+        tuple(tag.value.position.within(statement.begins) for tag in statement.tags),
+    )
 
 
 def _database(name: QualifiedName, database: str | None, catalog: Catalog) -> str:

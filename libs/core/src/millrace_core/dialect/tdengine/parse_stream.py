@@ -65,7 +65,8 @@ def create_stream(c: Cursor) -> CreateStream:
         clauses["query"] = c.until("a query", lambda: False)
     if c.peek().kind is not Kind.END and not c.at(";"):
         raise c.unexpected(_expected(clauses))
-    return CreateStream(name, c.text.strip(), trigger, if_not_exists, **clauses)
+    begins = c.position(len(c.text) - len(c.text.lstrip()))
+    return CreateStream(name, c.text.strip(), trigger, if_not_exists, begins=begins, **clauses)
 
 
 def _expected(clauses: dict[str, Any]) -> str:

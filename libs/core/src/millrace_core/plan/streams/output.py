@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.query import parse_expression
-from millrace_core.dialect.query.nodes import position_of
+from millrace_core.dialect.query.nodes import START, position_of
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.schema import MAX_NAME, Precision
 from millrace_core.model.stream import Output, OutputTag, StreamSpec
@@ -27,7 +27,7 @@ from millrace_core.plan.model import OutputPlan
 from millrace_core.plan.scope import Context, Scope, column, near
 from millrace_core.plan.spark.pieces import as_text, call, chain, text, when
 from millrace_core.plan.spark.text import spark_text
-from millrace_core.plan.streams.stream import context_of, grouping_types, origin_in
+from millrace_core.plan.streams.stream import context_of, grouping_types
 from millrace_core.plan.types.casts import fits, plain_text
 from millrace_core.plan.types.typed import Typed, fail, number, typed, with_type, wrap, written
 
@@ -65,7 +65,7 @@ def plan_output(
 ) -> OutputPlan:  # fmt: skip
     """Plan OUTPUT_SUBTABLE and TAGS: expressions over the grouping columns, by name, ``%%n`` or ``%%tbname``.
 
-    ``places``: for errors; else they are looked for in the statement. ``precision``: that of the output
+    ``places``: for errors; else those of the spec. ``precision``: that of the output
     table; else its database's in the catalog, or that of the trigger table.
 
     :raises SqlError: for a name that is no grouping column, an unknown function, a type that does not fit, a
@@ -94,8 +94,9 @@ def plan_output(
 
 
 def _places_in(spec: StreamSpec, output: Output) -> OutputPlaces:
-    subtable = origin_in(spec, output.subtable) if output.subtable is not None else None
-    return OutputPlaces(subtable, tuple(origin_in(spec, tag.expression) for tag in output.tags))
+    """Without TAGS the tags are the grouping columns, which stand nowhere as expressions."""
+    tags = spec.places.tags or (START,) * len(output.tags)
+    return OutputPlaces(spec.places.subtable or START if output.subtable is not None else None, tags)
 
 
 def _named(node: exp.Expr, name: str) -> exp.Expr:

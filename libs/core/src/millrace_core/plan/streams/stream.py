@@ -11,8 +11,8 @@ from sqlglot import exp
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.query import parse_expression, parse_query
-from millrace_core.dialect.query.nodes import position_at
-from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.dialect.query.nodes import START
+from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Count, Interval, Period, Sliding, StreamSpec, Trigger
 from millrace_core.model.types import BIGINT, TIMESTAMP
@@ -92,12 +92,6 @@ def trows_condition(spec: StreamSpec) -> str | None:
     return " AND ".join(conditions) or None
 
 
-def origin_in(spec: StreamSpec, part: str) -> Position:
-    """Where a part of the stream's statement begins in it."""
-    offset = spec.sql.rfind(part)
-    return position_at(spec.sql, offset) if part and offset >= 0 else Position(1, 1)
-
-
 def plan_stream(
     spec: StreamSpec, catalog: Catalog, lock: AbstractContextManager[object] | None = None
 ) -> Plan:
@@ -107,11 +101,11 @@ def plan_stream(
     """
     if spec.query is None:
         raise SqlError(ErrorCode.BAD_STREAM, f"the stream {spec.full_name} has no calculation")
-    tree = parse_query(spec.query, origin_in(spec, spec.query))
+    tree = parse_query(spec.query, spec.places.query or START)
     seen = seen_of(catalog, tree, spec.database or spec.db, lock)
     ctx = context_of(spec, seen)
     where = spec.notify.where if spec.notify else None
-    ctx.notify = parse_expression(where, origin_in(spec, where)) if where else None
+    ctx.notify = parse_expression(where, spec.places.where or START) if where else None
     return plan(tree, ctx)
 
 

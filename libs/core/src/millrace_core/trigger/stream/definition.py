@@ -18,6 +18,7 @@ from millrace_core.model.stream import (
     Notify,
     Options,
     Period,
+    Places,
     Session,
     Sliding,
     State,
@@ -161,7 +162,9 @@ class Definition:
 def essence(spec: StreamSpec) -> bytes:
     """The part of a definition that the slots keep, encoded."""
     notify = Notify((), spec.notify.events) if spec.notify else None
-    kept = msgspec.structs.replace(spec, sql="", query=None, result=(), output=None, notify=notify)
+    kept = msgspec.structs.replace(
+        spec, sql="", query=None, result=(), output=None, notify=notify, places=Places()
+    )
     return msgspec.msgpack.encode(kept)
 
 
