@@ -21,7 +21,7 @@ from api_gateway.statements.diagnose import diagnose_stream
 from api_gateway.statements.needs import needs_of
 from api_gateway.statements.shows import describe, show, show_create, show_tags
 from api_gateway.statements.stream_life import drop_stream, recalculate_stream, start_stream, stop_stream
-from api_gateway.statements.streams import create_stream
+from api_gateway.statements.streams import create_legacy_stream, create_stream, explain_stream
 from api_gateway.statements.tables import create_children, create_table, drop_tables
 from api_gateway.statements.users import alter_user, create_snode, create_user, drop_snode, drop_user, grant
 from api_gateway.statements.verify import verify_stream
@@ -69,6 +69,8 @@ HANDLERS: dict[type, Handler] = {
     statements.Insert: insert,
     statements.Delete: delete,
     statements.CreateStream: create_stream,
+    statements.CreateLegacyStream: create_legacy_stream,
+    statements.ExplainStream: explain_stream,
     statements.StartStream: start_stream,
     statements.StopStream: stop_stream,
     statements.RecalculateStream: recalculate_stream,
@@ -93,6 +95,7 @@ HANDLERS: dict[type, Handler] = {
 READERS = frozenset({
     statements.Show, statements.ShowCreate, statements.ShowTags, statements.Describe, statements.UseDatabase,
     statements.Query, statements.ShowAnodes, statements.DiagnoseStream, statements.VerifyStream,
+    statements.ExplainStream,
 })  # fmt: skip
 """Statements that change nothing."""
 

@@ -80,6 +80,11 @@ def _all_named(kind: Kind, pick: Callable[[Any], list[QualifiedName]]) -> Needs:
     return needs
 
 
+def _legacy_stream(catalog: Catalog, session: Session, statement: s.CreateLegacyStream) -> Iterator[Need]:
+    yield from _in("write", session, statement.into)
+    yield from _in("read", session, statement.query.table)
+
+
 def _stream(catalog: Catalog, session: Session, statement: s.CreateStream) -> Iterator[Need]:
     yield from _stream_s("write")(catalog, session, statement)
     if statement.table is not None:
@@ -145,6 +150,11 @@ def _show(catalog: Catalog, session: Session, statement: s.Show) -> Iterator[Nee
         yield Need("any", db, statement.position)
 
 
+def _explained(catalog: Catalog, session: Session, statement: s.ExplainStream) -> Iterator[Need]:
+    """What the stream itself would need."""
+    yield from NEEDS[type(statement.stream)](catalog, session, statement.stream)
+
+
 NEEDS: dict[type, Needs] = {
     s.UseDatabase: _use,
     s.CreateTable: _table,
@@ -156,6 +166,8 @@ NEEDS: dict[type, Needs] = {
     s.Delete: _named("write"),
     s.Query: _query,
     s.CreateStream: _stream,
+    s.CreateLegacyStream: _legacy_stream,
+    s.ExplainStream: _explained,
     s.DropStream: _stream_s("write"),
     s.StartStream: _stream_s("write"),
     s.StopStream: _stream_s("write"),

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 
 import msgspec
 
-from api_gateway.answer import Answer, affected
+from api_gateway.answer import Answer, affected, text_column
 from api_gateway.context import Context, fresh_uid, milliseconds
 from api_gateway.session import Session
 from api_gateway.statements.tables import add_table
 from api_gateway.statements.virtual import origin_ends, origin_records
 from millrace_core.catalog import Catalog, StreamEntry, key_of
+from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.dialect.names import QualifiedName
-from millrace_core.dialect.statements import CreateStream
+from millrace_core.dialect.statements import CreateLegacyStream, CreateStream, ExplainStream
 from millrace_core.dialect.tdengine import lower
+from millrace_core.dialect.tdengine.explain import understood
 from millrace_core.dialect.tdengine.output import complete
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
@@ -24,6 +26,9 @@ from millrace_core.plan import OutputPlaces, plan_output
 from millrace_core.trigger.stream import compiled, essence
 from millrace_core.wire import control
 from millrace_core.wire.topics import slot_of, wal_topic
+
+ITEM, VALUE = 64, 16_384
+"""Longest texts of the columns of EXPLAIN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,3 +254,41 @@ def _reads_tags(spec: StreamSpec) -> bool:
         conditions += [spec.trigger.start, spec.trigger.end]
     names = {name for condition in conditions if condition for name in condition.columns}
     return spec.source is not None and any(spec.source.table.tag(name) for name in names)
+
+
+# -- the older dialect ----------------------------------------------------------------------------------------
+
+
+def create_legacy_stream(context: Context, session: Session, statement: CreateLegacyStream) -> Answer:
+    """Refuse it: for what is wrong with it, or because nothing can run it.
+
+    :raises SqlError: always. UNSUPPORTED at the stream's name for a statement that is right.
+    """
+    _understood(context, session, statement)
+    raise SqlError(
+        ErrorCode.UNSUPPORTED,
+        f"the stream {statement.name.text} is one of the older dialect, which is checked but cannot be run "
+        "yet; EXPLAIN CREATE STREAM gives the statement of the newer dialect that comes nearest",
+        statement.name.position,
+    )
+
+
+def explain_stream(context: Context, session: Session, statement: ExplainStream) -> Answer:
+    """What a stream was understood to be: rows of (item, value). Nothing is made.
+
+    :raises SqlError: as CREATE STREAM itself would, as far as the catalog tells.
+    """
+    facts = understood(_understood(context, session, statement.stream))
+    return Answer((text_column("item", ITEM), text_column("value", VALUE)), [list(fact) for fact in facts])
+
+
+def _understood(
+    context: Context, session: Session, statement: CreateStream | CreateLegacyStream
+) -> StreamSpec:
+    lower = FRONT_ENDS[session.dialect].lower
+    spec = lower(statement, context.catalog, session.database, session.timezone)
+    if spec.output is not None and spec.output.grouped:
+        subtable = statement.subtable.position if statement.subtable else None
+        tags = (statement.name.position,) * len(spec.output.tags)
+        plan_output(spec, context.catalog, OutputPlaces(subtable, tags))
+    return spec

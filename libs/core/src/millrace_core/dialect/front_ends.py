@@ -11,8 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from millrace_core.dialect import tdengine
-from millrace_core.dialect.statements import Statement
+from millrace_core.catalog import Catalog
+from millrace_core.dialect import legacy, tdengine
+from millrace_core.dialect.cursor import Cursor
+from millrace_core.dialect.statements import CreateLegacyStream, CreateStream, ExplainStream, Statement
+from millrace_core.dialect.stream_words import is_older
 from millrace_core.model.stream import StreamSpec
 
 Dialect = Literal["tdengine"]
@@ -28,5 +31,27 @@ class FrontEnd:
     lower: Callable[..., StreamSpec]
 
 
-FRONT_ENDS: dict[Dialect, FrontEnd] = {"tdengine": FrontEnd(tdengine.parse, tdengine.lower)}
+def _parse_tdengine(text: str) -> Statement:
+    """A stream is one of the dialect that its own words say, in one session beside the other."""
+    cursor = Cursor(text)
+    explained = cursor.take("explain")
+    if not cursor.take("create", "stream"):
+        return tdengine.parse(text)
+    older = is_older(cursor)
+    if not older and not explained:
+        return tdengine.parse(text)
+    stream = legacy.create_stream(cursor) if older else tdengine.create_stream(cursor)
+    cursor.finish()
+    return ExplainStream(stream) if explained else stream
+
+
+def _lower_tdengine(
+    statement: CreateStream | CreateLegacyStream, catalog: Catalog, database: str | None, timezone: str
+) -> StreamSpec:
+    if isinstance(statement, CreateLegacyStream):
+        return legacy.lower(statement, catalog, database, timezone)
+    return tdengine.lower(statement, catalog, database, timezone)
+
+
+FRONT_ENDS: dict[Dialect, FrontEnd] = {"tdengine": FrontEnd(_parse_tdengine, _lower_tdengine)}
 """By the name that a session knows it by."""

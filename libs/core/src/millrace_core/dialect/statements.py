@@ -15,9 +15,15 @@ from millrace_core.dialect.names import QualifiedName as QualifiedName
 from millrace_core.dialect.names import SqlText as SqlText
 from millrace_core.dialect.rows import InsertRows
 from millrace_core.dialect.stream_statements import Argument as Argument
+from millrace_core.dialect.stream_statements import CreateLegacyStream as CreateLegacyStream
 from millrace_core.dialect.stream_statements import CreateStream as CreateStream
 from millrace_core.dialect.stream_statements import DiagnoseStream as DiagnoseStream
 from millrace_core.dialect.stream_statements import DropStream as DropStream
+from millrace_core.dialect.stream_statements import ExplainStream as ExplainStream
+from millrace_core.dialect.stream_statements import LegacyNotify as LegacyNotify
+from millrace_core.dialect.stream_statements import LegacyOption as LegacyOption
+from millrace_core.dialect.stream_statements import LegacyQuery as LegacyQuery
+from millrace_core.dialect.stream_statements import LegacyTag as LegacyTag
 from millrace_core.dialect.stream_statements import NotifyClause as NotifyClause
 from millrace_core.dialect.stream_statements import OptionClause as OptionClause
 from millrace_core.dialect.stream_statements import OutputColumn as OutputColumn
@@ -350,7 +356,7 @@ Statement = (
     CreateDatabase | DropDatabase | UseDatabase | CreateTable | CreateChildren | CreateVirtualChild
     | DropTables | AlterTable | Insert | Delete | Query | Show | ShowCreate | ShowTags | Describe
     | CreateStream | DropStream | StartStream | StopStream | RecalculateStream
-    | DiagnoseStream | VerifyStream
+    | DiagnoseStream | VerifyStream | CreateLegacyStream | ExplainStream
     | CreateSnode | DropSnode | CreateAnode | UpdateAnode | DropAnode | ShowAnodes
     | CreateUser | AlterUser | DropUser | Grant
 )  # fmt: skip

@@ -132,3 +132,74 @@ class VerifyStream:
     end: Literal
     limit: int | None = None
     limit_position: Position | None = None
+
+
+# -- the older dialect (seed 002) ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyOption:
+    """``keyword value [more]``: ``TRIGGER MAX_DELAY 5s``, ``IGNORE EXPIRED 0``, ``FILL_HISTORY 1 ASYNC``."""
+
+    keyword: str
+    position: Position
+    value: Argument
+    more: Argument | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyTag:
+    """``name [type]``: a type for a new table, none for one that exists."""
+
+    name: Name
+    type: DataType | None = None
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyNotify:
+    """``history``, ``pause_on_failure``: as written, or the dialect's defaults."""
+
+    urls: tuple[Name, ...]
+    position: Position
+    events: tuple[Name, ...]
+    history: bool = False
+    pause_on_failure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyQuery:
+    """The subquery, clause by clause; ``text`` is all of it, ``items`` its result columns with their aliases.
+    ``window`` None: a stream without windows."""
+
+    text: SqlText
+    items: tuple[SqlText, ...]
+    table: QualifiedName
+    where: SqlText | None = None
+    partition: tuple[SqlText, ...] = ()
+    window: TriggerClause | None = None
+    fill: Argument | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateLegacyStream:
+    """CREATE STREAM of the older dialect; ``text`` is the whole statement, which begins at ``begins``."""
+
+    name: Name
+    text: str
+    begins: Position
+    into: QualifiedName
+    query: LegacyQuery
+    if_not_exists: bool = False
+    options: tuple[LegacyOption, ...] = ()
+    columns: tuple[OutputColumn, ...] = ()
+    tags: tuple[LegacyTag, ...] = ()
+    subtable: SqlText | None = None
+    notify: LegacyNotify | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainStream:
+    """``EXPLAIN CREATE STREAM …``: what the stream was understood to be."""
+
+    stream: CreateStream | CreateLegacyStream

@@ -157,6 +157,30 @@ class ResultColumn(msgspec.Struct, frozen=True):
     type: DataType
 
 
+EmissionMode = Literal[
+    "window_close", "at_once", "max_delay", "force_window_close", "continuous_window_close"
+]
+
+
+class Emission(msgspec.Struct, frozen=True):
+    """When results come out, and what becomes of those that no longer stand (seed 002).
+
+    ``every``: the delay of max_delay, the period of continuous_window_close. ``obsolete``: whether the rows
+    of windows that are gone (split, merged, emptied) stay in the output table. ``late``: what rows do that
+    come for windows which are closed. ``rewritten``: whether a row written again corrects its window, or
+    counts once more. ``forget``: windows older than the newest row by more are forgotten. ``fill``: what
+    FILL says of windows without rows; None: they do not exist.
+    """
+
+    when: EmissionMode = "window_close"
+    every: Duration | None = None
+    obsolete: Literal["kept", "retracted"] = "kept"
+    late: Literal["recalculated", "dropped"] = "recalculated"
+    rewritten: Literal["corrected", "counted"] = "corrected"
+    forget: Duration | None = None
+    fill: str | None = None
+
+
 class Places(msgspec.Struct, frozen=True):
     """Where the parts of a stream that are SQL begin in its statement, for errors; None: not written there.
 
@@ -193,6 +217,7 @@ class StreamSpec(msgspec.Struct, frozen=True):
     created: int = 0
     database: str = ""
     places: Places = Places()
+    emission: Emission = Emission()
 
     @property
     def full_name(self) -> str:

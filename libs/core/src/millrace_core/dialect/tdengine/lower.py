@@ -56,7 +56,7 @@ def _places(statement: CreateStream) -> Places:
     """Where its parts stand, counted from CREATE on."""
 
     def within(part: SqlText | None) -> Position | None:
-        return part and part.position.within(statement.begins)
+        return part.position.within(statement.begins) if part else None
 
     return Places(
         within(statement.query),

@@ -7,11 +7,11 @@ from sqlglot import exp
 
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.arguments import bad
+from millrace_core.dialect.data_types import KEY_TYPES
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.query.nodes import position_of
 from millrace_core.dialect.query.sources import sources
 from millrace_core.dialect.statements import CreateStream, QualifiedName
-from millrace_core.dialect.tdengine.parse_tables import KEY_TYPES
 from millrace_core.dialect.tdengine.query import Offer, check_group_expression
 from millrace_core.errors import ErrorCode, Position
 from millrace_core.model.schema import Column

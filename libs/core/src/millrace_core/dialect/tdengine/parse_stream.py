@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millrace_core.dialect.cursor import Cursor, check_length
+from millrace_core.dialect.data_types import data_type
 from millrace_core.dialect.lexer import Kind
 from millrace_core.dialect.statements import (
     Argument,
@@ -24,7 +25,7 @@ from millrace_core.dialect.statements import (
     TriggerClause,
     VerifyStream,
 )  # fmt: skip
-from millrace_core.dialect.tdengine.parse_tables import data_type
+from millrace_core.dialect.stream_words import check_unmixed
 from millrace_core.errors import Position, SqlError
 
 KEYWORDS = ("period", "sliding", "interval", "session", "state_window", "event_window", "count_window")
@@ -64,6 +65,7 @@ def create_stream(c: Cursor) -> CreateStream:
     if c.take("as"):
         clauses["query"] = c.until("a query", lambda: False)
     if c.peek().kind is not Kind.END and not c.at(";"):
+        check_unmixed(c, trigger.keyword, older=False)
         raise c.unexpected(_expected(clauses))
     begins = c.position(len(c.text) - len(c.text.lstrip()))
     return CreateStream(name, c.text.strip(), trigger, if_not_exists, begins=begins, **clauses)

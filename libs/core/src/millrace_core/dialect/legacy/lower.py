@@ -1,0 +1,189 @@
+"""CREATE STREAM of the older dialect to a StreamSpec: every refusal of seed 002 that the catalog suffices
+for."""
+
+from __future__ import annotations
+
+import msgspec
+from sqlglot import exp
+
+from millrace_core.catalog import SYSTEM_DATABASES, Catalog
+from millrace_core.conditions import condition
+from millrace_core.dialect.arguments import bad, shortest_ns
+from millrace_core.dialect.legacy.options import judged
+from millrace_core.dialect.legacy.query import Item, Key, is_start, over_rows, read
+from millrace_core.dialect.legacy.result import result_table
+from millrace_core.dialect.query import parse_expression
+from millrace_core.dialect.statements import (
+    Argument,
+    CreateLegacyStream,
+    LegacyNotify,
+    LegacyQuery,
+    NotifyClause,
+    QualifiedName,
+    TriggerClause,
+)
+from millrace_core.dialect.tdengine.options import notify
+from millrace_core.dialect.tdengine.trigger import trigger
+from millrace_core.errors import ErrorCode
+from millrace_core.model.schema import Table
+from millrace_core.model.stream import (
+    AnyTrigger,
+    Count,
+    Interval,
+    Notify,
+    Places,
+    Session,
+    Source,
+    StreamSpec,
+)
+from millrace_core.model.triggers import TRIGGERS
+
+BY_CHILD = frozenset({"STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"})
+"""Windows that a super table has only for each of its children."""
+MOST_SLIDES = 100
+"""Windows that one row may be in."""
+EVERY_ROW = Count(1, 1)
+"""The trigger of a stream without a window."""
+
+
+def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None, timezone: str) -> StreamSpec:
+    """The stream that a statement defines, its calculation written over ``%%trows``; ``database``: the
+    session's, ``timezone``: its time zone.
+
+    ``uid``, ``created``, ``result`` and the output's columns are left empty. ``places`` has no query: the one
+    that is calculated stands nowhere in the statement.
+
+    :raises SqlError: at the first thing that is wrong, with its place; UNSUPPORTED for groups by ordinary
+        columns or by expressions alone.
+    """
+    source = _source(statement.query.table, catalog, database)
+    table, query = source.table, statement.query
+    on_super = table.kind == "super" and source.child is None
+    items, keys = read(query, table)
+    _check_window(query, table, keys, on_super=on_super)
+    by_child = any(key.column == "tbname" for key in keys)
+    emission, options = judged(statement.options, query, table, grouped_by_child=by_child, on_super=on_super)
+    when = _trigger(query.window, table, timezone)
+    if query.where is not None:
+        where = Argument(query.where.text, query.where.position)
+        options = msgspec.structs.replace(options, pre_filter=condition(where, "WHERE", table, timezone))
+    partition = _partition(keys, table)
+    names = _result_names(statement, items)
+    output = result_table(statement, names, keys, table, catalog, database or table.db)
+    keyword = query.window.keyword if query.window else "COUNT_WINDOW"
+    gap = str(when.gap) if isinstance(when, Session) else None
+    places = Places()
+    if statement.subtable is not None:
+        places = Places(subtable=statement.subtable.position.within(statement.begins))
+    return StreamSpec(
+        uid=0, db=output.db, name=statement.name.text, sql=statement.text, trigger=when, source=source,
+        partition=partition, options=options, notify=_notify(statement.notify, keyword),
+        output=output, query=over_rows(query, items, keys, names, gap), timezone=timezone,
+        database=database or table.db, places=places, emission=emission,
+    )  # fmt: skip
+
+
+def _source(name: QualifiedName, catalog: Catalog, database: str | None) -> Source:
+    db = name.db or database
+    if db is None:
+        raise bad(f"FROM {name}: no database is chosen", name.position, ErrorCode.NO_DATABASE)
+    if db in SYSTEM_DATABASES:
+        raise bad(f"FROM {name}: a system table cannot feed a stream", name.position)
+    if db not in catalog.databases:
+        raise bad(f"FROM {name}: the database {db} does not exist", name.position, ErrorCode.UNKNOWN_DATABASE)
+    found = catalog.find(db, name.name)
+    if found is None:
+        raise bad(f"FROM {name}: the table does not exist", name.position, ErrorCode.UNKNOWN_TABLE)
+    table, child = found
+    return Source(table, child.name if child else None)
+
+
+def _check_window(query: LegacyQuery, table: Table, keys: tuple[Key, ...], *, on_super: bool) -> None:
+    """What the window asks of the table and the groups."""
+    window = query.window
+    by_child = any(key.column == "tbname" for key in keys)
+    if window is None:
+        if on_super and not by_child:
+            raise bad("a super table without a window needs PARTITION BY tbname", query.table.position)
+        return
+    if window.keyword not in BY_CHILD:
+        return
+    if on_super and not by_child:
+        raise bad(f"{window.keyword} on a super table needs PARTITION BY tbname", window.position)
+    if len(table.columns) > 1 and table.columns[1].composite_key:
+        raise bad(f"{window.keyword}: {table.name} has a composite key, which goes with it no more than with "
+                  "the other windows of rows", window.position)  # fmt: skip
+    most = {"STATE_WINDOW": 1, "COUNT_WINDOW": 2}.get(window.keyword, 2)
+    if len(window.arguments) > most:
+        extra = window.arguments[most]
+        raise bad(f"{window.keyword}: {extra.text} is one argument too many", extra.position)
+
+
+def _trigger(window: TriggerClause | None, table: Table, timezone: str) -> AnyTrigger:
+    if window is None:
+        return EVERY_ROW
+    found = trigger(window, table, timezone)
+    where = window.sliding[0].position if window.sliding else window.position
+    if isinstance(found, Interval):
+        interval, sliding = shortest_ns(found.interval), shortest_ns(found.sliding)
+        if sliding > interval:
+            raise bad(f"SLIDING({found.sliding}) is longer than INTERVAL({found.interval})", where)
+        if interval > MOST_SLIDES * sliding:
+            raise bad(
+                f"INTERVAL({found.interval}) is longer than {MOST_SLIDES} times SLIDING({found.sliding})",
+                where,
+            )
+    if isinstance(found, Count) and found.count < 2:
+        raise bad(f"COUNT_WINDOW: count_val {found.count} is less than 2", window.arguments[0].position)
+    return found
+
+
+def _partition(keys: tuple[Key, ...], table: Table) -> tuple[str, ...]:
+    """The grouping columns: expressions over them make no further groups."""
+    plain = [key.column for key in keys if key.column == "tbname" or (key.column and table.tag(key.column))]
+    for key in keys:
+        if key.column is not None and key.column not in plain:
+            known = table.column(key.column)
+            if known is None:
+                raise bad(
+                    f"PARTITION BY {key.column}: {table.name} has no such column or tag", key.position,
+                    ErrorCode.UNKNOWN_COLUMN,
+                )  # fmt: skip
+        if key.column is None or key.column not in plain:
+            over = {column.name for column in parse_expression(key.text, key.position).find_all(exp.Column)}
+            if not over <= set(plain):
+                raise bad(
+                    f"PARTITION BY {key.text}: groups by columns and expressions are not possible yet; "
+                    "tbname and tags are, and expressions over those of them that stand beside",
+                    key.position, ErrorCode.UNSUPPORTED,
+                )  # fmt: skip
+    return tuple(dict.fromkeys(name for name in plain if name))
+
+
+def _result_names(statement: CreateLegacyStream, items: tuple[Item, ...]) -> list[str]:
+    """The columns of the result, by position: ``_wstart`` counts where it is put in front."""
+    names = [item.name for item in items]
+    if statement.query.window is not None and not is_start(items[0]):
+        names.insert(0, "_wstart")
+    given = statement.columns
+    if not given:
+        return names
+    if len(given) != len(names):
+        raise bad(
+            f"{len(given)} columns are named, the query gives {len(names)}: {', '.join(names)}",
+            given[0].name.position,
+        )
+    seen: set[str] = set()
+    for column in given:
+        if column.name.text in seen:
+            raise bad(f"the column {column.name.text} is given twice", column.name.position)
+        seen.add(column.name.text)
+    return [column.name.text for column in given]
+
+
+def _notify(clause: LegacyNotify | None, keyword: str) -> Notify | None:
+    if clause is None:
+        return None
+    told = NotifyClause(clause.urls, clause.position, clause.events)
+    found = notify(told, TRIGGERS[keyword], calculates=True)
+    return msgspec.structs.replace(found, history=clause.history, pause_on_failure=clause.pause_on_failure)

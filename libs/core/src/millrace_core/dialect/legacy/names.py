@@ -1,0 +1,51 @@
+"""Names that a stream of the older dialect makes up: group ids, sub-tables, the tag of its groups.
+
+Pure functions of the groups' keys: the same in every process, and after every restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from millrace_core.model.schema import Column, cut_name
+from millrace_core.model.types import DataType
+
+GROUP_TAG = Column("groupid", DataType("BIGINT UNSIGNED"))
+"""The one tag of a result table that is made without TAGS. Written ``groupId``, a name is ``groupid``."""
+GROUP_TAG_ALIAS = "group_id"
+"""What the tag is called elsewhere: a query may say it, too."""
+
+
+def group_id(keys: Sequence[object], *, partitioned: bool, table_uid: int | None = None) -> int:
+    """The id of a group: 0 without PARTITION BY, the table's uid with PARTITION BY tbname alone, else the
+    first 64 bits of an MD5 over its keys.
+
+    ``keys``: the values of the PARTITION BY expressions, in order; None for NULL. ``table_uid``: of the
+    group's table, where tbname alone is what it is grouped by.
+    """
+    if not partitioned:
+        return 0
+    if table_uid is not None:
+        return table_uid
+    digest = hashlib.md5(usedforsecurity=False)
+    for key in keys:
+        # type and length keep ('a', 'bc') and ('ab', 'c'), 1 and '1', NULL and '' apart
+        text = "" if key is None else str(key)
+        data = text.encode()
+        digest.update(f"{type(key).__name__}:{len(data)}:".encode() + data)
+    return int.from_bytes(digest.digest()[:8], "big")
+
+
+def sub_table(stable: str, group: int, given: str | None = None) -> str:
+    """The name of a group's sub-table of the super table ``stable``, of 192 bytes at most.
+
+    ``given``: the value of SUBTABLE; without one, or with NULL or an empty text, the name is ``t_`` and an
+    MD5 of super table and group. A name that is given ends with ``_<stable>_<group>``, so that two groups
+    never share a table; not for the one group of an ungrouped stream, and not twice.
+    """
+    if not given:
+        digest = hashlib.md5(f"{stable},{group}".encode(), usedforsecurity=False)
+        return f"t_{digest.hexdigest()}"
+    suffix = f"_{stable}_{group}"
+    return cut_name(given if group == 0 or given.endswith(suffix) else given + suffix)

@@ -1,0 +1,137 @@
+"""The subquery of an older stream, clause by clause: SELECT … FROM one table [WHERE] [PARTITION BY] [window]
+[FILL]. What a SELECT has besides is refused by its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millrace_core.dialect.cursor import Cursor
+from millrace_core.dialect.lexer import Kind
+from millrace_core.dialect.statements import Argument, LegacyQuery, SqlText, TriggerClause
+from millrace_core.errors import ErrorCode, SqlError
+
+WINDOWS = ("interval", "session", "state_window", "event_window", "count_window")
+REFUSED = (
+    "order", "group", "having", "limit", "slimit", "offset", "soffset", "union", "join", "inner", "left",
+    "right", "full", "range", "every", "true_for", "anomaly_window",
+)  # fmt: skip
+"""Clauses of a SELECT that no stream of this dialect has."""
+BEHIND = ("where", "partition", *WINDOWS, "fill", "notify", *REFUSED)
+"""Words that end a clause behind FROM, unless they are a call in an expression."""
+
+
+def subquery(c: Cursor) -> LegacyQuery:
+    """The query behind AS, up to NOTIFY or the end."""
+    if c.at("("):
+        raise _refused("parentheses around the query", c)
+    begin = c.peek().start
+    c.expect("select")
+    for word in ("distinct", "tags"):
+        if c.at(word):
+            raise _refused(f"SELECT {word.upper()}", c)
+    items = [c.until("a result column", lambda: c.at(",") or c.at("from"))]
+    while c.take(","):
+        items.append(c.until("a result column", lambda: c.at(",") or c.at("from")))
+    c.expect("from")
+    if c.at("("):
+        raise _refused("a query in FROM", c)
+    if c.peek().kind is Kind.PLACEHOLDER:
+        raise SqlError(
+            ErrorCode.SYNTAX,
+            f"{c.peek().text} belongs to the newer stream dialect; a stream of the older one reads a table",
+            c.here(),
+        )
+    table = c.qualified("the name of the source table")
+    if c.at(","):
+        raise _refused("a second table", c)
+    clauses: dict[str, Any] = {}
+    _check_refused(c)
+    if c.take("where"):
+        clauses["where"] = c.until("a condition", lambda: _ends(c))
+        _check_refused(c)
+    if c.take("partition", "by"):
+        clauses["partition"] = _partition(c)
+        _check_refused(c)
+    if (window := _window(c)) is not None:
+        clauses["window"] = window
+        _check_refused(c)
+    if (fill := _fill(c)) is not None:
+        clauses["fill"] = fill
+        _check_refused(c)
+    _check_end(c, clauses)
+    end = c.peek().start
+    text = SqlText(c.text[begin:end].rstrip(), c.position(begin))
+    return LegacyQuery(text, tuple(items), table, **clauses)
+
+
+def _refused(what: str, c: Cursor) -> SqlError:
+    return SqlError(
+        ErrorCode.BAD_STREAM,
+        f"{what} is not possible in the query of a stream of the older dialect",
+        c.here(),
+    )
+
+
+def _check_refused(c: Cursor) -> None:
+    for word in REFUSED:
+        if c.at(word):
+            raise _refused(word.upper(), c)
+
+
+def _ends(c: Cursor) -> bool:
+    """Whether a clause begins here; ``left(`` and ``interval`` inside a call do not stand at this level."""
+    word = next((word for word in BEHIND if c.at(word)), None)
+    if word is None:
+        return False
+    return not (word in ("left", "right") and c.at(word, "("))
+
+
+def _partition(c: Cursor) -> tuple[SqlText, ...]:
+    """Expressions with their aliases, as written."""
+    found = [c.until("tbname, a tag, a column or an expression", lambda: c.at(",") or _ends(c))]
+    while c.take(","):
+        found.append(c.until("tbname, a tag, a column or an expression", lambda: c.at(",") or _ends(c)))
+    return tuple(found)
+
+
+def _window(c: Cursor) -> TriggerClause | None:
+    where = c.here()
+    keyword = next((word for word in WINDOWS if c.take(word)), None)
+    if keyword is None:
+        return None
+    if keyword == "event_window":
+        c.expect("start", "with")
+        start = c.until("a condition", lambda: c.at("end", "with"))
+        c.expect("end", "with")
+        end = c.until("a condition", lambda: _ends(c))
+        conditions = (Argument(start.text, start.position), Argument(end.text, end.position))
+        return TriggerClause("EVENT_WINDOW", conditions, where)
+    arguments = c.listed(lambda: c.argument("an argument"))
+    sliding: tuple[Argument, ...] = ()
+    if keyword == "interval":
+        # without SLIDING the windows follow each other
+        sliding = c.listed(lambda: c.argument("a duration")) if c.take("sliding") else arguments[:1]
+    return TriggerClause(keyword.upper(), arguments, where, sliding)  # type: ignore[arg-type]
+
+
+def _fill(c: Cursor) -> Argument | None:
+    where = c.here()
+    if not c.take("fill"):
+        return None
+    c.expect("(")
+    found = c.until("a mode of FILL", lambda: False)
+    c.expect(")")
+    return Argument(found.text, where)
+
+
+def _check_end(c: Cursor, clauses: dict[str, Any]) -> None:
+    if c.peek().kind is Kind.END or c.at(";") or c.at("notify"):
+        return
+    later = [
+        word
+        for word, clause in (("WHERE", "where"), ("PARTITION BY", "partition"), ("a window", "window"))
+        if not clauses.keys() & {clause, "window", "fill"}
+    ]
+    raise c.unexpected(
+        ", ".join([*later, "FILL" if "window" in clauses else "", "NOTIFY"]).replace(", ,", ",")
+    )

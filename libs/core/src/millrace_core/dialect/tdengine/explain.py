@@ -1,0 +1,226 @@
+"""EXPLAIN CREATE STREAM: what a stream was understood to be, and the statement of the newer dialect for it.
+
+Pure functions of a StreamSpec, so that they tell what will run, not what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from millrace_core.dialect.lexer import quote, quote_name
+from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, Takes
+from millrace_core.model.stream import (
+    AnyTrigger,
+    Count,
+    Emission,
+    Event,
+    Interval,
+    Options,
+    Period,
+    Session,
+    Sliding,
+    State,
+    StreamSpec,
+)  # fmt: skip
+from millrace_core.timeline.precision import LOWEST
+
+
+class Fact(NamedTuple):
+    """A line of the answer: ``trigger``, ``groups`` …, and what holds of it."""
+
+    item: str
+    value: str
+
+
+def understood(spec: StreamSpec) -> list[Fact]:
+    """The stream, item by item. The last lines are the statement of the newer dialect (``statement``), and
+    what that one has no words for (``no counterpart``), a line for each."""
+    facts = [Fact("dialect", "newer" if spec.emission == Emission() else "older")]
+    facts.append(Fact("trigger", trigger_clause(spec.trigger, _key(spec))))
+    if spec.source is not None:
+        table = spec.source.table
+        facts.append(Fact("source", f"{table.db}.{spec.source.child or table.name}"))
+    facts.append(Fact("groups", ", ".join(spec.partition) or "one"))
+    facts += [Fact("option", option) for option in option_clauses(spec.options)]
+    facts += _emission(spec.emission)
+    if spec.output is not None:
+        kind = "super" if spec.output.grouped else "normal"
+        facts.append(Fact("output", f"{spec.output.db}.{spec.output.table} ({kind} table)"))
+        facts += [
+            Fact("tag", f"{tag.column.name} {tag.column.type} = {tag.expression}") for tag in spec.output.tags
+        ]
+        if spec.output.subtable is not None:
+            facts.append(Fact("sub-table", spec.output.subtable))
+    if spec.query is not None:
+        facts.append(Fact("query", spec.query))
+    if spec.notify is not None:
+        facts.append(Fact("notify", f"{', '.join(spec.notify.urls)} of {', '.join(spec.notify.events)}"))
+    facts.append(Fact("statement", statement(spec)))
+    return facts + [Fact("no counterpart", text) for text in without_counterpart(spec)]
+
+
+def _emission(emission: Emission) -> Iterator[Fact]:
+    if emission == Emission():
+        return
+    delay = f" {emission.every}" if emission.every else ""
+    yield Fact("emission", emission.when.replace("_", " ") + delay)
+    yield Fact("rows for closed windows", emission.late)
+    yield Fact("rows written again", emission.rewritten)
+    yield Fact("results that no longer stand", emission.obsolete)
+    if emission.forget is not None:
+        yield Fact("windows are forgotten after", str(emission.forget))
+    if emission.fill is not None:
+        yield Fact("windows without rows", f"FILL({emission.fill})")
+
+
+# -- the newer dialect ---------------------------------------------------------------------------------------
+
+
+def statement(spec: StreamSpec) -> str:
+    """CREATE STREAM of the newer dialect; of an older stream the nearest that there is."""
+    parts = [f"CREATE STREAM {_qualified(spec.db, spec.name)} {trigger_clause(spec.trigger, _key(spec))}"]
+    if spec.source is not None:
+        table = spec.source.table
+        parts.append(f"FROM {_qualified(table.db, spec.source.child or table.name)}")
+    if spec.partition:
+        parts.append(f"PARTITION BY {', '.join(map(_name, spec.partition))}")
+    options = [*option_clauses(spec.options), *_older_options(spec)]
+    if options:
+        parts.append(f"STREAM_OPTIONS({' | '.join(options)})")
+    if spec.notify is not None:
+        parts.append(_notify(spec))
+    output = spec.output
+    if output is not None:
+        parts.append(f"INTO {_qualified(output.db, output.table)}")
+        if output.subtable is not None and spec.partition:
+            parts.append(f"OUTPUT_SUBTABLE({output.subtable})")
+        if output.tags and spec.partition:
+            tags = [f"{_name(t.column.name)} {t.column.type} AS {t.expression}" for t in output.tags]
+            parts.append(f"TAGS({', '.join(tags)})")
+    if spec.query is not None:
+        parts.append(f"AS {spec.query}")
+    return " ".join(parts)
+
+
+def _key(spec: StreamSpec) -> str:
+    return spec.source.table.key.name if spec.source else ""
+
+
+def trigger_clause(trigger: AnyTrigger, key: str) -> str:
+    """The trigger as the newer dialect writes it; ``key``: the time column of its table."""
+    match trigger:
+        case Period(every, offset):
+            return _call("PERIOD", every, offset)
+        case Sliding(sliding, offset):
+            return _call("SLIDING", sliding, offset)
+        case Interval(interval, sliding, offset):
+            return f"{_call('INTERVAL', interval, offset)} SLIDING({sliding})"
+        case Session(gap):
+            return f"SESSION({quote_name(key)}, {gap})"
+        case State(column, extend, true_for):
+            return _call("STATE_WINDOW", quote_name(column), extend or None) + _true_for(true_for)
+        case Event(start, end, true_for):
+            return f"EVENT_WINDOW(START WITH {start.sql} END WITH {end.sql})" + _true_for(true_for)
+        case Count(count, sliding, columns):
+            return _call("COUNT_WINDOW", count, sliding, *map(quote_name, columns))
+
+
+def _call(keyword: str, *arguments: object) -> str:
+    return f"{keyword}({', '.join(str(argument) for argument in arguments if argument is not None)})"
+
+
+def _true_for(length: object) -> str:
+    return "" if length is None else f" TRUE_FOR({length})"
+
+
+def option_clauses(options: Options) -> list[str]:
+    """What stands in STREAM_OPTIONS, defaults left out."""
+    found: list[str] = []
+    for rule in OPTIONS.values():
+        value = getattr(options, rule.field)
+        if value == getattr(Options(), rule.field):
+            continue
+        match rule.takes:
+            case Takes.NOTHING:
+                found.append(rule.keyword)
+            case Takes.CONDITION:
+                found.append(f"{rule.keyword}({value.sql})")
+            case Takes.EVENTS:
+                found.append(f"{rule.keyword}({' | '.join(value)})")
+            case Takes.TIME if value == LOWEST:
+                found.append(rule.keyword)
+            case _:
+                found.append(f"{rule.keyword}({value})")
+    return found
+
+
+def _older_options(spec: StreamSpec) -> Iterator[str]:
+    """Options of the newer dialect that say what goes without saying in the older one."""
+    emission = spec.emission
+    if emission == Emission():
+        return
+    if emission.when == "max_delay":
+        yield f"MAX_DELAY({emission.every})"
+    if isinstance(spec.trigger, Interval):
+        yield "IGNORE_NODATA_TRIGGER"
+    if not isinstance(spec.trigger, Count):
+        yield "DELETE_RECALC"
+
+
+def without_counterpart(spec: StreamSpec) -> Iterator[str]:
+    """What an older stream does that no statement of the newer dialect does."""
+    emission = spec.emission
+    if emission == Emission():
+        return
+    if emission.when == "at_once":
+        yield (
+            "TRIGGER AT_ONCE: the newer dialect writes a window when it closes, opens, or after "
+            "MAX_DELAY, not after every insert"
+        )
+    if emission.when == "max_delay":
+        yield "TRIGGER MAX_DELAY counts from a window's first row not yet written, MAX_DELAY from its opening"
+    if emission.when == "force_window_close":
+        yield "TRIGGER FORCE_WINDOW_CLOSE: windows of the newer dialect close by event time, not by the clock"
+    if emission.when == "continuous_window_close":
+        yield (
+            f"TRIGGER CONTINUOUS_WINDOW_CLOSE RECALCULATE {emission.every}: changes are recalculated "
+            "as they come"
+        )
+    if emission.late == "dropped":
+        yield (
+            "IGNORE EXPIRED 1 drops rows of closed windows only; IGNORE_DISORDER drops every late row, and "
+            "without it closed windows are recalculated"
+        )
+    if emission.rewritten == "counted":
+        yield "IGNORE UPDATE 1: a row written again counts twice; in the newer dialect it corrects its window"
+    if emission.obsolete == "retracted":
+        yield "results of windows that are gone leave the table; in the newer dialect they stay in it"
+    if emission.fill is not None:
+        yield f"FILL({emission.fill}): a query over %%trows has one window, there is nothing between to fill"
+    if spec.output is not None and not spec.partition:
+        yield "without PARTITION BY the result is a super table with one sub-table; here it is a normal table"
+    if spec.output is not None and spec.output.subtable is not None:
+        yield (
+            "names of sub-tables end with the super table and the group's id, unlike those of OUTPUT_SUBTABLE"
+        )
+
+
+def _notify(spec: StreamSpec) -> str:
+    found = spec.notify
+    assert found is not None, "asked before"
+    text = f"NOTIFY({', '.join(quote(url) for url in found.urls)})"
+    if not isinstance(spec.trigger, Period | Sliding):
+        text += f" ON({' | '.join(found.events)})"
+    if found.where is not None:
+        text += f" WHERE {found.where}"
+    flags = [word for word, field in NOTIFY_OPTIONS.items() if getattr(found, field)]
+    return f"{text} NOTIFY_OPTIONS({' | '.join(flags)})" if flags else text
+
+
+def _name(name: str) -> str:
+    return "tbname" if name == "tbname" else quote_name(name)
+
+
+def _qualified(db: str, name: str) -> str:
+    return f"{quote_name(db)}.{quote_name(name)}"
