@@ -13,6 +13,7 @@ from api_gateway.statements.tables import add_table
 from api_gateway.statements.virtual import origin_ends, origin_records
 from millrace_core.catalog import Catalog, StreamEntry, key_of
 from millrace_core.dialect.front_ends import FRONT_ENDS
+from millrace_core.dialect.legacy.names import GROUP_ID
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import CreateLegacyStream, CreateStream, ExplainStream
 from millrace_core.dialect.tdengine import lower
@@ -256,7 +257,7 @@ def _reads_tags(spec: StreamSpec) -> bool:
     return spec.source is not None and any(spec.source.table.tag(name) for name in names)
 
 
-# -- the older dialect ----------------------------------------------------------------------------------------
+# -- the older dialect ---------------------------------------------------------------------------------------
 
 
 def create_legacy_stream(context: Context, session: Session, statement: CreateLegacyStream) -> Answer:
@@ -289,6 +290,12 @@ def _understood(
     spec = lower(statement, context.catalog, session.database, session.timezone)
     if spec.output is not None and spec.output.grouped:
         subtable = statement.subtable.position if statement.subtable else None
-        tags = (statement.name.position,) * len(spec.output.tags)
-        plan_output(spec, context.catalog, OutputPlaces(subtable, tags))
+        # the tag of the groups' ids is made, not calculated
+        written = tuple(
+            msgspec.structs.replace(tag, expression="NULL") if tag.expression == GROUP_ID else tag
+            for tag in spec.output.tags
+        )
+        checked = msgspec.structs.replace(spec, output=msgspec.structs.replace(spec.output, tags=written))
+        places = OutputPlaces(subtable, (statement.name.position,) * len(written))
+        plan_output(checked, context.catalog, places)
     return spec

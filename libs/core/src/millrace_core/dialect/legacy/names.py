@@ -13,6 +13,8 @@ from millrace_core.model.types import DataType
 
 GROUP_TAG = Column("groupid", DataType("BIGINT UNSIGNED"))
 """The one tag of a result table that is made without TAGS. Written ``groupId``, a name is ``groupid``."""
+GROUP_ID = "_tgrpid"
+"""The value of that tag, as an expression."""
 GROUP_TAG_ALIAS = "group_id"
 """What the tag is called elsewhere: a query may say it, too."""
 

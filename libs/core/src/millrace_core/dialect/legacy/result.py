@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.arguments import bad
-from millrace_core.dialect.legacy.names import GROUP_TAG
+from millrace_core.dialect.legacy.names import GROUP_ID, GROUP_TAG
 from millrace_core.dialect.legacy.query import Key, check_aliases, replaced
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.statements import CreateLegacyStream
@@ -73,7 +73,7 @@ def _check_columns(statement: CreateLegacyStream, names: Sequence[str], target: 
 def _tags(statement: CreateLegacyStream, keys: Sequence[Key], target: Table | None) -> tuple[OutputTag, ...]:
     if not statement.tags:
         return tuple(OutputTag(tag, "NULL") for tag in target.tags) if target else (
-            OutputTag(GROUP_TAG, "_tgrpid"),
+            OutputTag(GROUP_TAG, GROUP_ID),
         )  # fmt: skip
     by_name = {key.name: key for key in keys}
     given: dict[str, OutputTag] = {}

@@ -95,7 +95,7 @@ def statement(spec: StreamSpec) -> str:
         parts.append(f"INTO {_qualified(output.db, output.table)}")
         if output.subtable is not None and spec.partition:
             parts.append(f"OUTPUT_SUBTABLE({output.subtable})")
-        if output.tags and spec.partition:
+        if output.tags and spec.partition and not _has_group_tag(spec):
             tags = [f"{_name(t.column.name)} {t.column.type} AS {t.expression}" for t in output.tags]
             parts.append(f"TAGS({', '.join(tags)})")
     if spec.query is not None:
@@ -168,25 +168,24 @@ def _older_options(spec: StreamSpec) -> Iterator[str]:
         yield "DELETE_RECALC"
 
 
+_MODES: dict[str, str] = {
+    "at_once": "TRIGGER AT_ONCE: the newer dialect writes a window when it closes, opens, or after "
+    "MAX_DELAY, not after every insert",
+    "max_delay": "TRIGGER MAX_DELAY counts from a window's first row not yet written, here from its opening",
+    "force_window_close": "TRIGGER FORCE_WINDOW_CLOSE: windows of the newer dialect close by event time, not "
+    "by the clock",
+    "continuous_window_close": "TRIGGER CONTINUOUS_WINDOW_CLOSE: in the newer dialect changes are "
+    "recalculated as they come, not every so often",
+}
+
+
 def without_counterpart(spec: StreamSpec) -> Iterator[str]:
     """What an older stream does that no statement of the newer dialect does."""
     emission = spec.emission
     if emission == Emission():
         return
-    if emission.when == "at_once":
-        yield (
-            "TRIGGER AT_ONCE: the newer dialect writes a window when it closes, opens, or after "
-            "MAX_DELAY, not after every insert"
-        )
-    if emission.when == "max_delay":
-        yield "TRIGGER MAX_DELAY counts from a window's first row not yet written, MAX_DELAY from its opening"
-    if emission.when == "force_window_close":
-        yield "TRIGGER FORCE_WINDOW_CLOSE: windows of the newer dialect close by event time, not by the clock"
-    if emission.when == "continuous_window_close":
-        yield (
-            f"TRIGGER CONTINUOUS_WINDOW_CLOSE RECALCULATE {emission.every}: changes are recalculated "
-            "as they come"
-        )
+    if emission.when in _MODES:
+        yield _MODES[emission.when]
     if emission.late == "dropped":
         yield (
             "IGNORE EXPIRED 1 drops rows of closed windows only; IGNORE_DISORDER drops every late row, and "
@@ -198,12 +197,19 @@ def without_counterpart(spec: StreamSpec) -> Iterator[str]:
         yield "results of windows that are gone leave the table; in the newer dialect they stay in it"
     if emission.fill is not None:
         yield f"FILL({emission.fill}): a query over %%trows has one window, there is nothing between to fill"
+    if spec.partition and _has_group_tag(spec):
+        yield "the tag groupId is the group's id; in the newer dialect the tags are the grouping columns"
     if spec.output is not None and not spec.partition:
         yield "without PARTITION BY the result is a super table with one sub-table; here it is a normal table"
     if spec.output is not None and spec.output.subtable is not None:
         yield (
             "names of sub-tables end with the super table and the group's id, unlike those of OUTPUT_SUBTABLE"
         )
+
+
+def _has_group_tag(spec: StreamSpec) -> bool:
+    """Whether the one tag is the older dialect's id of the group, which TAGS cannot say."""
+    return spec.output is not None and any(tag.expression == "_tgrpid" for tag in spec.output.tags)
 
 
 def _notify(spec: StreamSpec) -> str:
