@@ -12,7 +12,8 @@ NEWER = (
     "CREATE STREAM s1 INTERVAL(10s) SLIDING(10s) FROM meters PARTITION BY tbname INTO out1 "
     "AS SELECT _twstart, count(*), avg(amps) FROM %%trows"
 )
-OLDER = "TRIGGER AT_ONCE INTO older AS SELECT _wstart, count(*) AS n FROM meters PARTITION BY tbname INTERVAL(10s)"
+QUERY = "SELECT _wstart, count(*) AS n FROM meters PARTITION BY tbname INTERVAL(10s)"
+OLDER = f"TRIGGER AT_ONCE INTO older AS {QUERY}"
 
 
 @pytest.fixture
