@@ -18,7 +18,7 @@ FAST = $(PY) -m pytest -n $$(($$($(PY) -c "import os; print(os.cpu_count())") * 
 # CASES may be given several times (make itself keeps the last alone), or name several paths at once.
 GIVEN := $(shell tr '\0' '\n' 2>/dev/null < /proc/$$PPID/cmdline | sed -n 's/^CASES=//p' | tr '\n' ' ')
 
-.PHONY: help venv jars up down status logs demo check fuzz lint style types imports test conformance chaos bench clean lock java
+.PHONY: help venv jars up down status logs demo check fuzz lint style types imports test conformance chaos bench clean settings lock java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -93,6 +93,9 @@ clean: ## stop the stack; remove its data, the jars, the environment and all cac
 	@if [ -x $(PY) ]; then $(PY) -m millrace down || true; fi
 	rm -rf .millrace .jars $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+settings: venv ## write docs/SETTINGS.md, which the settings are made into
+	@$(PY) -m tests.settings
 
 lock: $(UV) ## resolve all dependencies anew and write requirements.lock (docs/decisions/0002)
 	@$(UV) lock --upgrade

@@ -30,7 +30,6 @@ from api_gateway.upkeep.trimming import Trimmer
 from api_gateway.watching.stalls import Stalls
 from api_gateway.watching.status_board import StatusBoard, StatusReader
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.timeline.calendar import zone
 from millrace_core.wire.topics import TOPICS, wal_topic
 from millrace_service import Health, Lives, service_app
 from millrace_wal import KafkaLog, Log
@@ -135,9 +134,5 @@ def _fault(found: dict[str, Any]) -> str:
 
 
 def build(settings: GatewaySettings, logger: FilteringBoundLogger) -> FastAPI:
-    """The app on the broker that the settings name.
-
-    :raises MillraceError: INVALID_VALUE for an unknown time zone.
-    """
-    zone(settings.timezone)
+    """The app on the broker that the settings name."""
     return gateway_app(Gateway(KafkaLog(settings.broker, "api-gateway"), settings, logger))

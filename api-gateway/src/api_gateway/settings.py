@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 
+from millrace_core.errors import MillraceError
+from millrace_core.timeline.calendar import zone
 from millrace_service import ServiceSettings
 
 
@@ -16,6 +18,7 @@ class GatewaySettings(ServiceSettings):
     )
     timezone: str = Field(
         "UTC",
+        title="the name of a time zone, such as Europe/Berlin",
         description="Time zone of a session that names none, and of the midnights of PERIOD and SLIDING.",
     )
     accept_seconds: float = Field(
@@ -43,3 +46,12 @@ class GatewaySettings(ServiceSettings):
     )
     query_seconds: float = Field(120, gt=0, description="How long a query may take, in seconds.")
     threads: int = Field(64, ge=4, le=1024, description="Requests that are worked on at the same time.")
+
+    @field_validator("timezone")
+    @classmethod
+    def _zone(cls, name: str) -> str:
+        try:
+            zone(name)
+        except MillraceError:
+            raise ValueError from None
+        return name

@@ -25,7 +25,7 @@ from calc_svc.store.stored import StoredReport, store_id
 from calc_svc.store.tables import TableStore
 from millrace_core.wire import registrations
 from millrace_core.wire.registrations import OutputWanted
-from millrace_service import Health, Life, Lives, ServiceSettings
+from millrace_service import Health, Heap, Life, Lives, ServiceSettings
 from millrace_wal import KafkaLog, Message
 
 
@@ -39,7 +39,7 @@ class CalcSettings(ServiceSettings):
     calc_expire_seconds: float = Field(
         3600, gt=0, description="Seconds between two looks, at each table, for rows older than KEEP."
     )
-    calc_spark_memory: str = Field("1g", description="Heap of calc-svc's Spark.")
+    calc_spark_memory: Heap = Field("1g", description="Heap of calc-svc's Spark.")
     calc_spark_cores: int = Field(2, ge=1, description="Threads that calc-svc's Spark computes with.")
     calc_query_lanes: int = Field(3, ge=1, description="Queries of users that run at the same time.")
     calc_one_by_one: bool = Field(

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
 import aiohttp
+from cachetools import TTLCache
 
 from millrace_core.errors import ErrorCode, MillraceError
 
@@ -30,7 +31,7 @@ class GatewayAccess:
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         self._url = url
         self._session = session
-        self._good: dict[bytes, float] = {}
+        self._good: TTLCache[bytes, None] = TTLCache(_REMEMBERED, _GOOD_FOR, time.monotonic)
 
     async def __call__(self, header: str, stream: str) -> None:
         if not header.lower().startswith(_SCHEMES):
@@ -39,14 +40,10 @@ class GatewayAccess:
                 "no credentials: send Authorization: Basic, or Bearer and a login token",
             )
         known = hashlib.sha256(f"{header}\n{stream}".encode()).digest()
-        now = time.monotonic()
-        if self._good.get(known, 0.0) > now:
+        if known in self._good:
             return
         await self._ask(header, stream)
-        if len(self._good) >= _REMEMBERED:
-            self._good = {key: until for key, until in self._good.items() if until > now}
-        if len(self._good) < _REMEMBERED:
-            self._good[known] = now + _GOOD_FOR
+        self._good[known] = None
 
     async def _ask(self, header: str, stream: str) -> None:
         try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+from ipaddress import ip_network
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from millrace_core.notice.delivery import Policy
 from millrace_service import ServiceSettings
@@ -71,7 +72,8 @@ class NotifySettings(ServiceSettings):
     )
     notify_networks: str = Field(
         default="",
-        description="Networks that addresses may lie in, as `10.0.0.0/8, ::1/128`; any when empty.",
+        title="networks, such as 10.0.0.0/8, ::1/128",
+        description="Networks that addresses may lie in; any when empty.",
     )
     notify_ca_file: str = Field(
         default="", description="PEM file of more authorities whose wss certificates are trusted."
@@ -82,6 +84,16 @@ class NotifySettings(ServiceSettings):
     notify_subscriber_events: int = Field(
         default=1000, ge=1, description="Events that wait for a slow subscriber before it misses some."
     )
+
+    @field_validator("notify_networks")
+    @classmethod
+    def _networks(cls, text: str) -> str:
+        try:
+            for part in filter(None, map(str.strip, text.split(","))):
+                ip_network(part)
+        except ValueError:
+            raise ValueError from None
+        return text
 
     @property
     def instance(self) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from millrace_service import ServiceSettings
+from millrace_service import Heap, ServiceSettings
 
 
 class TriggerSettings(ServiceSettings):
@@ -19,7 +19,7 @@ class TriggerSettings(ServiceSettings):
     trigger_workers: int = Field(
         default=2, ge=1, description="Workers that judge a large micro-batch side by side."
     )
-    trigger_heap: str = Field(default="1g", description="Java heap of the trigger query's driver.")
+    trigger_heap: Heap = Field(default="1g", description="Java heap of the trigger query's driver.")
     trigger_poll_ms: int = Field(
         default=60, ge=1, description="How often an idle trigger query looks for new messages, ms."
     )

@@ -10,6 +10,7 @@ import secrets
 import threading
 from collections.abc import Mapping
 
+from cachetools import LRUCache
 from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.modes import ECB
@@ -98,7 +99,7 @@ class Logins:
     def __init__(self, users: Mapping[str, User]) -> None:
         self._users = users
         self._key = secrets.token_bytes(32)
-        self._right: dict[tuple[str, str], bytes] = {}
+        self._right: LRUCache[tuple[str, str], bytes] = LRUCache(_REMEMBERED)
         self._lock = threading.Lock()
 
     def check(self, name: str, password: str) -> User:
@@ -120,7 +121,5 @@ class Logins:
         if not hmac.compare_digest(hash_password(password, user.salt), user.password):
             return False
         with self._lock:
-            if len(self._right) >= _REMEMBERED:
-                self._right.clear()
             self._right[entry] = digest
         return True

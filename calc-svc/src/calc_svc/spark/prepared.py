@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pyarrow as pa
+from cachetools import LRUCache
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -216,13 +217,13 @@ class PreparedQueries:
         """``most``: queries that are kept, the ones used last; each takes some 0.07 MB of Spark's heap."""
         self._pool, self._jobs, self._most = pool, jobs, most
         self._lock = threading.Lock()
-        self._once: OrderedDict[int, None] = OrderedDict()
-        self._alone: OrderedDict[int, None] = OrderedDict()
+        self._once: LRUCache[int, None] = LRUCache(4 * most)
+        self._alone: LRUCache[int, None] = LRUCache(4 * most)
         """Those that failed: others should not have to run again for them."""
-        self._refused: OrderedDict[Key, None] = OrderedDict()
+        self._refused: LRUCache[Key, bool] = LRUCache(4 * most)
         """Those that cannot be prepared."""
         self._free: OrderedDict[Key, list[Prepared]] = OrderedDict()
-        """Those that nobody runs."""
+        """Those that nobody runs. A text has several copies, which go one by one."""
         self._count = 0
 
     def run(
@@ -243,13 +244,13 @@ class PreparedQueries:
                     prepared = Prepared(one, kind, sql, relations, timezone, self._pool)
             except (NotPrepared, PySparkException, Py4JError):
                 with self._lock:
-                    self._note(self._refused, key)
+                    self._refused[key] = True
                 return None
         try:
             found = prepared.run(relations, self._jobs, hash(key) in self._alone)
         except (PySparkException, Py4JError):
             with self._lock:
-                self._note(self._alone, hash(key))
+                self._alone[hash(key)] = None
             return None
         self._keep(key, prepared)
         return found
@@ -258,8 +259,7 @@ class PreparedQueries:
         """The prepared query, which nobody else gets now; else whether it should be prepared. Texts with
         constants in them come once: they push nothing out."""
         with self._lock:
-            if key in self._refused:
-                self._refused.move_to_end(key)
+            if self._refused.get(key):
                 return None, False
             if key in self._free:
                 copies = self._free[key]
@@ -270,13 +270,8 @@ class PreparedQueries:
                 return found, False
             if hash(key) in self._once:
                 return None, True
-            self._note(self._once, hash(key))
+            self._once[hash(key)] = None
             return None, False
-
-    def _note(self, known: OrderedDict[Any, None], key: Any) -> None:
-        known[key] = None
-        if len(known) > 4 * self._most:
-            known.popitem(last=False)
 
     def _keep(self, key: Key, prepared: Prepared) -> None:
         with self._lock:

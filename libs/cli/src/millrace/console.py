@@ -1,16 +1,17 @@
-"""What people see: progress lines with their time, result tables, the SQL prompt."""
+"""What people see: progress lines with their time, result tables, statements and their answers."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from millrace.prompt import LEAVING, terminal_lines
 from millrace.rest import Answer, Rest
 from millrace.stack import Status
 from millrace_core.errors import MillraceError
@@ -74,21 +75,29 @@ def prompt(rest: Rest, db: str | None) -> int:
     """Reads statements that end with ``;`` until ``quit`` or the end of input; ``use <db>`` changes the
     database. Shows an error and goes on; 1 if input was not from a terminal and a statement failed."""
     failed = 0
-    pending = ""
-    while (line := _read(f"{db or 'millrace'}{'->' if pending else '>'} ")) is not None:
-        if not pending and line.strip().lower() in ("quit", "exit", "quit;", "exit;"):
-            break
-        pending = f"{pending}\n{line}" if pending else line
-        if not pending.rstrip().endswith(";"):
-            pending = pending if pending.strip() else ""
-            continue
-        statement, pending = pending.strip().rstrip(";"), ""
+    typed = sys.stdin.isatty()
+    read = terminal_lines(lambda: db) if typed else map(str.rstrip, sys.stdin)
+    for statement in statements(read):
         words = statement.split()
         if len(words) == 2 and words[0].lower() == "use":
             db = words[1].strip("`")
             continue
         failed |= run_one(rest, statement, db)
-    return 0 if sys.stdin.isatty() else failed
+    return 0 if typed else failed
+
+
+def statements(lines: Iterable[str]) -> Iterator[str]:
+    """Statements, each ended by a line that ends with ``;``; until ``quit`` or ``exit``."""
+    pending = ""
+    for line in lines:
+        if not pending and line.strip().lower() in LEAVING:
+            return
+        pending = f"{pending}\n{line}" if pending else line
+        if not pending.rstrip().endswith(";"):
+            pending = pending if pending.strip() else ""
+            continue
+        statement, pending = pending.strip().rstrip(";"), ""
+        yield statement
 
 
 def run_one(rest: Rest, statement: str, db: str | None) -> int:
@@ -101,10 +110,3 @@ def run_one(rest: Rest, statement: str, db: str | None) -> int:
         err.print(Text(f"error: {error}"), style="red")
         return 1
     return 0
-
-
-def _read(shown: str) -> str | None:
-    try:
-        return input(shown if sys.stdin.isatty() else "")
-    except EOFError:
-        return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
@@ -15,7 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from millrace.java import Java
+from millrace.settings import CommandSettings
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_service import load_settings
 
 Report = Callable[[str], None]
 
@@ -58,7 +59,7 @@ def _locked(jars_dir: Path) -> Iterator[None]:
 def _retrieve(java: Java, ivy_xml: Path, jars_dir: Path, target: Path, report: Report) -> None:
     """Runs Ivy, showing what it finds; its files land in ``target/<conf>/``."""
     command = [str(java.program), "-jar", str(ivy_jar()), "-cache", str(jars_dir / ".cache")]
-    if settings := os.environ.get("MILLRACE_IVY_SETTINGS"):
+    if settings := load_settings(CommandSettings).ivy_settings:
         command += ["-settings", settings]
     command += ["-ivy", str(ivy_xml), "-retrieve", f"{target}/{_PATTERN}"]
     trouble: list[str] = []

@@ -2,39 +2,69 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pydantic import Field, field_validator
+from pydantic_settings import SettingsConfigDict
+
 from millrace.processes import free_port
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_service import Addresses, Switch, load_settings, variable_of
 
 HOST = "127.0.0.1"
 
 
+class CommandSettings(Addresses):
+    """What the command line reads. Folders are below the project's, unless they are absolute; a variable that
+    is set to nothing is a mistake here."""
+
+    model_config = SettingsConfigDict(env_ignore_empty=False)
+
+    supervise: Switch = Field(
+        default=True, description="Whether parts of the stack that crash are started again."
+    )
+    ivy_settings: str = Field(default="", description="An Ivy settings file, for a Maven mirror.")
+
+    @field_validator("broker")
+    @classmethod
+    def _broker(cls, address: str) -> str:
+        """The stack's own broker listens on loopback alone."""
+        _broker_port(address)
+        return address
+
+
 @dataclass(frozen=True)
 class Service:
-    """One row of the table of services: its name, Python module, default port and the setting that moves
-    it; how many seconds it may take until it is ready."""
+    """One row of the table of services: its name, its Python module, the setting of its port, and how many
+    seconds it may take until it is ready."""
 
     name: str
     module: str
-    port: int
-    variable: str
+    setting: str
     ready_seconds: float
+
+    @property
+    def port(self) -> int:
+        """The port unless the setting moves it."""
+        default: int = Addresses.model_fields[self.setting].default
+        return default
+
+    @property
+    def variable(self) -> str:
+        return variable_of(self.setting)
 
 
 # Spark compiles and warms up before trigger-svc and calc-svc say that they are ready.
 SERVICES: tuple[Service, ...] = (
-    Service("api-gateway", "api_gateway", 6041, "MILLRACE_GATEWAY_PORT", 90),
-    Service("calc-svc", "calc_svc", 6051, "MILLRACE_CALC_PORT", 300),
-    Service("notify-svc", "notify_svc", 6061, "MILLRACE_NOTIFY_PORT", 90),
-    Service("trigger-svc", "trigger_svc", 6071, "MILLRACE_TRIGGER_PORT", 300),
+    Service("api-gateway", "api_gateway", "gateway_port", 90),
+    Service("calc-svc", "calc_svc", "calc_port", 300),
+    Service("notify-svc", "notify_svc", "notify_port", 90),
+    Service("trigger-svc", "trigger_svc", "trigger_port", 300),
 )
-BROKER_PORT = 19092
 
 
 def service(name: str) -> Service:
@@ -69,19 +99,18 @@ class StackSettings:
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> StackSettings:
-        """From ``MILLRACE_DATA_DIR``, ``_JARS_DIR``, ``_BROKER``, ``_SUPERVISE`` and the services' ports;
-        else the defaults, below the project's folder.
+        """From the environment, or these variables alone (:class:`CommandSettings`).
 
         :raises MillraceError: INVALID_VALUE names a bad variable.
         """
-        env = os.environ if environment is None else environment
+        given = load_settings(CommandSettings, environment)
         root = project_root()
         return StackSettings(
-            data_dir=(root / env.get("MILLRACE_DATA_DIR", ".millrace")).resolve(),
-            jars_dir=(root / env.get("MILLRACE_JARS_DIR", ".jars")).resolve(),
-            broker_port=_broker_port(env.get("MILLRACE_BROKER", f"{HOST}:{BROKER_PORT}")),
-            ports={one.name: _port(one.variable, env.get(one.variable, str(one.port))) for one in SERVICES},
-            supervise=_switch("MILLRACE_SUPERVISE", env.get("MILLRACE_SUPERVISE", "1")),
+            data_dir=(root / given.data_dir).resolve(),
+            jars_dir=(root / given.jars_dir).resolve(),
+            broker_port=_broker_port(given.broker),
+            ports={one.name: getattr(given, one.setting) for one in SERVICES},
+            supervise=given.supervise,
         )
 
     @staticmethod
@@ -125,28 +154,13 @@ class StackSettings:
         }
 
 
-def _port(variable: str, text: str) -> int:
-    if text.isdecimal() and 0 < int(text) < 65_536:
-        return int(text)
-    raise MillraceError(ErrorCode.INVALID_VALUE, f"{variable} must be a port from 1 to 65535, not '{text}'")
-
-
-def _switch(variable: str, text: str) -> bool:
-    if text in ("0", "1"):
-        return text == "1"
-    raise MillraceError(ErrorCode.INVALID_VALUE, f"{variable} must be 0 or 1, not '{text}'")
-
-
 def _broker_port(address: str) -> int:
-    """The port to start the broker at; its address must be a loopback one."""
+    """The port to start the broker at; :raises ValueError: what the address must be."""
     try:
         parts = urlsplit(f"//{address}")
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
     if host not in (HOST, "localhost") or port is None:
-        raise MillraceError(
-            ErrorCode.INVALID_VALUE,
-            f"MILLRACE_BROKER must be {HOST}:<port> for a stack on this machine, not '{address}'",
-        )
+        raise ValueError(f"{HOST}:<port> for a stack on this machine")
     return port

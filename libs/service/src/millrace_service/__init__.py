@@ -6,10 +6,19 @@ from millrace_service.observe import Health, instance, service_app
 from millrace_service.passed_over import passed_over
 from millrace_service.progress import Lives, Look, Progress, Stall, behind, instant
 from millrace_service.serve import serve
-from millrace_service.settings import ServiceSettings, load_settings, settings_table
+from millrace_service.settings import (
+    Addresses,
+    Heap,
+    ServiceSettings,
+    Switch,
+    load_settings,
+    settings_table,
+    variable_of,
+)
 
 __all__ = [
-    "Health", "Life", "Lives", "Look", "Progress", "ServiceSettings", "Stall", "Trouble", "Work", "behind",
+    "Addresses", "Health", "Heap", "Life", "Lives", "Look", "Progress", "ServiceSettings", "Stall", "Switch",
+    "Trouble", "Work", "behind",
     "configure_logs", "end_process", "instance", "instant", "load_settings", "passed_over", "serve",
-    "service_app", "settings_table",
+    "service_app", "settings_table", "variable_of",
 ]  # fmt: skip

@@ -1,27 +1,56 @@
-"""The settings that services share. Each comes from the environment: ``MILLRACE_`` and the field's name."""
+"""The settings that services share. Each comes from the environment: ``MILLRACE_`` and the field's name.
+
+A field says all there is to say of its setting: name, default, what it may be, and what it means. Errors and
+`docs/SETTINGS.md` are made of that.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from millrace_core.errors import ErrorCode, MillraceError
 
 PREFIX = "MILLRACE_"
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+_BROKER = re.compile(r"[^\s,]+:\d{1,5}(,[^\s,]+:\d{1,5})*")
+_URL = re.compile(r"https?://[^\s/]+.*")
 
 
-class ServiceSettings(BaseSettings):
-    """What every service needs to know. The descriptions are its documentation."""
+def _switch(value: object) -> object:
+    """Nothing else is taken for one of the two: a slip should not switch anything."""
+    if isinstance(value, str) and value.lower() not in ("0", "1", "true", "false"):
+        raise ValueError("0 or 1")
+    return value
+
+
+Port = Annotated[int, Field(ge=1, le=65535, title="a port")]
+Url = Annotated[str, Field(title="an address such as http://127.0.0.1:6041")]
+Heap = Annotated[str, Field(pattern=r"^[1-9]\d*[kmgKMG]$", title="a size of a Java heap, such as 512m or 2g")]
+Switch = Annotated[bool, BeforeValidator(_switch)]
+
+
+class Addresses(BaseSettings):
+    """Where the parts of a stack lie: what its services read, and the command line that starts them."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="ignore", validate_default=True
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        frozen=True,
+        extra="ignore",
+        validate_default=True,
+        allow_inf_nan=False,
     )
 
-    broker: str = Field(default="127.0.0.1:19092", description="Kafka's address, host:port[,host:port…].")
+    broker: str = Field(
+        default="127.0.0.1:19092", title="host:port[,host:port…]", description="Kafka's address."
+    )
     data_dir: Path = Field(
         default=Path(".millrace"),
         description="Folder for everything a service keeps: the broker's log, tables, checkpoints.",
@@ -29,21 +58,33 @@ class ServiceSettings(BaseSettings):
     jars_dir: Path = Field(
         default=Path(".jars"), description="Folder with the jars of Spark's Kafka connector and the broker."
     )
+    gateway_port: Port = Field(default=6041, description="Port of api-gateway.")
+    calc_port: Port = Field(default=6051, description="Port of calc-svc.")
+    notify_port: Port = Field(default=6061, description="Port of notify-svc.")
+    trigger_port: Port = Field(default=6071, description="Port of trigger-svc.")
+
+    @field_validator("broker")
+    @classmethod
+    def _broker(cls, address: str) -> str:
+        if not _BROKER.fullmatch(address):
+            raise ValueError
+        return address
+
+
+class ServiceSettings(Addresses):
+    """What every service needs to know."""
+
     host: str = Field(default="127.0.0.1", description="Address that the services listen on.")
-    gateway_port: int = Field(default=6041, ge=1, le=65535, description="Port of api-gateway.")
-    calc_port: int = Field(default=6051, ge=1, le=65535, description="Port of calc-svc.")
-    notify_port: int = Field(default=6061, ge=1, le=65535, description="Port of notify-svc.")
-    trigger_port: int = Field(default=6071, ge=1, le=65535, description="Port of trigger-svc.")
-    gateway_url: str = Field(
+    gateway_url: Url = Field(
         default="", description="Where others reach api-gateway; from host and port when empty."
     )
-    calc_url: str = Field(
+    calc_url: Url = Field(
         default="", description="Where others reach calc-svc; from host and port when empty."
     )
-    notify_url: str = Field(
+    notify_url: Url = Field(
         default="", description="Where others reach notify-svc; from host and port when empty."
     )
-    trigger_url: str = Field(
+    trigger_url: Url = Field(
         default="", description="Where others reach trigger-svc; from host and port when empty."
     )
     slots: int = Field(
@@ -75,6 +116,13 @@ class ServiceSettings(BaseSettings):
         level = values.get("log_level")
         return values | {"log_level": level.upper()} if isinstance(level, str) else values
 
+    @field_validator("gateway_url", "calc_url", "notify_url", "trigger_url")
+    @classmethod
+    def _url(cls, url: str) -> str:
+        if url and not _URL.fullmatch(url):
+            raise ValueError
+        return url
+
     @model_validator(mode="after")
     def _urls(self) -> Self:
         reached = _ANYWHERE.get(self.host, self.host)
@@ -85,25 +133,83 @@ class ServiceSettings(BaseSettings):
         return self
 
 
-Settings = TypeVar("Settings", bound=ServiceSettings)
+Settings = TypeVar("Settings", bound=BaseSettings)
 
 
-def load_settings(kind: type[Settings]) -> Settings:
-    """The settings from the environment. MillraceError INVALID_VALUE names the variable that is wrong."""
+def load_settings(kind: type[Settings], environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings from the environment, or from these variables alone.
+
+    :raises MillraceError: INVALID_VALUE: which variable is wrong, what it is, and what it must be.
+    """
     try:
-        return kind()
+        if environment is None:
+            return kind()
+        ignored = ("",) if kind.model_config.get("env_ignore_empty") else ()
+        given: dict[str, Any] = {
+            name: environment[variable_of(name)]
+            for name in kind.model_fields
+            if environment.get(variable_of(name)) not in (None, *ignored)
+        }
+        return kind(_env_prefix="\0", **given)  # no variable is named so
     except ValidationError as error:
-        first = error.errors()[0]
-        variable = PREFIX + "_".join(str(part) for part in first["loc"]).upper()
-        raise MillraceError(
-            ErrorCode.INVALID_VALUE, f"{variable} = {first['input']!r}: {first['msg']}"
-        ) from error
+        found = [_fault(kind, one) for one in error.errors()]
+        raise MillraceError(ErrorCode.INVALID_VALUE, "; ".join(found)) from error
 
 
-def settings_table(kind: type[ServiceSettings]) -> str:
-    """The settings of a service as a Markdown table: variable, default, meaning."""
-    lines = ["| variable | default | meaning |", "|---|---|---|"]
+def variable_of(name: str) -> str:
+    """The variable of the setting ``name``."""
+    return f"{PREFIX}{name.upper()}"
+
+
+def wanted(field: FieldInfo) -> str:
+    """What a setting may be: ``a port from 1 to 65535``; empty for any text. A field's title is the noun."""
+    if choices := get_args(field.annotation):
+        return _either([str(choice) for choice in choices])
+    if field.annotation is bool:
+        return "0 or 1"
+    noun = {int: "a whole number", float: "a number"}.get(field.annotation or str)
+    if noun is None:
+        return field.title or ""
+    bounds = {
+        bound: getattr(one, bound) for one in field.metadata for bound in ("gt", "ge", "le")
+        if hasattr(one, bound)
+    }  # fmt: skip
+    return (field.title or noun) + _within(**bounds)
+
+
+def _within(gt: float | None = None, ge: float | None = None, le: float | None = None) -> str:
+    least = "" if gt is None else f" above {gt}"
+    if le is None:
+        return least if ge is None else f" of at least {ge}"
+    return f"{least}, at most {le}" if ge is None else f" from {ge} to {le}"
+
+
+def _either(choices: Sequence[str]) -> str:
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"
+
+
+def _fault(kind: type[BaseSettings], error: Any) -> str:
+    """One sentence. What a validator of ours raises may say what the value must be."""
+    name = str(error["loc"][0]) if error["loc"] else ""
+    field = kind.model_fields[name]
+    said = str(error["ctx"]["error"]) if error["type"] == "value_error" else ""
+    must = said or wanted(field) or error["msg"]
+    value = "" if field.annotation is SecretStr else f", not '{error['input']}'"
+    return f"{variable_of(name)} must be {must}{value}"
+
+
+def settings_table(kind: type[BaseSettings], base: type[BaseSettings] | None = None) -> str:
+    """The settings of ``kind``, without those of ``base``, as a Markdown table."""
+    lines = ["| variable | default | what it may be | meaning |", "|---|---|---|---|"]
     for name, field in kind.model_fields.items():
-        default = "" if field.default in ("", None) else f"`{field.default}`"
-        lines.append(f"| `{PREFIX}{name.upper()}` | {default} | {field.description} |")
+        if base is None or name not in base.model_fields:
+            cells = [f"`{variable_of(name)}`", _default(field.default), wanted(field)]
+            lines.append(f"| {' | '.join(cells)} | {field.description} |")
     return "\n".join(lines) + "\n"
+
+
+def _default(value: object) -> str:
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()
+    text = str(int(value) if isinstance(value, bool) else value)
+    return f"`{text}`" if text else ""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate, takewhile
 from typing import TypeVar
 
+from cachetools import LRUCache
+
 from millrace_core.errors import MillraceError, WireError
 from millrace_core.wire import dead
 from millrace_core.wire.topics import DEAD_LETTERS, Service, buried_by
@@ -31,7 +33,7 @@ class DeadLetters:
     def __init__(self, log: Log, service: Service | None, told: Told = lambda record, error: None) -> None:
         self._log, self._service, self._told = log, service, told
         self._waiting: list[tuple[Record, Message]] = []
-        self._known: dict[tuple[str, int, int, int], None] = {}
+        self._known: LRUCache[tuple[str, int, int, int], None] = LRUCache(KNOWN)
         """Places and times of those that were buried last: what is read again has one letter."""
 
     def understood(
@@ -51,8 +53,6 @@ class DeadLetters:
         if record[:4] in self._known:
             return
         self._known[record[:4]] = None
-        if len(self._known) > KNOWN:
-            del self._known[next(iter(self._known))]
         self._told(record, error)
         if self._service is not None and buried_by(record.topic) == self._service:
             letter = dead.letter(*record[:3], record.key, record.value, error, self._service)

@@ -1,0 +1,47 @@
+"""docs/SETTINGS.md, made of the settings themselves: ``python -m tests.settings`` writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from api_gateway.settings import GatewaySettings
+from calc_svc.service import CalcSettings
+from millrace.settings import CommandSettings
+from millrace_service import Addresses, ServiceSettings, settings_table
+from notify_svc.settings import NotifySettings
+from trigger_svc.settings import TriggerSettings
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "SETTINGS.md"
+_HEAD = """# Settings
+
+Everything is set by environment variables. A value that does not fit ends a process at once, with a sentence
+that names the variable, the value and what it must be. A variable that is set to nothing counts as not set
+(the command line takes it for a mistake). Switches are `0` or `1`.
+
+This file is made of the fields that the processes read: `make settings` writes it anew.
+"""
+_HANDED_ON = "`millrace up` hands the variables of the services on to those that it starts.\n\n"
+_PARTS = (
+    ("The command line and all services", "", Addresses, None),
+    ("All services", "", ServiceSettings, Addresses),
+    ("api-gateway", "", GatewaySettings, ServiceSettings),
+    ("trigger-svc", "", TriggerSettings, ServiceSettings),
+    ("calc-svc", "", CalcSettings, ServiceSettings),
+    ("notify-svc", "", NotifySettings, ServiceSettings),
+    (
+        "The command line",
+        "`millrace up` hands the rest on to the services that it starts.\n\n",
+        CommandSettings,
+        Addresses,
+    ),
+)
+
+
+def document() -> str:
+    """The text of the file."""
+    parts = [f"## {title}\n\n{text}{settings_table(kind, base)}" for title, text, kind, base in _PARTS]
+    return "\n".join([_HEAD, *parts])
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document())
