@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ class Deployment:
         self.requests: list[recalc.Request] = []
         self._heard = 0
         self._answered = 0
+        self._asked: list[recalc.Request] = []
 
     def define(self) -> None:
         self.cluster.define(self.spec)
@@ -66,6 +68,7 @@ class Deployment:
         self._hear(self.cluster.triggers[self._heard :])
         self._heard = len(self.cluster.triggers)
         self.requests += self.cluster.asked
+        self._asked += self.cluster.asked
         self.cluster.asked.clear()
 
     def _hear(self, batches: list[TriggerBatch]) -> None:
@@ -78,7 +81,7 @@ class Deployment:
         while self.requests:
             one, *self.requests = self.requests
             self._answered += 1
-            for output in self.answers.answer([one], (0, self._answered), Work()):
+            for output in self.answers.answer([one], (0, self._answered), Work(), self.behind(one)):
                 if isinstance(output, TriggerBatch):
                     self._hear([output])
                 else:
@@ -86,6 +89,15 @@ class Deployment:
                         HANDOVER.name, recalc.key(output.stream, output.slot), recalc.encode(output)
                     )
             self.run()
+
+    def behind(self, request: recalc.Request) -> Callable[[], list[recalc.Request]]:
+        """What is asked after a request, however often that is answered."""
+        begin = next(place for place, one in enumerate(self._asked) if one is request)
+        return lambda: self._asked[begin + 1 :]
+
+    def hear(self, outputs: Iterable[Any]) -> None:
+        """What is told of these answers."""
+        self._hear([output for output in outputs if isinstance(output, TriggerBatch)])
 
     def windows(self, child: str = "c1") -> dict[int, tuple[int, int]]:
         """Start -> (end, rows) of what was told of as closed and is not invalid."""

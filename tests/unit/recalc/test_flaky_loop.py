@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from calc_svc.jobs.answers import Output, Work
+from calc_svc.jobs.answers import Later, Output, Work
 from calc_svc.loops import recalc as recalc_loop
 from calc_svc.loops.recalc import LANES, RecalcLoop
 from calc_svc.loops.told import Told
@@ -55,7 +55,9 @@ class Answers:
         if (missing := self.missing(wanted)) is not None:
             raise Behind(wanted, missing, timeout)
 
-    def answer(self, requests: Sequence[Request], place: tuple[int, int], work: Work) -> Iterator[Output]:
+    def answer(
+        self, requests: Sequence[Request], place: tuple[int, int], work: Work, later: Later = tuple
+    ) -> Iterator[Output]:
         for request in requests:
             for number in range(EVENTS):
                 at = request.localtime
@@ -65,6 +67,8 @@ class Answers:
                 yield TriggerBatch(
                     request.stream, request.epoch, -1 - request.slot, place[1], {}, [event]
                 )  # fmt: skip
+        list(later())
+        for request in requests:
             if request.why in LANES["calc-history"]:
                 yield Handover(request.stream, request.epoch, request.slot, done=True)
 

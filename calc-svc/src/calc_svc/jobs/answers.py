@@ -6,7 +6,7 @@ path: reading the rows dominates, and no job of Spark's reads them faster than t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -26,7 +26,7 @@ from millrace_core.trigger.groups import RANGE
 from millrace_core.trigger.stream import Definition, compiled, essence
 from millrace_core.trigger.windower import CLOSE, INVALID, Occurrences
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
-from millrace_core.wire.recalc import Handover, Part, Past, Request
+from millrace_core.wire.recalc import Handover, Part, Past, Request, Why
 from millrace_core.wire.topics import CATALOG, wal_topic
 
 NS_PER_MS = 1_000_000
@@ -34,7 +34,9 @@ SLICE_ROWS = 400_000
 GROUPS_PER_MESSAGE = 500
 ROWS_PER_MESSAGE = 20_000
 NUMBER_BITS = 32
-HISTORY_SLOTS = 1_000
+CUT_AGAIN: tuple[Why, ...] = ("CHANGE", "MANUAL")
+ANSWERING = -1
+"""In place of a slot, in answers."""
 
 
 @dataclass(slots=True)
@@ -50,6 +52,8 @@ class Work:
 
 
 Output = TriggerBatch | Handover
+Later = Callable[[], Iterable[Request]]
+"""What has been asked of a stream behind some requests, as of now."""
 
 
 @dataclass(slots=True)
@@ -63,10 +67,13 @@ class Answers:
     ends: Callable[[str], Mapping[int, int]] | None = None
     """How far a topic goes now: partition -> offset (None: nothing is written but what is stored)."""
 
-    def answer(self, requests: Sequence[Request], place: tuple[int, int], work: Work) -> Iterator[Output]:
+    def answer(
+        self, requests: Sequence[Request], place: tuple[int, int], work: Work, later: Later = tuple
+    ) -> Iterator[Output]:
         """What to send for requests of one stream and epoch that all ask why alike.
 
         ``place``: partition and offset of the last one: a replay gives the batches the same numbers.
+        ``later``: what was asked behind them, of any stream; asked for when history has been told.
 
         What is :meth:`wanted` has been read before.
 
@@ -81,12 +88,12 @@ class Answers:
         writer = _Writer(requests[0], place, dict(rows.stored.positions), definition, work)
         match requests[0].why:
             case "HISTORY":
-                yield from self._history(requests, rows, writer)
+                yield from self._history(requests, rows, writer, later)
             case "UNTREATED":
                 for request in requests:
                     yield from self._untreated(request, rows, work)
             case _:
-                yield from self._again(requests, rows, writer)
+                yield from self._again(requests, rows, writer, self.told)
 
     def definitions(self) -> Wanted:
         """The catalog as it is now: it has the stream that asks, its table and the children that are meant,
@@ -128,7 +135,9 @@ class Answers:
 
     # ------------------------------------------------------------------ windows cut again
 
-    def _again(self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer) -> Iterator[Output]:
+    def _again(
+        self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer, told: Told
+    ) -> Iterator[Output]:
         definition = rows.definition
         changed = requests[0].why == "CHANGE"
         groups: dict[Group, list[int]] = {}
@@ -138,8 +147,8 @@ class Answers:
             groups |= mine
             asked = [part for part in request.parts if changed or part.group in mine]
             if request.rest is not None:
-                told = {part.group.id for part in asked}
-                others = [group for group in mine if group.id not in told]
+                named = {part.group.id for part in asked}
+                others = [group for group in mine if group.id not in named]
                 asked += self._rest(rows, mine, others, request.rest)
             parts += asked if changed else writer.work.by_hand.take(request, asked)
         parts = coalesced(parts)
@@ -148,7 +157,7 @@ class Answers:
             if part.group in groups:
                 read = rows.reader(groups[part.group])
                 if part.group.id not in told_of:
-                    told_of[part.group.id] = dict(self.told.of(definition.spec.uid, part.group.id))
+                    told_of[part.group.id] = dict(told.of(definition.spec.uid, part.group.id))
                 known = told_of[part.group.id]
                 answer = cut_again(definition.windower, part, read, changed=changed, told=known.items())
                 _retell(known, answer.found)
@@ -170,19 +179,30 @@ class Answers:
 
     # ------------------------------------------------------------------ history
 
-    def _history(self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer) -> Iterator[Output]:
+    def _history(
+        self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer, later: Later
+    ) -> Iterator[Output]:
+        """What was asked for since live rows are judged knows more of a window than history does, and may
+        have been answered before this is: it is answered again behind it."""
         definition = rows.definition
+        told = Told(self.catalog)
         groups, slots, owner = _numbered(requests, rows)
         history = History(definition.windower, definition.clock.watermark, len(groups))
-        later = definition.spec.options.fill_history is not None
+        handed_over_first = definition.spec.options.fill_history is not None
         with Spool() as spool:
             for batch in self._batches(history, requests, rows, owner, groups, writer):
-                if later:
+                told.hear(batch)
+                if handed_over_first:
                     spool.add(batch)
                 else:
                     yield batch
             yield from _handovers(requests, history.pasts(groups), slots)
             yield from spool.replay()
+        behind = _of_the_same(requests, later())
+        for why in CUT_AGAIN:
+            if asked := [request for request in behind if request.why == why]:
+                writer.request = asked[-1]
+                yield from self._again(asked, rows, writer, told)
         writer.work.fraction = 1.0
 
     def _batches(
@@ -214,6 +234,12 @@ class Answers:
                 pasts.append(Past(groups[place], ts, columns, high))
             yield from _chunks(request, pasts)
         yield Handover(request.stream, request.epoch, request.slot, done=True)
+
+
+def _of_the_same(requests: Sequence[Request], others: Iterable[Request]) -> list[Request]:
+    """What others ask of the same stream, epoch and slots."""
+    of = {(request.stream, request.epoch, request.slot) for request in requests}
+    return [one for one in others if (one.stream, one.epoch, one.slot) in of]
 
 
 def _raise(offsets: dict[int, int], others: Mapping[int, int]) -> None:
@@ -316,11 +342,10 @@ class _Writer:
             yield from self._send()
 
     def _send(self) -> Iterator[TriggerBatch]:
-        partition, offset = self.place
+        _, offset = self.place
         number = (offset << NUMBER_BITS) + self._sent
         events, self._events = self._events, []
         self._sent += 1
         self.work.events += len(events)
-        # numbered apart from the slots, and each lane by itself: they grow in each
-        slot = -1 - partition - (HISTORY_SLOTS if self.request.why == "HISTORY" else 0)
-        yield TriggerBatch(self.request.stream, self.request.epoch, slot, number, self.seen, events)
+        # under one key, whatever asked: what is answered later is calculated later
+        yield TriggerBatch(self.request.stream, self.request.epoch, ANSWERING, number, self.seen, events)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -239,7 +240,8 @@ class RecalcLoop:
             one.wanted = self._answers.definitions()
         if not one.defined:
             store.reach(one.wanted, WAIT_SECONDS)
-            one.wanted, one.defined = self._answers.wanted(one.batch.requests), True
+            asked = [*one.batch.requests, *self._later(one.batch)]
+            one.wanted, one.defined = self._answers.wanted(asked), True
         store.reach(one.wanted, WAIT_SECONDS)
 
     def _wait(self, one: Pending, error: MillraceError) -> None:
@@ -273,7 +275,8 @@ class RecalcLoop:
     def _answer(self, batch: Batch, work: Work, reader: GroupReader) -> None:
         told_at = alive_at = time.monotonic()
         before: tuple[int, int] | None = None
-        for output in self._answers.answer(batch.requests, batch.place, work):
+        later = partial(self._later, batch)
+        for output in self._answers.answer(batch.requests, batch.place, work, later):
             (place,) = self._log.append([_message(output)])
             if isinstance(output, TriggerBatch):
                 if before is not None:
@@ -289,6 +292,22 @@ class RecalcLoop:
             if self.stopping.is_set():
                 return
         metrics.RECALCULATED_ROWS.inc(work.rows)
+
+    def _later(self, batch: Batch) -> Iterator[Request]:
+        """What has been asked for since history was: where it is answered again after a kill, that may have
+        been answered before.
+
+        :raises MillraceError: if the log cannot be read.
+        """
+        if batch.source[2] != "HISTORY":
+            return
+        name = topics.RECALC.name
+        ends = self._log.end_offsets(name)
+        with self._log.reader({name: batch.begins}) as reader:
+            while any(reader.positions()[name][partition] < ends[partition] for partition in batch.begins):
+                for record in reader.poll(POLL):
+                    with suppress(WireError):  # it is a dead letter already
+                        yield recalc.REQUESTS.read(record.key, record.value)
 
     def _pace(self, partition: int, offset: int) -> None:
         """Wait until these events are calculated: the next ones wait meanwhile, and those behind are cut."""
