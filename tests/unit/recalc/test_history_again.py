@@ -1,4 +1,4 @@
-"""History that is told behind the answer to a change: what was asked later is told last, whatever the order."""
+"""History told behind the answer to a change: what was asked later is told last, whatever the order."""
 
 from __future__ import annotations
 

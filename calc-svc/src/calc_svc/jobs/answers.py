@@ -24,9 +24,10 @@ from millrace_core.recalc.by_hand import ByHand
 from millrace_core.recalc.history import History, rows_of
 from millrace_core.trigger.groups import RANGE
 from millrace_core.trigger.stream import Definition, compiled, essence
+from millrace_core.trigger.stream.versions import spans_of
 from millrace_core.trigger.windower import CLOSE, INVALID, Occurrences
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
-from millrace_core.wire.recalc import Handover, Part, Past, Request, Why
+from millrace_core.wire.recalc import Handover, Part, Past, Request
 from millrace_core.wire.topics import CATALOG, wal_topic
 
 NS_PER_MS = 1_000_000
@@ -34,7 +35,6 @@ SLICE_ROWS = 400_000
 GROUPS_PER_MESSAGE = 500
 ROWS_PER_MESSAGE = 20_000
 NUMBER_BITS = 32
-CUT_AGAIN: tuple[Why, ...] = ("CHANGE", "MANUAL")
 ANSWERING = -1
 """In place of a slot, in answers."""
 
@@ -52,6 +52,8 @@ class Work:
 
 
 Output = TriggerBatch | Handover
+_Known = tuple[Sequence[Group], np.ndarray, Mapping[Group, list[int]]]
+"""Groups, the group of each table (by number), the tables of each group."""
 Later = Callable[[], Iterable[Request]]
 """What has been asked of a stream behind some requests, as of now."""
 
@@ -138,7 +140,6 @@ class Answers:
     def _again(
         self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer, told: Told
     ) -> Iterator[Output]:
-        definition = rows.definition
         changed = requests[0].why == "CHANGE"
         groups: dict[Group, list[int]] = {}
         parts: list[Part] = []
@@ -151,6 +152,14 @@ class Answers:
                 others = [group for group in mine if group.id not in named]
                 asked += self._rest(rows, mine, others, request.rest)
             parts += asked if changed else writer.work.by_hand.take(request, asked)
+        yield from self._cut(parts, groups, rows, writer, told, changed=changed)
+
+    def _cut(
+        self, parts: Sequence[Part], groups: Mapping[Group, list[int]], rows: TriggerRows, writer: _Writer,
+        told: Told, *, changed: bool,
+    ) -> Iterator[Output]:  # fmt: skip
+        """``groups``: their tables, by number; ``told``, ``changed``: as :func:`cut_again` has them."""
+        definition = rows.definition
         parts = coalesced(parts)
         told_of: dict[int, dict[int, int]] = {}
         for done, part in enumerate(parts):
@@ -182,8 +191,9 @@ class Answers:
     def _history(
         self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer, later: Later
     ) -> Iterator[Output]:
-        """What was asked for since live rows are judged knows more of a window than history does, and may
-        have been answered before this is: it is answered again behind it."""
+        """History knows less of a window than what is live does, and may be told later than that, above all
+        where it is told again after a kill. So the windows that have changed since are told last, as they are
+        now: those that others asked for, and those that rows written since have touched."""
         definition = rows.definition
         told = Told(self.catalog)
         groups, slots, owner = _numbered(requests, rows)
@@ -191,19 +201,46 @@ class Answers:
         handed_over_first = definition.spec.options.fill_history is not None
         with Spool() as spool:
             for batch in self._batches(history, requests, rows, owner, groups, writer):
-                told.hear(batch)
+                told.hear(batch, 0)
                 if handed_over_first:
                     spool.add(batch)
                 else:
                     yield batch
             yield from _handovers(requests, history.pasts(groups), slots)
             yield from spool.replay()
-        behind = _of_the_same(requests, later())
-        for why in CUT_AGAIN:
-            if asked := [request for request in behind if request.why == why]:
-                writer.request = asked[-1]
-                yield from self._again(asked, rows, writer, told)
+        tables = {
+            group: mine
+            for request in requests
+            for group, mine in rows.groups(request.slot, request.slots).items()
+        }
+        parts = [part for one in _of_the_same(requests, later()) for part in one.parts]
+        if not definition.clock.ignore_disorder:
+            parts += self._late(requests, rows, (groups, owner, tables), history.until)
+        yield from self._cut(parts, tables, rows, writer, told, changed=True)
         writer.work.fraction = 1.0
+
+    def _late(
+        self, requests: Sequence[Request], rows: TriggerRows, known: _Known, until: np.ndarray
+    ) -> Iterator[Part]:
+        """What rows that were written since have touched though T of history, ``until[group]``, had passed
+        them. Those that are expired by now are left out, as live ones are."""
+        groups, owner, tables = known
+        clock, (_, newest) = rows.definition.clock, rows.bounds()
+        times: dict[int, list[int]] = {}
+        first = min(request.rest[0] for request in requests if request.rest is not None)
+        for low, high in slices(rows, first, int(until.max(initial=-RANGE)), self.slice_rows):
+            part = rows.slice(low, high, owner, requests[0], since=True)
+            late = part.ts <= until[part.group]
+            for place, ts in zip(part.group[late].tolist(), part.ts[late].tolist(), strict=True):
+                times.setdefault(place, []).append(ts)
+        for place, late_times in times.items():
+            group = groups[place]
+            ts = rows.reader(tables[group])(int(until[place]), newest).rows.ts
+            last = int(ts[-1]) if len(ts) else int(until[place]) + clock.watermark
+            expired = -RANGE if clock.expired is None else last - clock.expired
+            if fresh := [one for one in late_times if one >= expired]:
+                for span in spans_of(np.array(fresh, dtype=np.int64)):
+                    yield Part(group, *span, last - clock.watermark)
 
     def _batches(
         self, history: History, requests: Sequence[Request], rows: TriggerRows, owner: np.ndarray,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from millrace_core.model.expression import fields_of
 from millrace_core.model.revisions import sources
 from millrace_core.recalc.cut import Rows
 from millrace_core.recalc.groups import groups_of
+from millrace_core.recalc.judged import FAR_OFFSET
 from millrace_core.recalc.reach import Read, Stretch
 from millrace_core.store.density import Density
 from millrace_core.store.family import TBNAME
@@ -100,16 +101,20 @@ class TriggerRows:
 
         return read
 
-    def slice(self, low: int, high: int, owner: Ints, asked: Request) -> Rows:
+    def slice(self, low: int, high: int, owner: Ints, asked: Request, *, since: bool = False) -> Rows:
         """Rows of many groups; ``owner[number]``: a table's group, -1 for none. ``asked``: says where in the
-        log the rows that count were written last."""
+        log the rows that count were written last; ``since``: those that were written behind that instead."""
+        older = () if since else BEFORE
         if isinstance(self.stored, VirtualTable):
-            spans = {topic: (*BEFORE, *spans_of(written)) for topic, written in asked.origins.items()}
-            view = self.stored.view(low, high, since=Since(spans, asked.taken))
+            origins = {topic: _behind(spans) if since else spans for topic, spans in asked.origins.items()}
+            spans = {topic: (*older, *spans_of(written)) for topic, written in origins.items()}
+            view = self.stored.view(low, high, since=Since(spans, {} if since else asked.taken))
             data, child = view.slices.within(low, high)
         else:
             view = self.stored.view(low, high)
-            data, child = view.slices.within(low, high, (*BEFORE, *spans_of(asked.written)))
+            behind = {partition: (end, FAR_OFFSET) for partition, end in asked.seen.items()}
+            written = behind if since else asked.written
+            data, child = view.slices.within(low, high, (*older, *spans_of(written)))
         group = np.full(len(child), -1, dtype=np.int64)
         known = child < len(owner)
         group[known] = owner[child[known]]
@@ -136,6 +141,11 @@ class TriggerRows:
         wanted = {name for name in names if known.get(name) is not None}
         # the time is there always, so that a constant has as many rows
         return described(view, data, child, sorted(wanted | {words.key.name}), words)
+
+
+def _behind(written: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """What lies behind these stretches of a topic."""
+    return {partition: (end, FAR_OFFSET) for partition, (_, end) in written.items()}
 
 
 def slices(rows: TriggerRows, first: int, last: int, target: int) -> Iterator[tuple[int, int]]:

@@ -40,8 +40,13 @@ class History:
 
     def finish(self) -> Occurrences:
         """What T closes once all rows have been read."""
-        known = np.maximum(self._newest, -RANGE)
-        return self._as_history(self._cutter.advance(known - self._watermark))
+        return self._as_history(self._cutter.advance(self.until))
+
+    @property
+    def until(self) -> Ints:
+        """T of each group, behind the rows that have been taken."""
+        found: Ints = np.maximum(self._newest, -RANGE) - self._watermark
+        return found
 
     def _as_history(self, found: Occurrences) -> Occurrences:
         found.cause = np.full(len(found), HISTORY, dtype=np.int64)
