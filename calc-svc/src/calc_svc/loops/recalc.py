@@ -303,11 +303,14 @@ class RecalcLoop:
             return
         name = topics.RECALC.name
         ends = self._log.end_offsets(name)
-        with self._log.reader({name: batch.begins}) as reader:
+        reader = self._log.reader({name: batch.begins})
+        try:
             while any(reader.positions()[name][partition] < ends[partition] for partition in batch.begins):
                 for record in reader.poll(POLL):
                     with suppress(WireError):  # it is a dead letter already
                         yield recalc.REQUESTS.read(record.key, record.value)
+        finally:
+            reader.close()
 
     def _pace(self, partition: int, offset: int) -> None:
         """Wait until these events are calculated: the next ones wait meanwhile, and those behind are cut."""
