@@ -6,13 +6,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calc_svc.jobs.answers import Work
-from calc_svc.loops.recalc import RecalcLoop
+from calc_svc.loops.recalc import Batch, RecalcLoop
 from millrace_core.wire import events, recalc
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.operations import Delete
@@ -103,20 +104,29 @@ def test_the_lane_of_history_answers_again_what_the_log_says_was_asked_later(
     log = MemoryLog()
     log.ensure_topics(TOPICS)
 
+    def key_of(request: recalc.Request) -> bytes:
+        return recalc.key(request.stream, request.slot)
+
     def append(requests: list[Any]) -> None:
         for one in requests:
-            log.append([Message(RECALC.name, recalc.key(one.stream, one.slot), recalc.encode(one))])
+            log.append([Message(RECALC.name, key_of(one), recalc.encode(one))])
 
-    append(together.requests)
+    asked = list(together.requests)
+    append(asked)
     together.answer()
     together.write("c1", [7, 9])
     together.write("c1", [40])
     together.run()
-    assert together.requests
-    append(together.requests)
-    append([recalc.Request(99, 0, 0, 2, "CHANGE", {}, 0)])
+    changed = msgspec.structs.replace(asked[0], why="CHANGE", rest=None, written={})
+    append([changed, recalc.Request(99, 0, asked[0].slot, 2, "CHANGE", {}, 0)])
+    lane = RecalcLoop(log, together.answers, "calc-history", lambda partition: 1 << 60)
+    (partition, offset), *_ = (
+        (one.partition, one.offset) for one in replay(log, RECALC.name) if one.key == key_of(changed)
+    )
+    behind = list(lane._later(Batch(asked[:1], (partition, offset), {partition: offset})))
+    assert changed in behind, "what was asked behind it, of this stream and of others"
     together.answer()
-    loop = Life(RecalcLoop(log, together.answers, "calc-history", lambda partition: 1 << 60), LOGGER)
+    loop = Life(lane, LOGGER)
     loop.start()
     until(lambda: not log.subscribe("calc-history", [RECALC.name]).poll(0))
     loop.stop()
