@@ -22,6 +22,11 @@ def pytest_runtestloop() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """Extensions say what is left at the end of a process, and all of that would be."""
+    gc.unfreeze()
+
+
 FULL = 100
 # nothing is timed: the machine may be busy with something else
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -6,6 +6,7 @@ Sources are filled just as a :class:`SourceUse` says, so that its contract is te
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -187,6 +188,8 @@ class World:
 
     def one_rows(self, plan: Plan, trig: pl.DataFrame) -> list[tuple[Any, ...]]:
         """The rows of the one-by-one plan for every trigger, ``_tid`` first."""
+        # written once, for all triggers: a trigger's constants take the places of its placeholders
+        marked = duckdb_sql(plan.one_tree.transform(marker), own=True)
         found: list[tuple[Any, ...]] = []
         for trigger in trig.rows(named=True):
             relations = {
@@ -194,14 +197,14 @@ class World:
                 for use in plan.sources
                 if use.table is not None
             }
-            tree = plan.one_tree.transform(lambda n, row=trigger: constant(n, row))
-            found += [(trigger["_tid"], *row) for row in run(tree, relations)]
+            sql = MARKED.sub(lambda mark, row=trigger: literal(row[column_of(mark[1])]), marked)
+            found += [(trigger["_tid"], *row) for row in run(sql, relations)]
         return found
 
     def query(self, sql: str, timezone: str = "UTC", now: int = T0 * 1_000_000) -> list[tuple[Any, ...]]:
         """A user's query, run."""
         plan = plan_query(sql, "d", self.catalog, timezone, now)
-        return run(plan.one_tree, self.whole(plan))
+        return run(duckdb_sql(plan.one_tree, own=True), self.whole(plan))
 
     def whole(self, plan: Plan) -> dict[str, pl.DataFrame]:
         """The relations of a plan without triggers."""
@@ -221,9 +224,17 @@ class World:
         return run(sql, relations)
 
 
-def constant(node: exp.Expr, row: Mapping[str, Any]) -> exp.Expr:
-    """A placeholder's value as a constant."""
-    return exp.convert(row[column_of(node.name)]) if isinstance(node, exp.Placeholder) else node
+MARKED = re.compile("⟨([^⟩]+)⟩")
+
+
+def marker(node: exp.Expr) -> exp.Expr:
+    """What stands for a placeholder in SQL that is written once."""
+    return exp.Var(this=f"⟨{node.name}⟩") if isinstance(node, exp.Placeholder) else node
+
+
+def literal(value: Any) -> str:
+    """A constant in DuckDB's SQL, in brackets: it may be negative."""
+    return f"({exp.convert(value).sql('duckdb')})"
 
 
 SPARK_MACROS = (
@@ -291,8 +302,9 @@ def escaped(node: exp.Expr) -> exp.Expr:
     return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
 
 
-def duckdb_sql(tree: exp.Expr) -> str:
-    mine = tree.copy()  # once: most of the time of these tests goes into copies
+def duckdb_sql(tree: exp.Expr, own: bool = False) -> str:
+    """``own``: the tree is nobody else's, and may be changed. Most of these tests' time goes into copies."""
+    mine = tree if own else tree.copy()
     if mine.find(exp.Like) is not None:
         mine = mine.transform(escaped, copy=False)
     return mine.sql("duckdb", identify=True, copy=False)
