@@ -26,7 +26,7 @@ nothing listens, its certificate is not trusted, it answered without a WebSocket
 answer in time; or it was not needed any more. ``full``: too much waited for it."""
 
 REASONS: dict[Cause, str] = {
-    "bad_address": "is no WebSocket address", "forbidden": "is outside the allowed networks",
+    "bad_address": "is not a WebSocket address", "forbidden": "is outside the allowed networks",
     "refused": "cannot be connected to", "tls": "has a certificate that is not trusted",
     "handshake": "does not speak WebSocket", "closed": "closes the connection",
     "silent": "does not answer in time", "full": "takes its events too slowly",

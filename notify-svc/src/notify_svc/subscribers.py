@@ -41,7 +41,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a subscriber gets now: ``events`` up to ``position``, then that it ``missed`` so many (None:
+    """What a subscriber gets now: ``events`` up to ``position``, then how many it ``missed`` (None:
     nobody knows how many, and before the events) up to ``end``."""
 
     events: list[Outgoing]

@@ -91,7 +91,7 @@ def test_a_case_with_all_steps() -> None:
         ("  - expect: {sql: Q, rows: [], within: -1s}", 8, "must be a duration"),
         ("  - expect: {sql: Q, rows: [], ordered: 1}", 8, "true or false"),
         ("  - stays: {sql: Q, rows: []}", 8, "must have 'for'"),
-        ("  - error: {sql: E, match: '('}", 8, "no regular expression"),
+        ("  - error: {sql: E, match: '('}", 8, "not a regular expression"),
         ("  - error: E", 8, "must be an object"),
         ("  - sql: {as: {user: u, pass: p}}", 8, "must have 'run'"),
         ("  - sql: {user: u, run: [A]}", 8, "has no 'user'"),

@@ -51,7 +51,7 @@ def detect(analysis: Analysis, series: Series) -> Flags:
     """
     answer = _ask(analysis, series, {})
     if int(answer.get("rows", -1)) < 0:
-        # white noise is no window here (SEMANTICS, S4), an error there
+        # white noise gives no window here (SEMANTICS, S4), and an error there
         if "white noise" in str(answer.get("msg", "")).lower():
             return np.zeros(len(series.values), dtype=bool)
         raise AnalysisError(f"the analytics node at {analysis.url}: {answer.get('msg', 'no reason given')}")

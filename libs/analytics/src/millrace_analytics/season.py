@@ -8,7 +8,7 @@ from millrace_analytics.algorithm import AnalysisError, Values
 
 LEAST = 2
 SIGNIFICANT = 0.3
-"""The autocorrelation that a season must reach: less is no season that a forecast could rest on."""
+"""The autocorrelation that a season must reach: with less, a forecast cannot rest on it."""
 
 
 def found_period(values: Values) -> int:

@@ -149,7 +149,7 @@ def answers(port: int) -> bool:
 
 
 def cluster_id() -> str:
-    """A new cluster id: 22 characters of base64 of a random UUID, none of which looks like an option."""
+    """A new cluster id: 22 characters of base64 of a random UUID, never one that looks like an option."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):

@@ -41,7 +41,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     where = f"JAVA_HOME ({home})" if home else "PATH"
     if found is None or not os.access(found, os.X_OK):
         raise MillraceError(
-            ErrorCode.UNAVAILABLE, f"Java {OLDEST} or newer is needed, and there is no java in {where}"
+            ErrorCode.UNAVAILABLE, f"Java {OLDEST} or newer is needed, and java was not found in {where}"
         )
     banner = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
     version = version_of(banner.stderr + banner.stdout)

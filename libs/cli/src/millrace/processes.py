@@ -218,9 +218,9 @@ def kill(place: Place, name: str) -> bool:
 
 
 def rotate(path: Path, most: int = LOG_BYTES) -> bool:
-    """Begin a log file anew that has grown beyond so many bytes; whether it was. What it had is kept beside
-    it as ``<name>.1``, and what that had is gone. Who writes to the file appends, and goes on with it: the
-    few lines that come while it is copied may be lost."""
+    """Start a log file afresh if it has grown beyond ``most`` bytes, and return whether it had. Its content is
+    kept as ``<name>.1``, in place of what that held. Writers append and keep their open file, so the few
+    lines that they write during the copy may be lost."""
     try:
         if path.stat().st_size <= most:
             return False

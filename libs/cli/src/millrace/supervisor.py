@@ -39,7 +39,7 @@ class Pauses:
     look: float = 0.5
 
     def after(self, crashes: int) -> float:
-        """The pause after so many crashes in a row, from 1 on."""
+        """The pause after this many crashes in a row (at least 1)."""
         return min(self.first * 2.0 ** min(crashes - 1, 30), self.longest)
 
 

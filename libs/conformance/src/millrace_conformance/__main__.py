@@ -1,4 +1,4 @@
-"""``python -m millrace_conformance CASES…``: 0 if all cases pass, 1 if one fails, 2 if one is no case."""
+"""``python -m millrace_conformance CASES…``: 0 if all cases pass, 1 if one fails, 2 if one is not a case."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def running_stack() -> Iterator[Stack]:
 
 def _jobs(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of jobs")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of jobs")
     return int(text)
 
 

@@ -62,7 +62,7 @@ def _text_or_texts(source: Source, where: Where, raw: Any) -> tuple[str, ...]:
 def _scalar(source: Source, where: Where, raw: Any) -> Any:
     if raw is None or isinstance(raw, str | int | float | bool):
         return raw
-    raise source.bad(where, f"{raw} is no plain value: text (a timestamp too) stands in quotes")
+    raise source.bad(where, f"{raw} is not a plain value: text (timestamps too) must be in quotes")
 
 
 def _row(source: Source, where: Where, raw: Any) -> tuple[Any, ...]:
@@ -121,7 +121,7 @@ def _pattern(source: Source, where: Where, raw: Any) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise source.bad(where, f"'{where[-1]}' is no regular expression: {error}") from error
+        raise source.bad(where, f"'{where[-1]}' is not a regular expression: {error}") from error
     return text
 
 
@@ -167,7 +167,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of step: its class, and its keys; ``whole``: a value that is no object is the one field."""
+    """A kind of step: its class, and its keys; ``whole``: a value that is not an object is the one field."""
 
     step: type[Step]
     keys: Mapping[str, Key]

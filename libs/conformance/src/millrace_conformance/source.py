@@ -11,14 +11,14 @@ import yaml
 
 
 class BadCase(Exception):
-    """A file that is no case. The message begins with ``file:line``."""
+    """A file that is not a case. The message begins with ``file:line``."""
 
     def __init__(self, path: Path, line: int, message: str) -> None:
         super().__init__(f"{path}:{line}: {message}")
 
 
 class BadCases(Exception):
-    """Several files that are no cases, a line each."""
+    """Several files that are not cases, a line each."""
 
     def __init__(self, errors: Iterable[BadCase]) -> None:
         super().__init__("\n".join(map(str, errors)))
@@ -43,7 +43,7 @@ class Source:
 
 
 def parse(path: Path, text: str) -> Source:
-    """YAML to plain data. :raises BadCase: for what is no YAML, and for a key given twice."""
+    """YAML to plain data. :raises BadCase: if the text is not YAML, or a key is given twice."""
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()

@@ -22,7 +22,7 @@ from millrace_core.errors import MillraceError
 PAUSE = 1.0
 """Seconds until a work that failed begins anew."""
 AGAIN = 10.0
-"""A failure so many seconds after the last one is the same trouble, whatever went well in between."""
+"""A failure within this many seconds of the last one is the same trouble, whatever went well in between."""
 REMIND = 60.0
 """Seconds after which the same failure is logged once more."""
 GRACE = 60.0

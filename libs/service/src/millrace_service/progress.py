@@ -124,7 +124,7 @@ class Lives:
         return life
 
     def watch(self, part: str, look: Look) -> None:
-        """A part of the service that is no thread of these."""
+        """A part of the service that is not one of these threads."""
         self._progress.watch(part, look)
 
     def start(self, *which: Life) -> None:

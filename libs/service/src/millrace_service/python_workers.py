@@ -15,7 +15,7 @@ ARCHIVES = (".zip", ".jar")
 
 
 def without_archives(path: Sequence[str]) -> list[str]:
-    """The places of ``path`` that are no archives, in order."""
+    """The entries of ``path`` that are not archives, in order."""
     return [place for place in path if not place.endswith(ARCHIVES)]
 
 

@@ -80,7 +80,7 @@ class DeadLetters:
             del self._waiting[: len(some)]
 
     def _within(self, size: int) -> list[tuple[Record, Message]]:
-        """The first of the letters, of so many bytes; one at least."""
+        """The first of the letters, up to this many bytes; at least one."""
         sizes = accumulate(len(message.value or b"") for _, message in self._waiting)
         count = sum(1 for _ in takewhile(lambda together: together <= size, sizes))
         return self._waiting[: max(count, 1)]

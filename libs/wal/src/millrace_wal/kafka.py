@@ -27,7 +27,7 @@ _CREATE = 30.0
 SEGMENT_BYTES = 16 << 20
 LEAST_SEGMENT_MS, MOST_SEGMENT_MS = 300_000, 6 * 3_600_000
 SEGMENTS = 4
-"""A topic is kept in about so many segments, however slowly it grows: each takes two memory maps."""
+"""A topic is kept in about this many segments, however slowly it grows: each takes two memory maps."""
 COMPACTED_MS = 600_000
 """What is younger is not compacted."""
 _ADMIN_OUT = 60.0

@@ -40,7 +40,7 @@ def is_fatal(error: KafkaError) -> bool:
 
 
 class Strikes:
-    """Whether a client has done nothing but fail for so many seconds; ``now``: tells the time, in seconds."""
+    """Whether a client has done nothing but fail for ``seconds``; ``now`` returns the time in seconds."""
 
     def __init__(self, seconds: float = OUT, now: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._now = seconds, now

@@ -127,7 +127,7 @@ class Appender:
                 raise kafka_error(error, f"append to topic {message.topic}") from error
 
     def close(self) -> None:
-        """Wait a little for what is under way; who waits for the rest is told that it has failed."""
+        """Wait a little for messages in flight; callers that wait for the others get an error."""
         if self._closed:
             return
         with suppress(KafkaException):  # a fatal error comes out of it

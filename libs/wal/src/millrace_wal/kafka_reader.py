@@ -111,13 +111,13 @@ class _Client:
 
     def follow(self, why: str) -> None:
         """Drop this client and go on with a new one. It is not closed: to close a client after a fatal error
-        takes a core for ever. So it does not leave its group; its session ends by itself."""
+        would occupy a core forever. So it does not leave its group; its session ends by itself."""
         self._logger.warning("%s: this client is done, a new one follows: %s", self._doing, why)
         self._failure = None
         self.consumer = self._make()
 
     def close(self) -> None:
-        """Leave the group, unless that takes long: as it does for ever if a fatal error has just ended it."""
+        """Leave the group, unless that takes long: as it does forever if a fatal error has just ended it."""
         closing = threading.Thread(target=self.consumer.close, name="wal-client-closing", daemon=True)
         closing.start()
         closing.join(_CLOSED_IN_TIME)

@@ -24,7 +24,7 @@ _NOTHING = MISSING | {KafkaError.GROUP_ID_NOT_FOUND}
 
 
 def forget_before(admin: AdminClient, ends: Mapping[str, Mapping[int, int]]) -> None:
-    """Have the broker delete what lies before these offsets; a topic that is gone is no error."""
+    """Have the broker delete what lies before these offsets; a topic that is gone is not an error."""
     wanted = [TopicPartition(topic, *place) for topic, places in ends.items() for place in places.items()]
     if wanted:
         _settle("trim", [(where.topic, future) for where, future in admin.delete_records(wanted).items()])
@@ -52,7 +52,7 @@ def committed(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
 
 
 def keep_for(admin: AdminClient, retentions: Mapping[str, int]) -> None:
-    """Set how long (ms; -1: for ever) existing topics keep their records, where they have it otherwise."""
+    """Set how long (ms; -1: forever) existing topics keep their records, where they have it otherwise."""
     topics = [ConfigResource(ResourceType.TOPIC, name) for name in retentions]
     if not topics:
         return

@@ -59,7 +59,7 @@ class Reader(Protocol):
         """Read these partitions too, from these offsets; one that is read already moves there."""
 
     def remove(self, topic: str) -> None:
-        """Read no more of the topic; one that is not read is no error."""
+        """Read no more of the topic; one that is not read is not an error."""
 
     def positions(self) -> Positions:
         """Where reading stands: everything before has come out of :meth:`poll`. Passes over offsets that hold
@@ -109,18 +109,18 @@ class Log(Protocol):
         When it raises, some of the messages may be in the log."""
 
     def ensure_topics(self, topics: Sequence[Topic | tuple[str, int]]) -> None:
-        """Create the topics that do not exist ((name, partitions): kept for ever) and wait until they can be
+        """Create the topics that do not exist ((name, partitions): kept forever) and wait until they can be
         used. An existing topic stays as it is, but for how long its records are kept."""
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics with their records and wait until they are gone; a missing one is no error."""
+        """Delete topics with their records and wait until they are gone; a missing one is not an error."""
 
     def empty_topics(self, names: Sequence[str]) -> None:
         """Forget the records that these topics hold; offsets go on from where they are."""
 
     def trim(self, ends: Mapping[str, Mapping[int, int]]) -> None:
         """Forget the records before these offsets (topic -> partition -> offset, none behind the end). A
-        topic that does not exist is no error."""
+        topic that does not exist is not an error."""
 
     def offsets_at(self, topic: str, at: int) -> dict[int, int]:
         """Partition -> offset of the first record written at that time (ms since the epoch) or later; where

@@ -42,7 +42,7 @@ def stream(name: str) -> str:
 def run(rest: Rest, broker: str, file: Path) -> int:
     """Makes the streams in the demo's database, writes the readings, shows what was found, and draws it into
     ``file``. 0 if the first stream finds half of the faults or more, else 1."""
-    console.out.print("\n[bold]Anomalies: a sensor with known faults, judged a fortnight at a time[/bold]")
+    console.out.print("\n[bold]Anomalies: a sensor with known faults, analysed a fortnight at a time[/bold]")
     readings, labels = faults.readings()
     rest.execute(f"CREATE TABLE {DB}.sensor (ts TIMESTAMP, temp DOUBLE)")
     for name in ALGORITHMS:
@@ -58,14 +58,14 @@ def run(rest: Rest, broker: str, file: Path) -> int:
 
 
 def _calculated(rest: Rest) -> dict[str, int]:
-    """How many fortnights of each stream have been judged."""
+    """How many fortnights of each stream have been analysed."""
     sql = f"SELECT stream_name, calculations FROM information_schema.ins_streams WHERE db_name = '{DB}'"
     found = {str(name): int(count or 0) for name, count in rest.execute(sql).rows}
     return {name: found.get(name, 0) for name in ALGORITHMS}
 
 
 def _state(rest: Rest) -> str:
-    return f"not all of {FORTNIGHTS} fortnights were judged: {_calculated(rest)}; see `millrace logs`"
+    return f"not all of {FORTNIGHTS} fortnights were analysed: {_calculated(rest)}; see `millrace logs`"
 
 
 def _windows(rest: Rest, name: str) -> list[Span]:

@@ -11,7 +11,7 @@ from millrace.demo.data import Reading
 
 HOUR_MS = 3_600_000
 FORTNIGHT = 14 * 24
-"""Readings that are judged together."""
+"""Readings that are analysed together."""
 FORTNIGHTS = 13
 MOVED = 14.0
 

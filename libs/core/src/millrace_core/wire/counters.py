@@ -117,7 +117,7 @@ COUNTERS: tuple[Counter, ...] = (
         Counter(f"notify_{cause}", (NOTIFY,), "events",
                 f"Events that were given up, counted per address: {words}.", "notify_dropped")
         for cause, words in (
-            ("bad_address", "the address is no WebSocket address"),
+            ("bad_address", "the address is not a WebSocket address"),
             ("forbidden", "the address is outside the allowed networks"),
             ("refused", "nothing listens there"),
             ("tls", "its certificate is not trusted"),
