@@ -12,7 +12,7 @@ from millrace_core.plan.system.streams import News
 from millrace_core.wire.status import AnyStatus, Counters, ReadUpTo
 from millrace_core.wire.topics import wal_topic
 
-Kind = TypeVar("Kind", Counters, ReadUpTo)
+Report = TypeVar("Report", Counters, ReadUpTo)
 
 
 def stream_news(catalog: CatalogView, store: TableStore) -> News:
@@ -29,7 +29,7 @@ def stream_news(catalog: CatalogView, store: TableStore) -> News:
     )  # fmt: skip
 
 
-def _of(records: Sequence[AnyStatus], kind: type[Kind]) -> list[Kind]:
+def _of(records: Sequence[AnyStatus], kind: type[Report]) -> list[Report]:
     return [one for one in records if isinstance(one, kind)]
 
 

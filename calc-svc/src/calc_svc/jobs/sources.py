@@ -31,7 +31,7 @@ from millrace_core.wire.events import Group, TriggerEvent
 TID = "_tid"
 PARQUET_ROWS = 2_000_000  # stored rows below the memory's floor from which on Spark reads the files itself
 ARROW_ROWS = 500_000  # rows in memory from which on it does so too: handing them over would fill its heap
-Row = Mapping[str, Any]
+TriggerRow = Mapping[str, Any]
 
 
 class TooManyRows(Exception):
@@ -43,7 +43,7 @@ class Moment:
     """A trigger as the plan sees it: its row of the trigger relation, its group, the stretches of the log
     since the trigger before (PERIOD only), and when its stream was made (ms)."""
 
-    row: Row
+    row: TriggerRow
     group: Group
     written: Spans = ()
     created: int = 0
@@ -71,7 +71,7 @@ def _table(source: SourceUse) -> Table:
     return source.table
 
 
-def range_of(source: SourceUse, row: Row) -> tuple[int, int]:
+def range_of(source: SourceUse, row: TriggerRow) -> tuple[int, int]:
     """The times (inclusive) of the rows that a source needs for this trigger."""
     low = None if source.low is None else source.low.evaluate(row)
     high = None if source.high is None else source.high.evaluate(row)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from millrace_analytics.algorithm import AnalysisError, Series
 from millrace_analytics.columns import anomalous, check_rows, predicted, window_numbers
 from millrace_analytics.registry import directory
-from millrace_core.analytics import MOST_ROWS, Analysis, Kind
+from millrace_core.analytics import MOST_ROWS, Analysis, AnalysisKind
 from millrace_core.errors import MillraceError
 from millrace_service import Health, service_app
 
@@ -48,7 +48,7 @@ class Asked(BaseModel):
         pairs = list(zip(*rows, strict=True)) if rows else [(), ()]
         return Series(np.array(pairs[0], dtype=np.int64), np.array(pairs[1], dtype=np.float64)), known
 
-    def analysis(self, kind: Kind, more: str = "") -> Analysis:
+    def analysis(self, kind: AnalysisKind, more: str = "") -> Analysis:
         parts = [self.option, f"algo={self.algo}" if self.algo else "", f"wncheck={self.wncheck}", more]
         return directory().read(kind, ",".join(part for part in parts if part), self.prec)
 
@@ -66,7 +66,7 @@ def anode_app() -> FastAPI:
 
     @app.get("/list")
     def algorithms() -> dict[str, object]:
-        kinds: tuple[Kind, ...] = ("forecast", "anomaly-detection")
+        kinds: tuple[AnalysisKind, ...] = ("forecast", "anomaly-detection")
         details = [
             {
                 "type": kind,

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from millrace_analytics.algorithm import AnalysisError, Flags, Forecast, Series
-from millrace_core.analytics import Analysis, Kind
+from millrace_core.analytics import Analysis, AnalysisKind
 from millrace_core.errors import ErrorCode, MillraceError
 
 PROTOCOL = 1.0
 LIST_SECONDS = 5.0
-_PATHS: dict[Kind, str] = {"anomaly-detection": "/anomaly-detect", "forecast": "/forecast"}
+_PATHS: dict[AnalysisKind, str] = {"anomaly-detection": "/anomaly-detect", "forecast": "/forecast"}
 
 
-def list_algorithms(address: str) -> list[tuple[Kind, str]]:
+def list_algorithms(address: str) -> list[tuple[AnalysisKind, str]]:
     """What the node at ``host:port`` has.
 
     :raises MillraceError: ANODE_UNREACHABLE, if it does not answer, or not as the protocol says.

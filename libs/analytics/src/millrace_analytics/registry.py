@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import structlog
 
 from millrace_analytics.algorithm import Detector, Forecaster
-from millrace_core.analytics import MOST_ROWS, Algorithm, Directory, Kind
+from millrace_core.analytics import MOST_ROWS, Algorithm, AnalysisKind, Directory
 
 GROUP = "millrace.algorithms"
 MODULES = {"scikit-learn": "sklearn"}
@@ -17,9 +17,9 @@ MODULES = {"scikit-learn": "sklearn"}
 
 
 @cache
-def algorithms() -> dict[tuple[Kind, str], Detector | Forecaster]:
+def algorithms() -> dict[tuple[AnalysisKind, str], Detector | Forecaster]:
     """All plug-ins by kind and name, each made once. One that cannot be loaded is left out, and logged."""
-    found: dict[tuple[Kind, str], Detector | Forecaster] = {}
+    found: dict[tuple[AnalysisKind, str], Detector | Forecaster] = {}
     for point in entry_points(group=GROUP):
         made = _loaded(point)
         if made is not None:
@@ -40,7 +40,7 @@ def _loaded(point: EntryPoint) -> Detector | Forecaster | None:
     return None
 
 
-def kind_of(algorithm: Detector | Forecaster) -> Kind:
+def kind_of(algorithm: Detector | Forecaster) -> AnalysisKind:
     return "anomaly-detection" if isinstance(algorithm, Detector) else "forecast"
 
 

@@ -218,7 +218,7 @@ def kill(place: Place, name: str) -> bool:
 
 
 def rotate(path: Path, most: int = LOG_BYTES) -> bool:
-    """Start a log file afresh if it has grown beyond ``most`` bytes, and return whether it had. Its content is
+    """Start a log file afresh if it has grown beyond ``most`` bytes; returns whether it had. Its content is
     kept as ``<name>.1``, in place of what that held. Writers append and keep their open file, so the few
     lines that they write during the copy may be lost."""
     try:

@@ -14,7 +14,7 @@ from millrace_core.model.schema import Precision
 Dialect = Literal["tdengine", "tdengine-legacy", "iotdb"]
 SERVICES = ("trigger-svc", "calc-svc", "notify-svc", "api-gateway")
 Scalar = str | int | float | bool | None
-Row = tuple[Scalar, ...]
+ExpectedRow = tuple[Scalar, ...]
 
 DEFAULT_WITHIN = 30.0
 
@@ -54,7 +54,7 @@ class Expect(Step):
     """A query whose answer must become these rows within some time. ``login``: who asks, None: root."""
 
     sql: str
-    rows: tuple[Row, ...]
+    rows: tuple[ExpectedRow, ...]
     within: float = DEFAULT_WITHIN
     ordered: bool = True
     login: Login | None = field(default=None, kw_only=True)

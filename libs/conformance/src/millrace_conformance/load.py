@@ -166,7 +166,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Kind:
+class StepKind:
     """A kind of step: its class, and its keys; ``whole``: a value that is not an object is the one field."""
 
     step: type[Step]
@@ -190,24 +190,24 @@ _QUERY = {
     "within": _WITHIN,
     "ordered": Key(_flag, "ordered", required=False),
 }
-KINDS: dict[str, Kind] = {
-    "sql": Kind(
+KINDS: dict[str, StepKind] = {
+    "sql": StepKind(
         model.Sql, {"as": _AS, "run": Key(_text_or_texts, "statements")}, Key(_text_or_texts, "statements")
     ),
-    "running": Kind(model.Running, {}, Key(_texts, "streams")),
-    "expect": Kind(model.Expect, _QUERY),
-    "stays": Kind(model.Stays, _QUERY | {"for": Key(_seconds, "during")}),
-    "error": Kind(
+    "running": StepKind(model.Running, {}, Key(_texts, "streams")),
+    "expect": StepKind(model.Expect, _QUERY),
+    "stays": StepKind(model.Stays, _QUERY | {"for": Key(_seconds, "during")}),
+    "error": StepKind(
         model.Refused,
         {"sql": Key(_text, "sql"), "match": Key(_pattern, "match", required=False), "as": _AS},
     ),
-    "sleep": Kind(model.Sleep, {}, Key(_seconds, "seconds")),
-    "notifications": Kind(
+    "sleep": StepKind(model.Sleep, {}, Key(_seconds, "seconds")),
+    "notifications": StepKind(
         model.Notifications,
         {"events": Key(_events, "events"), "within": _WITHIN, "complete": Key(_flag, "complete", False)},
     ),
-    "restart": Kind(model.Restart, {}, Key(_one_of(model.SERVICES), "service")),
-    "produce": Kind(model.Produce, {"table": Key(_table, "table"), "rows": Key(_objects, "rows")}),
+    "restart": StepKind(model.Restart, {}, Key(_one_of(model.SERVICES), "service")),
+    "produce": StepKind(model.Produce, {"table": Key(_table, "table"), "rows": Key(_objects, "rows")}),
 }
 
 

@@ -9,7 +9,7 @@ from datetime import tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from millrace_conformance.case import Row
+from millrace_conformance.case import ExpectedRow
 from millrace_core.errors import MillraceError
 from millrace_core.timeline.text import format_local, parse_timestamp
 
@@ -45,7 +45,7 @@ def local_text(text: Any, zone: tzinfo) -> Any:
         return text
 
 
-def localized(answer: Answer, timezone: str) -> tuple[Row, ...]:
+def localized(answer: Answer, timezone: str) -> tuple[ExpectedRow, ...]:
     """The rows with timestamps as a case of this time zone writes them."""
     zone = ZoneInfo(timezone)
     times = {number for number, name in enumerate(answer.types) if name.upper() == "TIMESTAMP"}
@@ -69,11 +69,11 @@ def same(expected: Any, came: Any) -> bool:
     return type(expected) is type(came) and bool(expected == came)
 
 
-def same_row(expected: Row, came: Row) -> bool:
+def same_row(expected: ExpectedRow, came: ExpectedRow) -> bool:
     return len(expected) == len(came) and all(map(same, expected, came))
 
 
-def same_rows(expected: Sequence[Row], came: Sequence[Row], ordered: bool = True) -> bool:
+def same_rows(expected: Sequence[ExpectedRow], came: Sequence[ExpectedRow], ordered: bool = True) -> bool:
     """Whether the rows are the expected ones, in their order or in any."""
     if len(expected) != len(came):
         return False
@@ -82,7 +82,7 @@ def same_rows(expected: Sequence[Row], came: Sequence[Row], ordered: bool = True
     return _any_order(expected, came)
 
 
-def _any_order(expected: Sequence[Row], came: Sequence[Row]) -> bool:
+def _any_order(expected: Sequence[ExpectedRow], came: Sequence[ExpectedRow]) -> bool:
     """A perfect matching (``'*'`` may fit several rows), by augmenting paths."""
     taken: dict[int, int] = {}  # index of the row that came -> index of the expected row
 

@@ -14,13 +14,13 @@ import msgspec
 
 from millrace_core.errors import ErrorCode, MillraceError
 
-Kind = Literal["anomaly-detection", "forecast"]
+AnalysisKind = Literal["anomaly-detection", "forecast"]
 """As TDgpt's protocol names them."""
 Value = int | float | str
 
 LEAST_ROWS, MOST_ROWS = 10, 40_000
 """How many rows of a group an analysis takes; an algorithm may take fewer."""
-DEFAULT_ALGORITHM: Mapping[Kind, str] = {"anomaly-detection": "iqr", "forecast": "holtwinters"}
+DEFAULT_ALGORITHM: Mapping[AnalysisKind, str] = {"anomaly-detection": "iqr", "forecast": "holtwinters"}
 INSTALL = "install millrace-analytics[algorithms]"
 
 
@@ -98,7 +98,7 @@ class Algorithm:
     """
 
     name: str
-    kind: Kind
+    kind: AnalysisKind
     parameters: tuple[Parameter, ...] | None = ()
     most_rows: int = MOST_ROWS
     missing: str = ""
@@ -109,7 +109,7 @@ class Algorithm:
 class Analysis(msgspec.Struct, frozen=True):
     """An analysis that was asked for, checked: what the function that runs it is given, as JSON."""
 
-    kind: Kind
+    kind: AnalysisKind
     algorithm: str
     parameters: dict[str, int | float | str]
     precision: str
@@ -135,10 +135,10 @@ class Directory:
 
     algorithms: tuple[Algorithm, ...] = field(default=())
 
-    def of_kind(self, kind: Kind) -> list[Algorithm]:
+    def of_kind(self, kind: AnalysisKind) -> list[Algorithm]:
         return [one for one in self.algorithms if one.kind == kind]
 
-    def find(self, kind: Kind, name: str) -> Algorithm:
+    def find(self, kind: AnalysisKind, name: str) -> Algorithm:
         """``name``, or ``anode:name``.
 
         :raises MillraceError: UNSUPPORTED; it lists what there is.
@@ -153,7 +153,7 @@ class Directory:
             )
         return next((one for one in found if not one.missing), found[0])
 
-    def read(self, kind: Kind, options: str, precision: str) -> Analysis:
+    def read(self, kind: AnalysisKind, options: str, precision: str) -> Analysis:
         """Check an option text: ``key=value`` pairs between commas. Blanks are free, keys are of any case,
         empty entries and unknown keys are ignored (as TDgpt does).
 
@@ -197,7 +197,7 @@ def _pairs(options: str) -> dict[str, str]:
     return found
 
 
-def of_anodes(anodes: Iterable[tuple[int, str, Iterable[tuple[Kind, str]]]]) -> list[Algorithm]:
+def of_anodes(anodes: Iterable[tuple[int, str, Iterable[tuple[AnalysisKind, str]]]]) -> list[Algorithm]:
     """The algorithms of registered anodes: (number, address, (kind, name) of each)."""
     return [
         Algorithm(name, kind, None, anode=number, url=url)

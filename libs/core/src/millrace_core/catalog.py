@@ -11,7 +11,7 @@ from copy import copy
 
 import msgspec
 
-from millrace_core.analytics import Algorithm, Directory, Kind, of_anodes
+from millrace_core.analytics import Algorithm, AnalysisKind, Directory, of_anodes
 from millrace_core.model.revisions import current
 from millrace_core.model.schema import Child, Database, Table
 from millrace_core.model.stream import StreamSpec
@@ -63,7 +63,7 @@ class Anode(msgspec.Struct, frozen=True):
 
     id: int
     url: str
-    algorithms: tuple[tuple[Kind, str], ...] = ()
+    algorithms: tuple[tuple[AnalysisKind, str], ...] = ()
     created: int = 0
     updated: int = 0
 

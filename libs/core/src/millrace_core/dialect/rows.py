@@ -14,7 +14,7 @@ from functools import lru_cache
 from millrace_core.dialect.lexer import COMMENT, DOUBLE_QUOTED, SINGLE_QUOTED, Kind, Lexer, Token
 from millrace_core.errors import ErrorCode, Position, SqlError
 
-Row = tuple[str, ...]
+TextRow = tuple[str, ...]
 
 _PLAIN = r"""[^\s'"(),;`][^'"(),;`]*+(?:\(\s*+\)[^'"(),;`]*+)*+"""  # 1.5, NULL, now() - 3d
 _CELL = rf"\s*+({SINGLE_QUOTED}|{DOUBLE_QUOTED}|{_PLAIN})\s*+"
@@ -26,7 +26,7 @@ _MANY = 128  # with more columns than this, compiling a pattern costs more than 
 class InsertRows:
     """Cells as written, ``rows[i][j]``; all rows have ``width`` cells."""
 
-    rows: list[Row]
+    rows: list[TextRow]
     width: int
     _text: str = field(repr=False, compare=False)
     _start: int = field(repr=False, compare=False)
@@ -68,7 +68,7 @@ def read_rows(lexer: Lexer, width: int | None) -> InsertRows:
     """
     start = lexer.place
     text = _blank_comments(lexer.text, start)
-    rows: list[Row] = []
+    rows: list[TextRow] = []
     if width is None:
         rows.append(_read_row(lexer)[0])
         width = len(rows[0])
@@ -94,7 +94,7 @@ def read_rows(lexer: Lexer, width: int | None) -> InsertRows:
     return InsertRows(rows, width, lexer.text, start)
 
 
-def _take_rows(lexer: Lexer, text: str, width: int, rows: list[Row]) -> None:
+def _take_rows(lexer: Lexer, text: str, width: int, rows: list[TextRow]) -> None:
     match, add, place = _pattern(width).match, rows.append, lexer.place
     while found := match(text, place):
         add(found.groups())
@@ -102,7 +102,7 @@ def _take_rows(lexer: Lexer, text: str, width: int, rows: list[Row]) -> None:
     lexer.place = place
 
 
-def _read_row(lexer: Lexer) -> tuple[Row, list[int]]:
+def _read_row(lexer: Lexer) -> tuple[TextRow, list[int]]:
     """One row, token by token: its cells and their offsets."""
     token = lexer.next()
     if token.text == ",":

@@ -12,7 +12,7 @@ from millrace_core.wire.counters import CALC as RUNNER
 from millrace_core.wire.counters import COUNTERS, HISTORY, RECALC, TRIGGER, combined, sum_of
 from millrace_core.wire.status import Counters, Recalculation
 
-Row = dict[str, object]
+SystemRow = dict[str, object]
 Statuses = Mapping[tuple[str, str], tuple[str, str]]
 """(database, stream) -> (status, message)."""
 
@@ -71,12 +71,12 @@ STREAM_TABLES: dict[str, dict[str, DataType]] = {
 """Columns of each table. The first ones are those of TDengine 3.3.7, under its names."""
 
 
-def stream_rows(name: str, catalog: Catalog, news: News) -> list[Row]:
+def stream_rows(name: str, catalog: Catalog, news: News) -> list[SystemRow]:
     """The rows of one of :data:`STREAM_TABLES`; cells that are missing are NULL."""
     return list(_ROWS[name](catalog, news))
 
 
-def _streams(catalog: Catalog, news: News) -> Iterator[Row]:
+def _streams(catalog: Catalog, news: News) -> Iterator[SystemRow]:
     """``rows_unused``, ``rows_dropped``, ``notify_dropped``: over all causes, which ins_stream_counters tells
     apart. ``events_waiting``: sent by trigger-svc, and not yet calculated. ``recalculations``: with and
     without a request."""
@@ -104,7 +104,7 @@ def _ms(totals: Mapping[str, int], moment: str) -> int | None:
     return totals[moment] // NS_PER_MS if moment in totals else None
 
 
-def _counters(catalog: Catalog, news: News) -> Iterator[Row]:
+def _counters(catalog: Catalog, news: News) -> Iterator[SystemRow]:
     """All counters of all streams: 0 for what nobody has counted, NULL for a moment that has not come."""
     totals = combined(news.counters)
     for entry in catalog.streams.values():
@@ -144,7 +144,7 @@ TASK_TYPES: dict[str, _TaskType] = {
 """Who runs tasks: a slot of trigger-svc, or a partition of the topic that calc-svc reads, is one."""
 
 
-def _tasks(catalog: Catalog, news: News) -> Iterator[Row]:
+def _tasks(catalog: Catalog, news: News) -> Iterator[SystemRow]:
     """A stream's tasks are those that have told of themselves. One that runs no trigger or no calculation yet
     has a row of that type without a number."""
     told: dict[int, list[Counters]] = {}
@@ -162,7 +162,7 @@ def _tasks(catalog: Catalog, news: News) -> Iterator[Row]:
             yield _task(entry, news, record)
 
 
-def _task(entry: StreamEntry, news: News, record: Counters) -> Row:
+def _task(entry: StreamEntry, news: News, record: Counters) -> SystemRow:
     spec, type_ = entry.spec, TASK_TYPES[record.service]
     status, message = _task_status(entry, news, record)
     number = None if record.slot < 0 else record.slot
@@ -196,7 +196,7 @@ def _task_status(entry: StreamEntry, news: News, record: Counters) -> tuple[str,
 # -- recalculations ------------------------------------------------------------------------------------------
 
 
-def _recalculates(catalog: Catalog, news: News) -> Iterator[Row]:
+def _recalculates(catalog: Catalog, news: News) -> Iterator[SystemRow]:
     """``progress`` is TDengine's column; those behind it say more. ``time_left`` is in seconds."""
     entries = {entry.spec.uid: entry for entry in catalog.streams.values()}
     for one in news.recalculations:

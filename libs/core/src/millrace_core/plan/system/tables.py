@@ -9,7 +9,7 @@ import polars as pl
 from millrace_core.catalog import Catalog
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
-from millrace_core.plan.system.streams import STREAM_TABLES, News, Row, stream_rows
+from millrace_core.plan.system.streams import STREAM_TABLES, News, SystemRow, stream_rows
 from millrace_core.wire.rows.decoded import polars_type
 
 _NAME = DataType("VARCHAR", 192)
@@ -75,7 +75,7 @@ def system_rows(name: str, catalog: Catalog, news: News) -> pl.DataFrame:
     )
 
 
-def _databases(catalog: Catalog) -> list[Row]:
+def _databases(catalog: Catalog) -> list[SystemRow]:
     return [
         {
             "name": db.name, "create_time": db.created, "vgroups": 1, "replica": 1, "precision": db.precision,
@@ -86,7 +86,7 @@ def _databases(catalog: Catalog) -> list[Row]:
     ]  # fmt: skip
 
 
-def _stables(catalog: Catalog) -> list[Row]:
+def _stables(catalog: Catalog) -> list[SystemRow]:
     return [
         {
             "stable_name": t.name, "db_name": t.db, "create_time": t.created, "last_update": t.created,
@@ -97,8 +97,8 @@ def _stables(catalog: Catalog) -> list[Row]:
     ]  # fmt: skip
 
 
-def _tables(catalog: Catalog) -> list[Row]:
-    normal: list[Row] = [
+def _tables(catalog: Catalog) -> list[SystemRow]:
+    normal: list[SystemRow] = [
         {
             "table_name": t.name, "db_name": t.db, "create_time": t.created, "columns": len(t.columns),
             "uid": t.uid, "vgroup_id": 1, "ttl": 0, "type": _kind(t, "NORMAL_TABLE"),
@@ -106,7 +106,7 @@ def _tables(catalog: Catalog) -> list[Row]:
         for t in catalog.tables.values()
         if t.kind == "normal"
     ]  # fmt: skip
-    children: list[Row] = []
+    children: list[SystemRow] = []
     for child in catalog.children.values():
         table = catalog.tables.get((child.db, child.table))
         children.append({
@@ -117,7 +117,7 @@ def _tables(catalog: Catalog) -> list[Row]:
     return normal + children
 
 
-def _columns(catalog: Catalog) -> list[Row]:
+def _columns(catalog: Catalog) -> list[SystemRow]:
     kinds = {"super": "SUPER_TABLE", "normal": "NORMAL_TABLE"}
     rows = [
         row for t in catalog.tables.values() for row in _table_columns(t, t.name, _kind(t, kinds[t.kind]))
@@ -134,7 +134,7 @@ def _kind(table: Table | None, kind: str) -> str:
     return f"VIRTUAL_{kind}" if virtual else kind
 
 
-def _table_columns(table: Table, name: str, kind: str) -> list[Row]:
+def _table_columns(table: Table, name: str, kind: str) -> list[SystemRow]:
     return [
         {
             "table_name": name, "db_name": table.db, "table_type": kind, "col_name": column.name,
@@ -145,8 +145,8 @@ def _table_columns(table: Table, name: str, kind: str) -> list[Row]:
     ]  # fmt: skip
 
 
-def _tags(catalog: Catalog) -> list[Row]:
-    rows: list[Row] = []
+def _tags(catalog: Catalog) -> list[SystemRow]:
+    rows: list[SystemRow] = []
     for child in catalog.children.values():
         table = catalog.tables.get((child.db, child.table))
         if table is None:
@@ -156,27 +156,27 @@ def _tags(catalog: Catalog) -> list[Row]:
     return rows
 
 
-def _tag(child: str, table: Table, tag: Column, value: object) -> Row:
+def _tag(child: str, table: Table, tag: Column, value: object) -> SystemRow:
     return {
         "table_name": child, "db_name": table.db, "stable_name": table.name, "tag_name": tag.name,
         "tag_type": str(tag.type), "tag_value": None if value is None else str(value),
     }  # fmt: skip
 
 
-def _users(catalog: Catalog) -> list[Row]:
+def _users(catalog: Catalog) -> list[SystemRow]:
     return [{"name": user.name, "super": int(user.superuser), "enable": 1} for user in catalog.users.values()]
 
 
-def _snodes(catalog: Catalog) -> list[Row]:
+def _snodes(catalog: Catalog) -> list[SystemRow]:
     return [
         {"id": snode.id, "endpoint": "local", "create_time": snode.created}
         for snode in catalog.snodes.values()
     ]  # fmt: skip
 
 
-def _anodes(catalog: Catalog) -> list[Row]:
+def _anodes(catalog: Catalog) -> list[SystemRow]:
     """This deployment's own algorithms are number 0, without an address."""
-    own: list[Row] = [{"id": 0, "url": "local", "status": "ready"}]
+    own: list[SystemRow] = [{"id": 0, "url": "local", "status": "ready"}]
     return own + [
         {
             "id": anode.id, "url": anode.url, "status": "ready", "create_time": anode.created,
@@ -186,7 +186,7 @@ def _anodes(catalog: Catalog) -> list[Row]:
     ]  # fmt: skip
 
 
-def _analyses(catalog: Catalog) -> list[Row]:
+def _analyses(catalog: Catalog) -> list[SystemRow]:
     """All that can be asked for; not what lacks a package here."""
     return [
         {"id": one.anode, "type": one.kind, "algo": one.name}
@@ -195,12 +195,12 @@ def _analyses(catalog: Catalog) -> list[Row]:
     ]
 
 
-def _dnodes(catalog: Catalog) -> list[Row]:
+def _dnodes(catalog: Catalog) -> list[SystemRow]:
     # what TDengine calls a dnode is the whole deployment
     return [{"id": 1, "endpoint": "local", "status": "ready"}]
 
 
-def _privileges(catalog: Catalog) -> list[Row]:
+def _privileges(catalog: Catalog) -> list[SystemRow]:
     return [
         {
             "user_name": user, "privilege": privilege, "db_name": db, "table_name": table, "condition": "",
@@ -210,7 +210,7 @@ def _privileges(catalog: Catalog) -> list[Row]:
     ]  # fmt: skip
 
 
-_ROWS: dict[str, Callable[[Catalog], list[Row]]] = {
+_ROWS: dict[str, Callable[[Catalog], list[SystemRow]]] = {
     "ins_databases": _databases,
     "ins_stables": _stables,
     "ins_tables": _tables,
