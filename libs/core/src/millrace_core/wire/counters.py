@@ -47,9 +47,9 @@ COUNTERS: tuple[Counter, ...] = (
             "Rows of the trigger table that reached the stream since it was made, before any condition; of "
             "equal times in one message the last. Not under PERIOD, which reads no rows to trigger."),
     Counter("rows_used", (TRIGGER,), "rows",
-            "Rows that the trigger has evaluated: they took part in windows or instants, or their values said "
-            "that they do not (a state that is NULL, an event condition that is not met). Rows of history "
-            "that the slot was handed are included; rows that wait for the watermark are not, yet."),
+            "Rows that the trigger has evaluated: they took part in windows or instants, or their values "
+            "said that they do not (a state that is NULL, an event condition that is not met). Rows of "
+            "history that the slot was handed are included; rows that wait for the watermark are not, yet."),
     Counter("late_used", (TRIGGER,), "rows",
             "Of rows_used, those that came late: they changed an open window, or asked for a "
             "recalculation."),
