@@ -46,10 +46,11 @@ class Slots(threading.Thread):
         for one in fresh:
             self._at[one.topic, one.partition] = one.offset + 1
         for slot in self._slots:
+            has = slot.contents
             mine = [
                 (one.topic, one.partition, one.offset, one.timestamp, one.key, one.value)
                 for one in fresh
-                if one.topic == CONTROL.name or slot_of(one.topic, one.key or b"", slot.slots) == slot.number
+                if one.topic == CONTROL.name or slot_of(one.topic, one.key or b"", has.slots) == has.number
             ]
             if mine:
                 sent = slot.on_batch(Messages.of(mine))
