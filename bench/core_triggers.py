@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from bench.stage import BenchError
 from bench.stats import rate
 from bench.workload import arrow_value
 from millrace_core.model.expression import Call, Constant, Field
@@ -112,7 +113,9 @@ def slot_of_stream(spec: StreamSpec) -> Slot:
     """The only slot of a deployment, with this stream live."""
     slot = Slot(0, 1)
     define = control.encode(control.DefineStream(spec, {}, 0))
-    slot.on_batch(Messages.of([(CONTROL.name, 0, 0, 0, None, define)]))
+    slot.on_batch(Messages.of([(CONTROL.name, 0, 0, 0, b"", define)]))
+    if spec.uid not in slot.contents.streams:
+        raise BenchError(f"the slot does not host the stream: {slot.contents.refused.remarks}")
     return slot
 
 
