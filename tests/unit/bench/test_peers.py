@@ -324,7 +324,7 @@ def test_what_others_take_of_the_machine_is_told(tmp_path: Path) -> None:
     own, other = spin(60), spin(60)
     try:
         with Watch([own]) as watch:
-            time.sleep(0.7)
+            time.sleep(1.5)
     finally:
         for one in (own, other):
             one.kill()
@@ -336,7 +336,7 @@ def test_what_others_take_of_the_machine_is_told(tmp_path: Path) -> None:
 
 
 def test_the_time_of_a_process_that_nobody_waited_for_counts() -> None:
-    work = "import time\nwhile time.process_time() < 1: pass"
+    work = "import time\nwhile time.process_time() < 2: pass"
     parent = f"""
 import signal, subprocess, sys, time
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)

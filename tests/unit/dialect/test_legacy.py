@@ -154,8 +154,6 @@ BY = "SELECT _wstart AS ws, count(*) AS n FROM st PARTITION BY"
     (create("", f"{SUM} COUNT_WINDOW(3)"), "WATERMARK of more than 0", "COUNT_"),
     (create("WATERMARK 1s IGNORE EXPIRED 0", f"{SUM} COUNT_WINDOW(3)"), "IGNORE EXPIRED 1", "IGNORE"),
     (create("", f"{SUM} SESSION(ts, 5s) FILL(PREV)"), "FILL needs INTERVAL", "FILL"),
-    (create("", f"{SUM} INTERVAL(5s) FILL(VALUE, 1, 2)"), "2 values for 1 aggregates", "FILL"),
-    (create("", f"{SUM} INTERVAL(5s) FILL(VALUE)"), "0 values for 1 aggregates", "FILL"),
     (create("", f"{SUM} INTERVAL(5s) FILL(SOON)"), "unknown mode of FILL", "SOON"),
     (create("", "SELECT count(*) FROM ck STATE_WINDOW(v)"), "composite key", "STATE_"),
     (create("", "SELECT count(*) FROM ck EVENT_WINDOW START WITH v > 0 END WITH v < 0"), "composite key",

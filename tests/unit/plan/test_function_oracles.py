@@ -20,8 +20,7 @@ from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.model.schema import TICKS_PER_SECOND, Child, Column, Database, Table
 from millrace_core.model.stream import Source
 from millrace_core.model.types import DataType
-from millrace_core.plan.aggregates.running import RUNNING
-from millrace_core.plan.aggregates.table import AGGREGATES
+from millrace_core.plan.aggregates.table import AGGREGATES, RUNNING
 from millrace_core.plan.functions.scalar import FUNCTIONS
 from millrace_core.plan.series.table import SERIES
 from millrace_core.wire.events import Group

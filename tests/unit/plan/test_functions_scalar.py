@@ -363,3 +363,16 @@ def test_numbers_against_python(kit: Any) -> None:
 def test_types_of_results(kit: Any, expression: str, type_: str) -> None:
     plan = plan_query(f"SELECT {expression} FROM meters", "d", kit.make_catalog(), "UTC", 0)
     assert [str(c.type) for c in plan.result] == [type_]
+
+
+def test_nested_calls_of_replace_do_not_double(kit: Any) -> None:
+    """REPLACE by a column stands once in the SQL, at every depth (it was 3^n texts)."""
+
+    def size(depth: int) -> int:
+        call = "s"
+        for _ in range(depth):
+            call = f"replace({call}, s, 'x')"
+        sql = f"SELECT {call} AS r FROM meters"
+        return len(plan_query(sql, "d", kit.make_catalog(), "UTC", 0).one_sql({}))
+
+    assert size(8) - size(4) == size(4) - size(0)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from millrace_analytics.algorithm import AnalysisError, Flags, Forecast, Series
+from millrace_analytics.steps import steps
 from millrace_core.analytics import Analysis, AnalysisKind
 from millrace_core.errors import ErrorCode, MillraceError
 
@@ -63,8 +64,6 @@ def detect(analysis: Analysis, series: Series) -> Flags:
 
 def forecast(analysis: Analysis, series: Series) -> tuple[NDArray[np.int64], Forecast]:
     """Times and values of the rows to come; :raises AnalysisError: as :func:`detect`."""
-    from millrace_analytics.columns import steps
-
     start, every = steps(analysis, series)
     wanted = analysis.parameters
     more = {

@@ -18,6 +18,7 @@ from millrace_analytics import anode_client
 from millrace_analytics.algorithm import AnalysisError, Detector, Flags, Forecast, Forecaster, Series
 from millrace_analytics.noise import is_white_noise
 from millrace_analytics.registry import algorithms
+from millrace_analytics.steps import steps
 from millrace_core.analytics import LEAST_ROWS, Analysis, read_analysis
 
 WINDOWS = pa.list_(pa.struct([("w", pa.int32()), ("e", pa.string())]))
@@ -163,14 +164,3 @@ def predicted(analysis: Analysis, series: Series) -> tuple[NDArray[np.int64], Fo
     found = forecaster.forecast(series, rows, float(wanted["conf"]) / 100, wanted)
     start, every = steps(analysis, series)
     return start + every * np.arange(rows, dtype=np.int64), found
-
-
-def steps(analysis: Analysis, series: Series) -> tuple[int, int]:
-    """The first instant of a forecast and the step to the next, in ticks: as asked for, otherwise behind the
-    last row by the mean step of the rows."""
-    first, last = int(series.times[0]), int(series.times[-1])
-    every = int(analysis.parameters["every"])
-    if every < 0:
-        every = max(1, (last - first) // (len(series.times) - 1))
-    start = int(analysis.parameters["start"])
-    return (last + every if start < 0 else start), every

@@ -15,25 +15,22 @@ KEEP_ALIVE = 75
 the client closes first, for a request sent just when the server closes finds the connection reset."""
 
 
-def config(app: FastAPI, host: str, port: int, stop_seconds: float) -> uvicorn.Config:
-    """How uvicorn serves a service's app; see :func:`serve`."""
-    return uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        log_config=None,
-        access_log=False,
-        timeout_keep_alive=KEEP_ALIVE,
-        # it takes whole seconds only
-        timeout_graceful_shutdown=max(1, round(stop_seconds)),
-    )
-
-
 def serve(app: FastAPI, host: str, port: int, stop_seconds: float = 10) -> int:
     """Serve until SIGTERM or SIGINT; then take no more requests, let those under way end within
     ``stop_seconds``, run the app's lifespan to its end, and return the process's exit status: 1 if a thread
     could not go on. Exits the process if the port is taken or the lifespan does not start."""
-    server = uvicorn.Server(config(app, host, port, stop_seconds))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_config=None,
+            access_log=False,
+            timeout_keep_alive=KEEP_ALIVE,
+            # it takes whole seconds only
+            timeout_graceful_shutdown=max(1, round(stop_seconds)),
+        )
+    )
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         server.should_exit = True

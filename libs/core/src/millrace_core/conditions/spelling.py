@@ -31,7 +31,7 @@ from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.model.expression import AnyExpression, Call, Constant, Field
 from millrace_core.model.schema import Table
 from millrace_core.plan.expressions.annotate import Typer
-from millrace_core.plan.expressions.lower import Lowering
+from millrace_core.plan.expressions.lower import Lowerer
 from millrace_core.plan.scope import Context, Scope, column, table_columns
 from millrace_core.plan.types.typed import with_type
 
@@ -61,7 +61,7 @@ def condition_expression(tree: exp.Expr, table: Table, timezone: str, what: str)
     ctx = Context(Catalog(), None, timezone, table.precision, exp.Null())
     try:
         typed = Typer(ctx).row_condition(holder.this, what)
-        lowered = Lowering(Scope(exp.Select()), ctx, condition=True).visit(typed)
+        lowered = Lowerer(Scope(exp.Select()), ctx, condition=True).visit(typed)
         spelling = Spelling(what, {name: type_.type.info.spark for name, type_ in types.items()}, calls)
         return spelling.as_kind(spelling.visit(lowered), "BOOLEAN", lowered)
     except RecursionError:

@@ -9,8 +9,8 @@ from sqlglot import exp
 from millrace_core.dialect.query import nodes
 from millrace_core.errors import MillraceError
 from millrace_core.model.stream import Duration
-from millrace_core.plan.expressions.quotients import whole_quotient
-from millrace_core.plan.joins.read import NearPair
+from millrace_core.plan.functions.quotients import whole_quotient
+from millrace_core.plan.joins.pair import NearPair
 from millrace_core.plan.model import Comparison, Formula
 from millrace_core.plan.scope import Context, Relation, Scope, SourceDraft, conjuncts
 from millrace_core.plan.spark.text import column_of
@@ -33,8 +33,9 @@ def find_bounds(scope: Scope, ctx: Context) -> None:
         if not join.args.get("side") or join.args.get("kind") == "SEMI":
             conditions.extend(conjuncts(join.args.get("on")))
     by_alias = {relation.alias: relation for relation in scope.relations if relation.draft}
-    if isinstance(scope.pair, NearPair):
-        by_alias.pop(scope.pair.other.alias)  # which row is near must not depend on WHERE
+    near = scope.found(NearPair)
+    if near is not None:
+        by_alias.pop(near.other.alias)  # which row is near must not depend on WHERE
     for condition in conditions:
         for column, factor, comparison, value in _comparisons(condition):
             relation = by_alias.get(column.args["table"].name) if column.args.get("table") else None
@@ -43,8 +44,8 @@ def find_bounds(scope: Scope, ctx: Context) -> None:
     for join in select.args.get("joins") or []:
         if join.args.get("side") in (None, "", "LEFT"):
             _follow(join, by_alias)
-    if isinstance(scope.pair, NearPair):
-        _follow_near(scope.pair)
+    if near is not None:
+        _follow_near(near)
     for relation in by_alias.values():
         _group(relation.draft, ctx)
 

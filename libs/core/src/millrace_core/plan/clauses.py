@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from sqlglot import exp
 
 from millrace_core.dialect.query import nodes
@@ -11,26 +13,38 @@ from millrace_core.plan.scope import Context, Scope
 from millrace_core.plan.types.typed import fail
 
 
+@dataclass
+class Clauses:
+    """Which clauses a SELECT was written with: a window, PARTITION BY, ORDER BY, TAGS (or what means it), and
+    ``slimit`` and ``soffset``."""
+
+    windowed: bool = False
+    partitioned: bool = False
+    ordered: bool = False
+    tags: bool = False
+    partitions: dict[str, exp.Expr] = field(default_factory=dict)
+
+
 def check_clauses(scope: Scope, ctx: Context) -> None:
     """Note the SELECT's clauses; :raises SqlError: with the place of one that cannot stand here."""
-    select = scope.select
-    scope.windowed = select.args.get("window_clause") is not None
-    scope.partitioned = bool(select.args.get("partition_by"))
-    scope.ordered = select.args.get("order") is not None
+    select, found = scope.select, scope.record(Clauses)
+    found.windowed = select.args.get("window_clause") is not None
+    found.partitioned = bool(select.args.get("partition_by"))
+    found.ordered = select.args.get("order") is not None
     for key in ("slimit", "soffset"):
         if (clause := select.args.get(key)) is not None and not (
-            scope.partitioned or select.args.get("group")
+            found.partitioned or select.args.get("group")
         ):
             raise fail(ErrorCode.NOT_ALLOWED, f"{key.upper()} needs PARTITION BY or GROUP BY", clause)
         if clause is not None:
-            scope.partitions[key] = clause
+            found.partitions[key] = clause
             select.set(key, None)
         if clause is not None and "soffset" in clause.meta:
             select.set("soffset", clause.meta["soffset"])
     _check_fill(select)
-    scope.tags_only = bool(select.args.get("operation_modifiers")) or lists_tables(select, ctx)
+    found.tags = bool(select.args.get("operation_modifiers")) or lists_tables(select, ctx)
     select.set("operation_modifiers", None)
-    if scope.tags_only and (scope.windowed or select.args.get("joins")):
+    if found.tags and (found.windowed or select.args.get("joins")):
         raise fail(
             ErrorCode.NOT_ALLOWED, "SELECT TAGS reads one table's tags, without windows or joins", select
         )

@@ -8,6 +8,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
+from millrace_core.plan.clauses import Clauses
+from millrace_core.plan.keys import Keys
 from millrace_core.plan.scope import Context, Scope, column
 from millrace_core.plan.spark.levels import ascending, rows_of
 from millrace_core.plan.types.typed import fail, number
@@ -21,11 +23,11 @@ def limit_partitions(scope: Scope, ctx: Context) -> None:
 
     :raises SqlError: NOT_ALLOWED for DISTINCT beside them.
     """
-    select = scope.select
+    select, clauses, keys = scope.select, scope.record(Clauses), scope.record(Keys)
     rows = {key: clause for key in ("limit", "offset") if (clause := select.args.get(key)) is not None}
-    if not (scope.partitions or (rows and scope.partitioned)):
+    if not (clauses.partitions or (rows and clauses.partitioned)):
         return
-    found = rows | scope.partitions
+    found = rows | clauses.partitions
     counted = {key: int(_count(clause).name) for key, clause in found.items()}
     if select.args.get("distinct"):
         message = "DISTINCT is not possible with LIMIT of a partition or SLIMIT"
@@ -35,7 +37,7 @@ def limit_partitions(scope: Scope, ctx: Context) -> None:
     names = [projection.alias for projection in select.expressions]
     order = _ordered(select)
     parts = []
-    for i, part in enumerate(scope.parts):
+    for i, part in enumerate(keys.parts):
         _append(select, f"_p#{i}", part.copy())
         parts.append(column(f"_p#{i}", ROWS))
     by_rows = [*order] or [ascending(part.copy()) for part in parts]
@@ -57,7 +59,7 @@ def limit_partitions(scope: Scope, ctx: Context) -> None:
     )
     for name, first, most in ((ROW, "offset", "limit"), (PART, "soffset", "slimit")):
         _cut(outer, name, counted.get(first, 0), counted.get(most))
-    _finish(select, outer, names, order, given=scope.ordered)
+    _finish(select, outer, names, order, given=clauses.ordered)
     scope.select = outer
 
 

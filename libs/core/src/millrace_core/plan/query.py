@@ -15,7 +15,7 @@ from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Precision
 from millrace_core.plan.aggregates.group import split_aggregates
 from millrace_core.plan.aggregates.running import lower_running
-from millrace_core.plan.analytics.anomaly import tell_failures
+from millrace_core.plan.analytics.anomaly import Failing, tell_failures
 from millrace_core.plan.analytics.forecast import lower_forecast
 from millrace_core.plan.bounds import find_bounds
 from millrace_core.plan.clauses import check_clauses
@@ -25,6 +25,7 @@ from millrace_core.plan.expressions.lower import lower_expressions
 from millrace_core.plan.fill.interp import lower_interp
 from millrace_core.plan.fill.windows import fill_windows
 from millrace_core.plan.joins.lower import lower_joins, read_joins
+from millrace_core.plan.keys import Keys
 from millrace_core.plan.limits import limit_partitions
 from millrace_core.plan.model import Plan
 from millrace_core.plan.names.range import set_range
@@ -68,7 +69,7 @@ def order_rows(scope: Scope, ctx: Context) -> None:
         return
     if not (select.meta.get("root") or select.args.get("limit")):
         return
-    keys: list[exp.Expr] = [key.copy() for key in scope.keys]
+    keys: list[exp.Expr] = [key.copy() for key in scope.record(Keys).order]
     plain = select.args.get("from_") is not None and isinstance(select.args["from_"].this, exp.Table)
     sides = {(join.args.get("side") or "").upper() for join in select.args.get("joins") or []}
     if plain and not keys and scope.timed is not None and "FULL" not in sides:
@@ -153,7 +154,7 @@ def _planned(tree: exp.Expr, ctx: Context) -> exp.Expr:
     for apply in PASSES:
         apply(scope, ctx)
     scope.select.meta["results"] = scope.results
-    scope.select.meta["failed"] = scope.failed is not None
+    scope.select.meta["failed"] = scope.found(Failing) is not None
     return scope.select
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, TypeVar
 
 from sqlglot import exp
 
@@ -15,10 +15,7 @@ from millrace_core.model.stream import ResultColumn, Source
 from millrace_core.plan.model import Bound, Comparison, Formula, SourceUse
 from millrace_core.plan.types.typed import TBNAME, Typed, with_type
 
-if TYPE_CHECKING:
-    from millrace_core.plan.fill.windows import Filling
-    from millrace_core.plan.joins.read import Pair
-
+R = TypeVar("R")
 TimeBounds = tuple[list[tuple[Comparison, Formula]], list[tuple[Comparison, Formula]]]
 """Lower and upper comparisons of a time column."""
 
@@ -93,31 +90,31 @@ class Relation:
 class Scope:
     """One SELECT: its relations, and the results it turned out to have.
 
-    Over the rows or groups that it gives: ``keys`` tell them apart in order, ``parts`` are those of its
-    partitions, the last ``window_keys`` of PARTITION BY those of its windows; ``filling``: its FILL.
-    ``partitioned``, ``ordered``, ``tags_only``: whether it was written with PARTITION BY, ORDER BY, TAGS.
-    ``partitions``: its ``slimit`` and ``soffset``. ``state``: the expression of its STATE_WINDOW, and
-    its value in a window. ``driving``: the relation on the right of its RIGHT JOIN;
-    ``pair``: its SEMI, ANTI, ASOF or WINDOW JOIN. ``failed``: what went wrong in a row's partition, where the
-    result tells of it: the last of the window's keys.
+    ``driving``: the relation on the right of its RIGHT JOIN. What a pass learns of a clause and a later one
+    needs is a record of its own type, defined beside the clause's pass and kept here.
     """
 
     select: exp.Select
     relations: list[Relation] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
-    windowed: bool = False
-    tags_only: bool = False
-    partitions: dict[str, exp.Expr] = field(default_factory=dict)
-    partitioned: bool = False
-    ordered: bool = False
-    window_keys: int = 0
-    parts: list[exp.Expr] = field(default_factory=list)
-    keys: list[exp.Column] = field(default_factory=list)
-    filling: Filling | None = None
-    state: tuple[exp.Expr, exp.Expr] | None = None
     driving: Relation | None = None
-    pair: Pair | None = None
-    failed: exp.Column | None = None
+    _records: dict[type, object] = field(default_factory=dict)
+
+    def note(self, record: object) -> None:
+        """Keep a record for later passes, in place of an earlier one of its type."""
+        self._records[type(record)] = record
+
+    def found(self, kind: type[R]) -> R | None:
+        """The record of this type or a subtype, if a pass has noted one."""
+        return next((record for record in self._records.values() if isinstance(record, kind)), None)
+
+    def record(self, kind: type[R]) -> R:
+        """The record of this type, made with its defaults if no pass has noted one."""
+        record = self.found(kind)
+        if record is None:
+            record = kind()
+            self.note(record)
+        return record
 
     @property
     def timed(self) -> Relation | None:
@@ -125,16 +122,6 @@ class Scope:
         if self.driving is not None and self.driving.key is not None and self.driving in self.relations:
             return self.driving
         return next((relation for relation in self.relations if relation.key is not None), None)
-
-    def timed_by(self, nodes: Iterable[exp.Expr]) -> Relation | None:
-        """The relation whose time tells the order of these values: in a window of a WINDOW JOIN, all of whose
-        rows have one driving row, that of the other relation if it is read."""
-        pair = self.pair
-        if pair is not None and pair.join.args.get("kind") == "WINDOW":
-            columns = (found for node in nodes for found in node.find_all(exp.Column))
-            if any(found.table == pair.other.alias for found in columns):
-                return pair.other
-        return self.timed
 
 
 @dataclass(frozen=True)
@@ -212,12 +199,20 @@ def put(node: exp.Expr, new: exp.Expr) -> None:
     parent.set("", None)  # nothing, save that kept hashes are forgotten
 
 
+_LEFT = (exp.Identifier, exp.Subquery, exp.Select, exp.SetOperation)
+
+
 def own(select: exp.Expr) -> Iterator[exp.Expr]:
-    """The nodes of a SELECT without those of the queries inside it."""
-    inner = (exp.Subquery, exp.Select, exp.SetOperation)
-    for node in select.walk(prune=lambda n: n is not select and isinstance(n, inner)):
-        if node is select or not isinstance(node, inner):
+    """The nodes of a SELECT without those of the queries inside it, level by level; names are left out."""
+    level = [select]
+    while level:
+        below: list[exp.Expr] = []
+        for node in level:
             yield node
+            for value in node.args.values():
+                children = value if type(value) is list else (value,)
+                below += [one for one in children if isinstance(one, exp.Expr) and not isinstance(one, _LEFT)]
+        level = below
 
 
 def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:

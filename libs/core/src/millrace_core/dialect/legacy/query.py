@@ -67,7 +67,6 @@ def read(query: LegacyQuery, table: Table) -> tuple[tuple[Item, ...], tuple[Key,
             raise bad(f"{call.this} is not possible in a stream of the older dialect", position_of(call))
     items = tuple(_item(node) for node in tree.expressions)
     _check_items(items, query, table)
-    _check_fill(tree, items, query)
     return items, tuple(
         _key(node, text)
         for node, text in zip(tree.args.get("partition_by") or (), query.partition, strict=True)
@@ -117,21 +116,6 @@ def _check_items(items: Sequence[Item], query: LegacyQuery, table: Table) -> Non
         raise bad(
             f"the first result column must be a time, the key of the result; it is {items[0].name}",
             query.items[0].position,
-        )
-
-
-def _check_fill(tree: exp.Expression, items: Sequence[Item], query: LegacyQuery) -> None:
-    """FILL(VALUE, …) has a value for each result that is calculated from rows."""
-    fill = tree.args.get("fill")
-    if fill is None or fill.name not in ("VALUE", "VALUE_F"):
-        return
-    assert query.fill is not None, "both readers know the clause"
-    needed = sum(any(call.this in AGGREGATES for call in item.node.find_all(exp.Anonymous)) for item in items)
-    given = len(fill.expressions)
-    if given != needed:
-        raise bad(
-            f"FILL({fill.name}) has {given} values for {needed} aggregates; each needs one",
-            query.fill.position,
         )
 
 

@@ -7,17 +7,15 @@ column for each result. It is an aggregate whose second argument is the result.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
+from millrace_core.plan.aggregates.calls import order_of
 from millrace_core.plan.aggregates.table import AGGREGATES, COLS
 from millrace_core.plan.functions.base import check_count
+from millrace_core.plan.types.protocols import Lowering, Typing
 from millrace_core.plan.types.typed import fail, typed, with_type
-
-if TYPE_CHECKING:
-    from millrace_core.plan.expressions.annotate import Typer
 
 
 def each_result(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]] | None:
@@ -36,7 +34,7 @@ def _each(node: exp.Anonymous) -> Iterator[tuple[exp.Expr, exp.Expr]]:
         yield call, result
 
 
-def type_cols(typer: Typer, node: exp.Expr) -> exp.Expr:
+def type_cols(typing: Typing, node: exp.Expr) -> exp.Expr:
     """Type the call: as its result.
 
     :raises SqlError: NOT_ALLOWED if the first argument selects no single row, INVALID_VALUE for several
@@ -48,9 +46,19 @@ def type_cols(typer: Typer, node: exp.Expr) -> exp.Expr:
     if row is None or row.pick is None:
         able = ", ".join(name for name, row in AGGREGATES.items() if row.pick is not None)
         raise fail(ErrorCode.NOT_ALLOWED, f"cols takes a function that selects one row: {able}", selection)
-    if typer.aggregate is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, f"cols cannot stand inside {typer.aggregate}", node)
-    selection = typer.visit(selection)
-    found = typer.row_value(result.this if isinstance(result, exp.Alias) else result, "cols")
+    if typing.aggregate is not None:
+        raise fail(ErrorCode.NOT_ALLOWED, f"cols cannot stand inside {typing.aggregate}", node)
+    selection = typing.visit(selection)
+    found = typing.row_value(result.this if isinstance(result, exp.Alias) else result, "cols")
     node.set("expressions", [selection, found])
     return with_type(node, typed(found))
+
+
+def lower_cols(lowering: Lowering, node: exp.Expr) -> exp.Expr:
+    selection, result = node.expressions
+    pick = AGGREGATES[selection.name].pick
+    assert pick is not None  # the type pass saw to it
+    args = [lowering.visit(arg) for arg in selection.expressions]
+    made = pick(lowering.visit(result), args, order_of(lowering, selection, True))
+    made.meta.update(aggregate=COLS, arguments=args)
+    return made

@@ -14,11 +14,15 @@ from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.aggregates.table import AGGREGATES
-from millrace_core.plan.joins.read import NearPair
+from millrace_core.plan.clauses import Clauses
+from millrace_core.plan.fill.windows import Filling
+from millrace_core.plan.joins.pair import NearPair, timed_by
+from millrace_core.plan.keys import Keys
 from millrace_core.plan.scope import Context, Scope, column, own
-from millrace_core.plan.spark.levels import known
+from millrace_core.plan.spark.levels import known, over_level
 from millrace_core.plan.types.typed import fail, number, with_type
 from millrace_core.plan.windows.lower import join_numbers
+from millrace_core.plan.windows.rows import WindowState
 
 AGG = "_agg"
 NEEDED = frozenset({"first", "last"})
@@ -35,15 +39,16 @@ def split_aggregates(scope: Scope, ctx: Context) -> None:
     select = scope.select
     keys = [*(select.args.get("partition_by") or []), *_group_keys(select)]
     found = [node for node in own(select) if node.meta.get("aggregate")]
-    grouped = bool(_group_keys(select)) or (scope.windowed and bool(keys))
+    grouped = bool(_group_keys(select)) or (scope.record(Clauses).windowed and bool(keys))
     if not found and not grouped:
         _refuse_having(select)
         if partitioned := select.args.get("partition_by"):
-            scope.parts = [node.copy() for node in partitioned]
+            scope.record(Keys).parts = [node.copy() for node in partitioned]
         select.set("partition_by", None)
         return
-    scope.keys = [column(f"_k{i}", AGG) for i in range(len(keys))]
-    scope.parts = [key.copy() for key in scope.keys[: len(keys) - scope.window_keys]]
+    given = scope.record(Keys)
+    given.order = [column(f"_k{i}", AGG) for i in range(len(keys))]
+    given.parts = [key.copy() for key in given.order[: len(keys) - given.windows]]
     split = _Split(scope, keys, found)
     outer = split.outer()
     _carry(select, outer)
@@ -57,7 +62,7 @@ def _each_row(scope: Scope, outer: exp.Select, split: _Split) -> None:
     if not arrays:
         return
     others = [node for node in split.found if node != arrays[0]]
-    if others or scope.filling is not None:
+    if others or scope.found(Filling) is not None:
         what = f"{others[0].meta['aggregate']} cannot stand" if others else "FILL cannot stand"
         name = arrays[0].meta["aggregate"]
         raise fail(ErrorCode.NOT_ALLOWED, f"{what} beside {name}, which gives several rows", arrays[0])
@@ -69,7 +74,7 @@ def _each_row(scope: Scope, outer: exp.Select, split: _Split) -> None:
             following = exp.Add(this=number_.copy(), expression=number(1))
             at = exp.Cast(this=following, to=exp.DataType.build("INT"))
             node.replace(_like(exp.Anonymous(this="ELEMENT_AT", expressions=[node.copy(), at]), node))
-    scope.keys = [*scope.keys, number_]
+    scope.record(Keys).order.append(number_)
     outer.meta["global"] = False
 
 
@@ -117,17 +122,17 @@ class _Split:
         having = select.args.get("having")
         outer = exp.Select(expressions=projections)
         for projection in projections:
-            projection.set("this", self.over(projection.this))
+            projection.set("this", over_level(projection.this, self._placed))
         if order is not None:
             for ordered in order.expressions:
                 if not ordered.this.meta.get("result"):
-                    ordered.set("this", self.over(ordered.this))
+                    ordered.set("this", over_level(ordered.this, self._placed))
         if having is not None:
-            outer.set("where", exp.Where(this=self.over(having.this)))
+            outer.set("where", exp.Where(this=over_level(having.this, self._placed)))
             select.set("having", None)
         if not self.keys:
             self._over_no_rows(outer)
-        if not self.scope.windowed and self._only_values(outer):
+        if not self.scope.record(Clauses).windowed and self._only_values(outer):
             some = [known(column(f"_a{self._places[node]}", AGG)) for node in self.found]
             outer.where(exp.or_(*dict.fromkeys(some), copy=False), copy=False)
         select.set("expressions", self._columns())
@@ -166,8 +171,8 @@ class _Split:
             self.inner.append(node)
         return column(f"_a{place}", AGG)
 
-    def over(self, node: exp.Expr) -> exp.Expr:
-        """The expression over the inner level's columns."""
+    def _placed(self, node: exp.Expr) -> exp.Expr | None:
+        """What stands for a part of an expression over the inner level's columns."""
         place = self._key_places.get(node)
         if place is not None:
             return _like(column(f"_k{place}", AGG), node)
@@ -175,20 +180,15 @@ class _Split:
             reference = _like(self._inner(node), node)
             reference.meta["zero"] = AGGREGATES[node.meta["aggregate"]].counts
             return reference
-        state = self.scope.state
-        if state is not None and node == state[0]:
-            return _like(self._inner(state[1]), node)
+        state = self.scope.found(WindowState)
+        if state is not None and node == state.expression:
+            return _like(self._inner(state.value), node)
         if isinstance(node, exp.Column):
             beside = self._beside(node)
             reference = _like(self._inner(beside), node)
             reference.meta["fixed"] = beside.meta.get("fixed", False)
             return reference
-        for key, value in list(node.args.items()):
-            if isinstance(value, exp.Expr):
-                node.set(key, self.over(value))
-            elif isinstance(value, list):
-                node.set(key, [self.over(item) if isinstance(item, exp.Expr) else item for item in value])
-        return node
+        return None
 
     def _beside(self, node: exp.Column) -> exp.Expr:
         """A column that is not grouped: fixed by the table it is grouped by, or picked with a row."""
@@ -197,8 +197,8 @@ class _Split:
         table = draft.table if draft else None
         names = [key.name for key in self.keys if isinstance(key, exp.Column) and key.table == node.table]
         fixed = table is not None and (table.tag(node.name) is not None or node.name == "tbname")
-        pair = self.scope.pair
-        if isinstance(pair, NearPair) and pair.offsets is not None and relation is pair.driving:
+        pair = self.scope.found(NearPair)
+        if pair is not None and pair.offsets is not None and relation is pair.driving:
             return exp.AnyValue(this=node.copy())  # grouped by its rows
         if fixed and draft is not None and ("tbname" in names or draft.child or draft.own_table):
             chosen = exp.AnyValue(this=node.copy())
@@ -206,7 +206,7 @@ class _Split:
             return chosen
         picks = [n for n in self.found if AGGREGATES[n.meta["aggregate"]].pick is not None]
         arguments = picks[0].meta["arguments"] if picks else []
-        timed = self.scope.timed_by(arguments)
+        timed = timed_by(self.scope, arguments)
         if len({n.sql() for n in picks}) == 1 and timed is not None:
             pick = AGGREGATES[picks[0].meta["aggregate"]].pick
             assert pick is not None

@@ -15,8 +15,7 @@ from sqlglot import exp
 from millrace_core.dialect.query.nodes import IntervalWindow
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import TICKS_PER_SECOND
-from millrace_core.model.types import DataType
-from millrace_core.plan.aggregates.base import Aggregate, Gathering, known, of_rows
+from millrace_core.plan.aggregates.base import Gathering, known, of_rows
 from millrace_core.plan.functions.base import constant_number, unit_ticks
 from millrace_core.plan.scope import Context, Scope, column, own
 from millrace_core.plan.spark.levels import last_known
@@ -28,15 +27,12 @@ from millrace_core.plan.types.typed import (
     cast,
     fail,
     number,
-    text_of,
     typed,
     with_type,
     wrap,
-    written,
 )
 from millrace_core.plan.windows.rows import Rows
 
-LINE = text_of(len("{slop:, intercept:}") + 2 * written(Typed(DOUBLE)), []).type
 MOST = 1e308
 
 
@@ -212,17 +208,6 @@ def _six(value: exp.Expr) -> exp.Expr:
     near = exp.Round(this=value.copy(), decimals=number(6))
     return call("FORMAT_STRING", text("%.6f"), _plus(near, cast(number(0), DOUBLE)))
 
-
-def _typed(type_: DataType) -> Callable[[list[Typed], exp.Expr], Typed]:
-    return lambda types, node: Typed(type_)
-
-
-RUNNING: dict[str, Aggregate] = {
-    "elapsed": Aggregate(_typed(DOUBLE), None, most=2, kinds=("any", "duration")),
-    "twa": Aggregate(_typed(DOUBLE), None),
-    "irate": Aggregate(_typed(DOUBLE), None),
-    "leastsquares": Aggregate(_typed(LINE), None, least=3, most=3),
-}
 
 Build = Callable[[Gathering, Steps, bool], exp.Expr]
 

@@ -13,7 +13,6 @@ from sqlglot import exp
 from millrace_core.model.types import DataType
 from millrace_core.plan.aggregates.base import Aggregate, Gathering, Order, Pick, known, of_rows
 from millrace_core.plan.aggregates.histogram import histogram
-from millrace_core.plan.aggregates.running import RUNNING
 from millrace_core.plan.functions.base import constant_choice, constant_number, constant_text
 from millrace_core.plan.functions.text_lengths import LONGEST
 from millrace_core.plan.spark.pieces import as_text, call, chain, text, when
@@ -31,6 +30,7 @@ from millrace_core.plan.types.typed import (
 UNSIGNED = DataType("BIGINT UNSIGNED")
 MOST_PERCENTILES = 10
 _BIN = DataType("VARCHAR", 512)
+_LINE = text_of(len("{slop:, intercept:}") + 2 * written(Typed(DOUBLE)), []).type
 
 
 def _same(types: list[Typed], node: exp.Expr) -> Typed:
@@ -161,6 +161,16 @@ def _pick_extreme(kind: type[exp.Expr]) -> Pick:
 
     return pick
 
+
+# -- over rows in their order ---------------------------------------------------------------------------
+
+RUNNING: dict[str, Aggregate] = {
+    "elapsed": Aggregate(_fixed(DOUBLE), None, most=2, kinds=("any", "duration")),
+    "twa": Aggregate(_fixed(DOUBLE), None),
+    "irate": Aggregate(_fixed(DOUBLE), None),
+    "leastsquares": Aggregate(_fixed(_LINE), None, least=3, most=3),
+}
+"""Those that ``running.py`` builds."""
 
 ANY = ("any",)
 COLS = "cols"

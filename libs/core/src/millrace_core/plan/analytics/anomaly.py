@@ -7,16 +7,29 @@ rows: a stream then goes on with the other partitions, a user's query fails.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from millrace_core.analytics import Analysis
-from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.errors import ErrorCode
+from millrace_core.plan.analytics.gather import (
+    EACH,
+    FOUND,
+    VALUES,
+    answer,
+    check_column,
+    gathered,
+    of_each,
+    or_raise,
+    read_analysis,
+)
+from millrace_core.plan.clauses import Clauses
+from millrace_core.plan.keys import Keys
 from millrace_core.plan.scope import Context, Relation, Scope, column
-from millrace_core.plan.spark.levels import SERIES_ROWS, alias, known, rows_of, when
-from millrace_core.plan.spark.pieces import call, text
-from millrace_core.plan.types.typed import BIGINT, DOUBLE, cast, fail, typed
+from millrace_core.plan.spark.levels import SERIES_ROWS, alias, known, rows_of
+from millrace_core.plan.spark.pieces import call
+from millrace_core.plan.types.typed import BIGINT, DOUBLE, cast, fail
 from millrace_core.plan.windows.rows import NUMBER, Cut, Rows, first_to_last
 
 FUNCTION = "millrace_anomalies"
@@ -24,8 +37,14 @@ FUNCTION = "millrace_anomalies"
 window (NULL: in none), and beside the first one what went wrong."""
 FAILED = "_failed"
 """What went wrong in a partition: a column of the rows, and of a stream's result."""
-_PLACE, _VALUE = "_n", "_v"
-_ROWS, _VALUES, _FOUND, _EACH = "_rows", "_values", "_found", "_each"
+_PLACE, _VALUE, _ROWS = "_n", "_v", "_rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """What went wrong in a row's partition, where the result tells of it: the last of the window's keys."""
+
+    column: exp.Column
 
 
 def read_window(window: exp.Expr, relations: list[Relation], ctx: Context) -> Analysis:
@@ -39,28 +58,7 @@ def read_window(window: exp.Expr, relations: list[Relation], ctx: Context) -> An
         raise fail(
             ErrorCode.INVALID_VALUE, "the options of ANOMALY_WINDOW are one text: 'algo=…, …'", rest[0]
         )
-    options = rest[0].name if rest else ""
-    try:
-        return ctx.catalog.directory().read("anomaly-detection", options, ctx.precision)
-    except MillraceError as error:
-        raise fail(error.code, error.message, rest[0] if rest else window) from None
-
-
-def check_column(node: exp.Expr, relations: list[Relation], what: str) -> None:
-    """One plain numeric column: no expression, tag, time, text or BOOL.
-
-    :raises SqlError: NOT_ALLOWED, TYPE_MISMATCH, at its place.
-    """
-    if not isinstance(node, exp.Column):
-        raise fail(ErrorCode.NOT_ALLOWED, f"{what} takes one plain column first", node)
-    relation = next((one for one in relations if one.alias == node.table), None)
-    table = relation.draft.table if relation is not None and relation.draft is not None else None
-    if node.name == "tbname" or (table is not None and table.tag(node.name) is not None):
-        raise fail(ErrorCode.NOT_ALLOWED, f"{what} takes a column; {node.name} is a tag", node)
-    type_ = typed(node)
-    if not type_.number or type_.null:
-        message = f"{what} takes a numeric column; {node.name} is {type_.type}"
-        raise fail(ErrorCode.TYPE_MISMATCH, message, node)
+    return read_analysis("anomaly-detection", rest[0] if rest else None, window, ctx)
 
 
 def tells_failures(scope: Scope, ctx: Context) -> bool:
@@ -71,7 +69,7 @@ def tells_failures(scope: Scope, ctx: Context) -> bool:
     return (
         bool(ctx.placeholders)
         and bool(select.meta.get("root"))
-        and not scope.partitions
+        and not scope.record(Clauses).partitions
         and not any(select.args.get(key) for key in cut)
         and any(node.meta.get("aggregate") for node in select.walk())
     )
@@ -84,21 +82,26 @@ def cut_anomalies(window: exp.Expr, rows: Rows, *, tells: bool) -> Cut:
     place = cast(rows.over(exp.RowNumber(), None), BIGINT)
     rows.level({_PLACE: place, _VALUE: cast(window.expressions[0], DOUBLE)})
     names = [name for name in rows.names if name not in (_PLACE, _VALUE)]
-    gathered = _gathered(rows, names)
+    place = rows.column(_PLACE)
+    kept = {_PLACE: place} | {name: rows.column(name) for name in names}
+    given = {"n": place, "t": rows.time, "v": rows.column(_VALUE)}
+    arrays = {_ROWS: kept, VALUES: given}
+    partitions = gathered(rows.scope.select.args["from_"], rows.parts, arrays)
     asked = exp.Select(
         expressions=[
             alias(_ROWS, column(_ROWS, SERIES_ROWS)),
-            alias(_FOUND, call(FUNCTION, column(_VALUES, SERIES_ROWS), text(analysis.text()))),
+            alias(FOUND, answer(FUNCTION, analysis)),
         ],
-        from_=exp.From(this=rows_of(gathered)),
+        from_=exp.From(this=rows_of(partitions)),
     )
-    pair = call("ARRAYS_ZIP", column(_ROWS, SERIES_ROWS), column(_FOUND, SERIES_ROWS))
-    each = exp.Select(expressions=[alias(_EACH, exp.Explode(this=pair))], from_=exp.From(this=rows_of(asked)))
+    pair = call("ARRAYS_ZIP", column(_ROWS, SERIES_ROWS), column(FOUND, SERIES_ROWS))
+    each = exp.Select(expressions=[alias(EACH, exp.Explode(this=pair))], from_=exp.From(this=rows_of(asked)))
+    found, failed = of_each(FOUND, "w"), of_each(FOUND, "e")
     apart = exp.Select(
         expressions=[
-            *(alias(name, _field(_ROWS, name)) for name in names),
-            alias(NUMBER, _number(tells)),
-            alias(FAILED, _field(_FOUND, "e")),
+            *(alias(name, of_each(_ROWS, name)) for name in names),
+            alias(NUMBER, found if tells else or_raise(found, failed.copy(), "INT")),
+            alias(FAILED, failed),
         ],
         from_=exp.From(this=rows_of(each)),
     )
@@ -107,54 +110,15 @@ def cut_anomalies(window: exp.Expr, rows: Rows, *, tells: bool) -> Cut:
     select.where(known(rows.column(NUMBER)), copy=False)
     rows.names = [*names, NUMBER, FAILED]
     if tells:
-        rows.scope.failed = rows.column(FAILED)
+        rows.scope.note(Failing(rows.column(FAILED)))
     return first_to_last(rows)
-
-
-def _gathered(rows: Rows, names: list[str]) -> exp.Select:
-    """A row for each partition: its rows, and what the algorithm is given of them, both in order."""
-    place = rows.column(_PLACE)
-    given = {"n": place, "t": rows.time, "v": rows.column(_VALUE)}
-    kept = {_PLACE: place} | {name: rows.column(name) for name in names}
-    select = rows.scope.select
-    made = exp.Select(expressions=[alias(_ROWS, array_in_order(kept)), alias(_VALUES, array_in_order(given))])
-    made.set("from_", select.args["from_"])
-    if rows.parts:
-        made.set("group", exp.Group(expressions=[part.copy() for part in rows.parts]))
-    made.meta["inner"] = True
-    return made
-
-
-def array_in_order(fields: Mapping[str, exp.Expr]) -> exp.Expr:
-    """The structs of all rows, in the order of their first fields."""
-    struct = exp.Struct(
-        expressions=[
-            exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=node.copy())
-            for name, node in fields.items()
-        ]
-    )
-    return exp.ArraySort(this=exp.ArrayAgg(this=struct))
-
-
-def _field(array: str, name: str) -> exp.Expr:
-    row = exp.Dot(this=column(_EACH, SERIES_ROWS), expression=exp.to_identifier(array, quoted=True))
-    return exp.Dot(this=row, expression=exp.to_identifier(name, quoted=True))
-
-
-def _number(tells: bool) -> exp.Expr:
-    found = _field(_FOUND, "w")
-    if tells:
-        return found
-    failed = _field(_FOUND, "e")
-    raised = exp.Cast(this=call("RAISE_ERROR", failed), to=exp.DataType.build("INT"))
-    return when(known(failed), raised, found)
 
 
 def tell_failures(scope: Scope, ctx: Context) -> None:
     """Make FAILED the last column of the result."""
-    if scope.failed is None:
+    if scope.found(Failing) is None:
         return
-    reference = scope.keys[-1]
+    reference = scope.record(Keys).order[-1]
     select = scope.select
     select.append("expressions", alias(FAILED, reference.copy()))
     where = select.args.get("where")

@@ -1,49 +1,54 @@
 """FORECAST(column[, covariates…][, 'options']): rows to come, in users' queries (seed 001, TDgpt).
 
-As in ``anomaly.py`` the rows of each partition are gathered into an array; the function gives the array of
+As for ``anomaly.py`` the rows of each partition are gathered into an array; the function gives the array of
 the rows to come, each of which becomes a row of the result.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 from sqlglot import exp
 
 from millrace_core.analytics import Analysis
-from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.errors import ErrorCode
 from millrace_core.model.types import DataType
-from millrace_core.plan.analytics.anomaly import array_in_order, check_column
+from millrace_core.plan.analytics.calls import FORECAST
+from millrace_core.plan.analytics.gather import (
+    EACH,
+    FOUND,
+    VALUES,
+    answer,
+    check_column,
+    gathered,
+    of_each,
+    or_raise,
+    read_analysis,
+)
+from millrace_core.plan.clauses import Clauses
 from millrace_core.plan.functions.scalar import convert
+from millrace_core.plan.keys import Keys
 from millrace_core.plan.scope import Context, Relation, Scope, column, own
 from millrace_core.plan.spark.levels import (
     SERIES_ROWS,
     alias,
     ascending,
     carry,
-    known,
     over,
+    over_level,
     row_order,
     rows_of,
-    when,
 )  # fmt: skip
-from millrace_core.plan.spark.pieces import call as function_call
-from millrace_core.plan.spark.pieces import text
 from millrace_core.plan.types.typed import BIGINT, DOUBLE, TIMESTAMP, Typed, cast, fail, typed, with_type
 
-if TYPE_CHECKING:
-    from millrace_core.plan.expressions.annotate import Typer
-
-NAME = "forecast"
 FUNCTION = "millrace_forecast"
 """``(array<struct<n, t, v>>, text) -> array<struct<t, v, low, high, e>>``."""
 PSEUDO = {"_frowts": "t", "_flow": "low", "_fhigh": "high"}
 """Pseudo columns of a SELECT with FORECAST: the time of a row to come, and the bounds of its value."""
-_ARRAY, _FOUND, _EACH = "_values", "_found", "_each"
 
 
 def calls_of(select: exp.Expr) -> list[exp.Expr]:
-    return [node for node in own(select) if isinstance(node, exp.Anonymous) and node.name == NAME]
+    return [node for node in own(select) if isinstance(node, exp.Anonymous) and node.name == FORECAST]
 
 
 def forecast_column(name: str, scope: Scope) -> exp.Column | None:
@@ -53,23 +58,6 @@ def forecast_column(name: str, scope: Scope) -> exp.Column | None:
         return None
     time = Typed(TIMESTAMP, timed.columns[timed.key].precision)
     return with_type(column(name), time if name == "_frowts" else Typed(DataType("FLOAT")))
-
-
-def type_forecast(typer: Typer, node: exp.Expr) -> exp.Expr:
-    """Type a call: it has the type of its column.
-
-    :raises SqlError: NOT_ALLOWED inside an aggregate or a clause, INVALID_VALUE without a column.
-    """
-    if typer.aggregate is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, f"{NAME} cannot stand inside {typer.aggregate}", node)
-    if not node.expressions:
-        raise fail(ErrorCode.INVALID_VALUE, "forecast takes a column first", node)
-    typer.aggregate = NAME
-    try:
-        node.set("expressions", [typer.visit(argument) for argument in node.expressions])
-    finally:
-        typer.aggregate = None
-    return with_type(node, typed(node.expressions[0]))
 
 
 def lower_forecast(scope: Scope, ctx: Context) -> None:
@@ -94,11 +82,11 @@ def lower_forecast(scope: Scope, ctx: Context) -> None:
     if order is not None:
         places += [ordered for ordered in order.expressions if not ordered.this.meta.get("result")]
     for place in places:
-        place.set("this", _over(place.this, keys))
+        place.set("this", over_level(place.this, partial(_to_come, keys=keys)))
     carry(select, outer)
     outer.set("from_", exp.From(this=rows_of(_rows_to_come(scope, keys, calls[0].expressions[0], analysis))))
-    scope.parts = [_key(at) for at in range(len(keys))]
-    scope.keys = [*(_key(at) for at in range(len(keys))), column("_t", SERIES_ROWS)]
+    parts = [_key(at) for at in range(len(keys))]
+    scope.note(Keys([*parts, column("_t", SERIES_ROWS)], list(parts)))
     scope.select = outer
 
 
@@ -108,7 +96,7 @@ def _check_place(scope: Scope, ctx: Context, calls: list[exp.Expr]) -> None:
         raise fail(ErrorCode.NOT_ALLOWED, "forecast cannot be used in a stream", calls[0])
     if any(other != calls[0] for other in calls[1:]):
         raise fail(ErrorCode.NOT_ALLOWED, "a SELECT has one forecast only", calls[1])
-    if scope.windowed or select.args.get("group") is not None:
+    if scope.record(Clauses).windowed or select.args.get("group") is not None:
         raise fail(ErrorCode.NOT_ALLOWED, "forecast is not possible with GROUP BY or a window", calls[0])
     inside = {id(node) for result in select.expressions for node in result.walk()}
     for node in own(select):
@@ -125,11 +113,7 @@ def _read(node: exp.Expr, relations: list[Relation], ctx: Context) -> Analysis:
     check_column(first, relations, "forecast")
     last = rest[-1] if rest else None
     given = isinstance(last, exp.Literal) and last.is_string
-    options = last.name if last is not None and given else ""
-    try:
-        analysis = ctx.catalog.directory().read("forecast", options, ctx.precision)
-    except MillraceError as error:
-        raise fail(error.code, error.message, last if last is not None and given else node) from None
+    analysis = read_analysis("forecast", last if given else None, node, ctx)
     for covariate in rest[:-1] if given else rest:
         check_column(covariate, relations, "forecast")
         message = f"the algorithm {analysis.algorithm} takes no covariates"
@@ -141,9 +125,9 @@ def _key(at: int) -> exp.Column:
     return column(f"_k{at}", SERIES_ROWS)
 
 
-def _over(node: exp.Expr, keys: list[exp.Expr]) -> exp.Expr:
-    """The expression over the rows to come."""
-    if isinstance(node, exp.Anonymous) and node.name == NAME:
+def _to_come(node: exp.Expr, keys: list[exp.Expr]) -> exp.Expr | None:
+    """What stands for a part of an expression over the rows to come."""
+    if isinstance(node, exp.Anonymous) and node.name == FORECAST:
         found = with_type(column("_v", SERIES_ROWS), Typed(DOUBLE))
         return with_type(convert(found, typed(node)), typed(node))
     if node in keys:
@@ -154,12 +138,7 @@ def _over(node: exp.Expr, keys: list[exp.Expr]) -> exp.Expr:
             raise fail(ErrorCode.NOT_ALLOWED, message, node)
         name = "_t" if node.name == "_frowts" else node.name
         return with_type(cast(column(name, SERIES_ROWS), typed(node)), typed(node))
-    for key, value in list(node.args.items()):
-        if isinstance(value, exp.Expr):
-            node.set(key, _over(value, keys))
-        elif isinstance(value, list):
-            node.set(key, [_over(one, keys) if isinstance(one, exp.Expr) else one for one in value])
-    return node
+    return None
 
 
 def _rows_to_come(scope: Scope, keys: list[exp.Expr], value: exp.Expr, analysis: Analysis) -> exp.Select:
@@ -172,26 +151,19 @@ def _rows_to_come(scope: Scope, keys: list[exp.Expr], value: exp.Expr, analysis:
     select.set("expressions", [*named, alias("_v", cast(value.copy(), DOUBLE))])
     handed = [alias(f"_k{at}", _key(at)) for at in range(len(keys))]
     cells = {name: column(f"_{name}", SERIES_ROWS) for name in ("n", "t", "v")}
-    gathered = exp.Select(expressions=[*handed, alias(_ARRAY, array_in_order(cells))])
-    gathered.set("from_", exp.From(this=rows_of(select)))
-    if keys:
-        gathered.set("group", exp.Group(expressions=[_key(at) for at in range(len(keys))]))
-    found = function_call(FUNCTION, column(_ARRAY, SERIES_ROWS), text(analysis.text()))
-    levels = [alias(_FOUND, found), alias(_EACH, exp.Explode(this=column(_FOUND, SERIES_ROWS)))]
-    made = gathered
+    source = exp.From(this=rows_of(select))
+    made = gathered(source, [_key(at) for at in range(len(keys))], {VALUES: cells}, handed)
+    levels = [
+        alias(FOUND, answer(FUNCTION, analysis)),
+        alias(EACH, exp.Explode(this=column(FOUND, SERIES_ROWS))),
+    ]
     for level in levels:
         made = exp.Select(
             expressions=[*(one.copy() for one in handed), level], from_=exp.From(this=rows_of(made))
         )
-    failed = _field("e")
-    raised = exp.Cast(this=function_call("RAISE_ERROR", failed), to=exp.DataType.build("DOUBLE"))
     results: dict[str, exp.Expr] = {
-        "_t": _field("t"), "_flow": _field("low"), "_fhigh": _field("high"),
-        "_v": when(known(failed), raised, _field("v")),
+        "_t": of_each("t"), "_flow": of_each("low"), "_fhigh": of_each("high"),
+        "_v": or_raise(of_each("v"), of_each("e"), "DOUBLE"),
     }  # fmt: skip
     expressions = [*(one.copy() for one in handed), *(alias(name, node) for name, node in results.items())]
     return exp.Select(expressions=expressions, from_=exp.From(this=rows_of(made)))
-
-
-def _field(name: str) -> exp.Expr:
-    return exp.Dot(this=column(_EACH, SERIES_ROWS), expression=exp.to_identifier(name, quoted=True))

@@ -9,15 +9,11 @@ from sqlglot import exp
 from millrace_core.dialect.query.nodes import DurationLiteral, JsonContains, JsonGet
 from millrace_core.errors import ErrorCode
 from millrace_core.model.types import DataType
-from millrace_core.plan.aggregates.base import Gathering
-from millrace_core.plan.aggregates.table import AGGREGATES, COLS
-from millrace_core.plan.analytics.forecast import NAME as FORECAST
+from millrace_core.plan.expressions.calls import lower_call
 from millrace_core.plan.expressions.json_tags import lower_contains, lower_get
-from millrace_core.plan.expressions.quotients import quotient, whole_quotient
 from millrace_core.plan.functions.base import counted
-from millrace_core.plan.functions.scalar import FUNCTIONS, Call, convert, duration_ticks
+from millrace_core.plan.functions.scalar import convert, duration_ticks
 from millrace_core.plan.scope import Context, Scope
-from millrace_core.plan.series.table import SERIES
 from millrace_core.plan.spark.zones import instant, local, months_later
 from millrace_core.plan.types.typed import (
     BIGINT,
@@ -38,10 +34,9 @@ MOST_SAFE = 1 << 62
 
 
 def lower_expressions(scope: Scope, ctx: Context) -> None:
-    """Lower every expression of the SELECT. A lowered aggregate has ``meta["aggregate"]``, the function's
-    name, and ``meta["arguments"]``."""
+    """Lower every expression of the SELECT."""
     select = scope.select
-    lowering = Lowering(scope, ctx)
+    lowering = Lowerer(scope, ctx)
     for projection in select.expressions:
         projection.set("this", lowering.visit(projection.this))
     for key in ("where", "having"):
@@ -61,7 +56,7 @@ def lower_expressions(scope: Scope, ctx: Context) -> None:
                 ordered.set("this", lowering.visit(ordered.this))
 
 
-class Lowering:
+class Lowerer:
     """Visits a typed expression bottom up and gives Spark's, typed as well.
 
     ``condition``: it is one on the rows that trigger, which are judged without Spark, and know neither sums
@@ -119,7 +114,7 @@ class Lowering:
             return self._on_the_calendar(node, months)
         whole = all(typed(side).integer or typed(side).timestamp for side in sides)
         inner = Typed(BIGINT) if whole and not any(_unsigned(side) for side in sides) else Typed(DOUBLE)
-        left, right = self._as(sides[0], inner), self._as(sides[1], inner)
+        left, right = self.of_type(sides[0], inner), self.of_type(sides[1], inner)
         if whole and _constant(left) and _constant(right):
             left = cast(left, inner)  # small constants are INT in Spark: their sum could overflow
         if inner.type == BIGINT and type_.real and not self.condition and any(map(_large, sides)):
@@ -143,22 +138,23 @@ class Lowering:
             # ticks brought to a finer precision, for a comparison: exact
             return exp.Mul(this=wrap(self.visit(node.this)), expression=node.expression)
         return exp.Mul(
-            this=self._as(node.this, Typed(DOUBLE)), expression=self._as(node.expression, Typed(DOUBLE))
+            this=self.of_type(node.this, Typed(DOUBLE)),
+            expression=self.of_type(node.expression, Typed(DOUBLE)),
         )
 
     def division(self, node: exp.Expr) -> exp.Expr:
-        by = exp.Nullif(this=self._as(node.expression, Typed(DOUBLE)), expression=number(0))
-        return exp.Div(this=self._as(node.this, Typed(DOUBLE)), expression=by)
+        by = exp.Nullif(this=self.of_type(node.expression, Typed(DOUBLE)), expression=number(0))
+        return exp.Div(this=self.of_type(node.this, Typed(DOUBLE)), expression=by)
 
     def rest(self, node: exp.Expr) -> exp.Expr:
         sides = [node.this, node.expression]
         whole = all(typed(side).integer or typed(side).timestamp for side in sides)
         inner = Typed(BIGINT if whole else DOUBLE)
-        by = exp.Nullif(this=self._as(node.expression, inner), expression=number(0))
-        made = exp.Mod(this=self._as(node.this, inner), expression=by)
+        by = exp.Nullif(this=self.of_type(node.expression, inner), expression=number(0))
+        made = exp.Mod(this=self.of_type(node.this, inner), expression=by)
         return cast(exp.Paren(this=made), DOUBLE) if whole else made
 
-    def _as(self, node: exp.Expr, wanted: Typed) -> exp.Expr:
+    def of_type(self, node: exp.Expr, wanted: Typed) -> exp.Expr:
         """The operand, lowered, of the wanted type."""
         source = typed(node)
         found = self.visit(node)
@@ -170,7 +166,7 @@ class Lowering:
 
     def negative(self, node: exp.Expr) -> exp.Expr:
         # of the result's type: -(-128) is no TINYINT
-        return exp.Paren(this=exp.Neg(this=wrap(self._as(node.this, typed(node)))))
+        return exp.Paren(this=exp.Neg(this=wrap(self.of_type(node.this, typed(node)))))
 
     def comparison(self, node: exp.Expr) -> exp.Expr:
         sides = [node.this, node.expression]
@@ -190,51 +186,6 @@ class Lowering:
         }
         return type(node)(**made)
 
-    def call(self, node: exp.Expr) -> exp.Expr:
-        name = node.name
-        if name == COLS:
-            return self.cols(node)
-        if name in AGGREGATES:
-            return self.aggregate(node)
-        if name in SERIES or name == FORECAST:
-            return self.series(node)
-        if name == "cast" and (division := whole_quotient(node)) is not None:
-            sides = [self._as(side, Typed(BIGINT)) for side in (division.this, division.expression)]
-            return convert(quotient(*sides), typed(node))
-        if name == "cast":
-            return convert(self.visit(node.expressions[0]), typed(node), cut_bytes=not self.condition)
-        args = [arg if isinstance(arg, DurationLiteral) else self.visit(arg) for arg in node.expressions]
-        ctx = self.ctx
-        call = Call(name, args, node, ctx.precision, ctx.timezone, ctx.database, ctx.now, ctx.user)
-        return cast(FUNCTIONS[name].build(call), typed(node))
-
-    def aggregate(self, node: exp.Expr) -> exp.Expr:
-        row = AGGREGATES[node.name]
-        args = [arg if isinstance(arg, DurationLiteral) else self.visit(arg) for arg in node.expressions]
-        order = self._order(node, row.timed or row.build is None)
-        if row.build is None:  # the pass lower_running builds it
-            node.set("expressions", args)
-            node.meta["running"] = True
-            return node
-        made = row.build(Gathering(node.name, args, order, node, self.ctx.precision))
-        made.meta.update(aggregate=node.name, arguments=args)
-        return made
-
-    def cols(self, node: exp.Expr) -> exp.Expr:
-        selection, result = node.expressions
-        pick = AGGREGATES[selection.name].pick
-        assert pick is not None  # the type pass saw to it
-        args = [self.visit(arg) for arg in selection.expressions]
-        made = pick(self.visit(result), args, self._order(selection, True))
-        made.meta.update(aggregate=COLS, arguments=args)
-        return made
-
-    def series(self, node: exp.Expr) -> exp.Expr:
-        """Only the argument: the constants were read when the call was typed."""
-        node.set("expressions", [self.visit(node.expressions[0]), *node.expressions[1:]])
-        node.meta["series"] = node.name != FORECAST
-        return node
-
     def case(self, node: exp.Expr) -> exp.Expr:
         """Spark takes no BOOL beside numbers."""
         for key in list(node.args):
@@ -248,14 +199,6 @@ class Lowering:
     def json(self, node: exp.Expr) -> exp.Expr:
         tag, key = self.visit(node.this), node.expression.name
         return lower_get(tag, key, typed(node)) if isinstance(node, JsonGet) else lower_contains(tag, key)
-
-    def _order(self, node: exp.Expr, needed: bool) -> exp.Expr:
-        timed = self.scope.timed_by(node.expressions)
-        if timed is None:
-            if needed:
-                raise fail(ErrorCode.NOT_ALLOWED, f"{node.name} needs a table with a time column", node)
-            return exp.Null()
-        return timed.order() if needed else exp.Null()
 
 
 def _in_months(node: exp.Expr) -> bool:
@@ -290,19 +233,19 @@ def _grouped(node: exp.Expr) -> exp.Expr:
     return exp.Paren(this=node) if isinstance(node, exp.Connector) else node
 
 
-_VISITORS: dict[type[exp.Expr], Callable[[Lowering, exp.Expr], exp.Expr]] = {
-    exp.Column: Lowering.column,
-    exp.Placeholder: Lowering.placeholder,
-    DurationLiteral: Lowering.duration,
-    exp.Add: Lowering.sum,
-    exp.Sub: Lowering.sum,
-    exp.Mul: Lowering.product,
-    exp.Div: Lowering.division,
-    exp.Mod: Lowering.rest,
-    exp.Neg: Lowering.negative,
-    **dict.fromkeys((exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE), Lowering.comparison),
-    **dict.fromkeys((exp.And, exp.Or, exp.Not), Lowering.logic),
-    exp.Anonymous: Lowering.call,
-    exp.Case: Lowering.case,
-    **dict.fromkeys((JsonGet, JsonContains), Lowering.json),
+_VISITORS: dict[type[exp.Expr], Callable[[Lowerer, exp.Expr], exp.Expr]] = {
+    exp.Column: Lowerer.column,
+    exp.Placeholder: Lowerer.placeholder,
+    DurationLiteral: Lowerer.duration,
+    exp.Add: Lowerer.sum,
+    exp.Sub: Lowerer.sum,
+    exp.Mul: Lowerer.product,
+    exp.Div: Lowerer.division,
+    exp.Mod: Lowerer.rest,
+    exp.Neg: Lowerer.negative,
+    **dict.fromkeys((exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE), Lowerer.comparison),
+    **dict.fromkeys((exp.And, exp.Or, exp.Not), Lowerer.logic),
+    exp.Anonymous: lower_call,
+    exp.Case: Lowerer.case,
+    **dict.fromkeys((JsonGet, JsonContains), Lowerer.json),
 }

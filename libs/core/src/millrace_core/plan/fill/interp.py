@@ -7,12 +7,15 @@ slice finds the rows that it is made of. A slice with a row at its very time has
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
+from millrace_core.plan.clauses import Clauses
 from millrace_core.plan.fill.interp_clauses import ORIGINAL, TIME, Fill, Slices
 from millrace_core.plan.functions.scalar import convert
+from millrace_core.plan.keys import Keys
 from millrace_core.plan.scope import Context, Scope, column
 from millrace_core.plan.series.lower import series_calls
 from millrace_core.plan.spark.levels import (
@@ -24,6 +27,7 @@ from millrace_core.plan.spark.levels import (
     known,
     last_known,
     over,
+    over_level,
     row_order,
     rows_of,
     when,
@@ -72,7 +76,7 @@ def lower_interp(scope: Scope, ctx: Context) -> None:
         return
     if ctx.placeholders:
         raise fail(ErrorCode.NOT_ALLOWED, "interp cannot be used in a stream", calls[0])
-    if scope.windowed or select.args.get("group") is not None:
+    if scope.record(Clauses).windowed or select.args.get("group") is not None:
         raise fail(ErrorCode.NOT_ALLOWED, "interp is not possible with GROUP BY or a window", calls[0])
     relation = scope.timed
     if relation is None or relation.key is None:
@@ -127,7 +131,7 @@ class _Interp:
         if order is not None:
             places += [ordered for ordered in order.expressions if not ordered.this.meta.get("result")]
         for place in places:
-            place.set("this", self._over(place.this, made))
+            place.set("this", over_level(place.this, partial(self._placed, made=made)))
         carry(select, outer)
         outer.set("from_", exp.From(this=rows_of(self._searched())))
         outer.where(exp.EQ(this=column(SLICE, SERIES_ROWS), expression=number(1)), copy=False)
@@ -136,8 +140,7 @@ class _Interp:
             if one.given is not None:
                 outer.where(exp.Paren(this=one.given), copy=False)
         parts = [self._key(i) for i in range(len(self.keys))]
-        self.scope.parts = list(parts)
-        self.scope.keys = [*parts, column(TIME, SERIES_ROWS)]
+        self.scope.note(Keys([*parts, column(TIME, SERIES_ROWS)], list(parts)))
         return outer
 
     def _key(self, at: int) -> exp.Column:
@@ -160,20 +163,15 @@ class _Interp:
                     raise fail(ErrorCode.NOT_ALLOWED, message, node)
                 self.keys.append(node.copy())
 
-    def _over(self, node: exp.Expr, made: list[_Slice]) -> exp.Expr:
-        """The expression over the slices."""
+    def _placed(self, node: exp.Expr, made: list[_Slice]) -> exp.Expr | None:
+        """What stands for a part of an expression over the slices."""
         if node in self.calls:
             return with_type(cast(made[self.calls.index(node)].value.copy(), typed(node)), typed(node))
         if node in self.keys:
             return with_type(self._key(self.keys.index(node)), typed(node))
         if isinstance(node, exp.Column):
             return self._pseudo(node, made[0])
-        for key, value in list(node.args.items()):
-            if isinstance(value, exp.Expr):
-                node.set(key, self._over(value, made))
-            elif isinstance(value, list):
-                node.set(key, [self._over(v, made) if isinstance(v, exp.Expr) else v for v in value])
-        return node
+        return None
 
     def _pseudo(self, node: exp.Column, first: _Slice) -> exp.Expr:
         if node.table or node.name not in PSEUDO:

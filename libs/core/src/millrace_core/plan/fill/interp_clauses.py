@@ -11,7 +11,7 @@ from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Precision
 from millrace_core.plan.expressions.annotate import Typer
 from millrace_core.plan.expressions.constants import constant
-from millrace_core.plan.expressions.lower import Lowering
+from millrace_core.plan.expressions.lower import Lowerer
 from millrace_core.plan.functions.scalar import convert, duration_ticks
 from millrace_core.plan.scope import Context, Relation, Scope
 from millrace_core.plan.types.typed import BIGINT, TIMESTAMP, Typed, cast, fail, number, typed
@@ -80,7 +80,7 @@ def _time(node: exp.Expr, precision: Precision, scope: Scope, ctx: Context) -> e
     typer = Typer(ctx)
     typer.aggregate = "RANGE"
     wanted = Typed(TIMESTAMP, precision)
-    found = Lowering(scope, ctx).visit(typer.timestamp(typer.visit(node), wanted))
+    found = Lowerer(scope, ctx).visit(typer.timestamp(typer.visit(node), wanted))
     if not (typed(found).timestamp or typed(found).integer):
         raise fail(ErrorCode.TYPE_MISMATCH, f"RANGE takes times, not {typed(found).type.name}", node)
     value = constant(found)

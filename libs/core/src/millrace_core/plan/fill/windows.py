@@ -14,11 +14,21 @@ from sqlglot import exp
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import TICKS_PER_SECOND
 from millrace_core.plan.expressions.constants import constant
-from millrace_core.plan.expressions.lower import Lowering
+from millrace_core.plan.expressions.lower import Lowerer
 from millrace_core.plan.fill.range import range_of
 from millrace_core.plan.functions.scalar import convert
+from millrace_core.plan.keys import Keys
 from millrace_core.plan.scope import Context, Scope, column
-from millrace_core.plan.spark.levels import ascending, descending, known, last_known, over, rows_of, when
+from millrace_core.plan.spark.levels import (
+    ascending,
+    descending,
+    known,
+    last_known,
+    over,
+    over_level,
+    rows_of,
+    when,
+)
 from millrace_core.plan.types.typed import BIGINT, DOUBLE, Typed, cast, fail, number, typed, with_type
 from millrace_core.plan.windows.interval import Grid
 
@@ -49,7 +59,7 @@ class Filling:
         """
         relation = scope.timed
         assert relation is not None
-        lowering = Lowering(scope, ctx)
+        lowering = Lowerer(scope, ctx)
         values = tuple(lowering.visit(node) for node in fill.expressions)
         for value in values:
             if value.find(exp.Column) is not None:
@@ -88,8 +98,8 @@ def _check_length(fill: exp.Expr, grid: Grid, low: exp.Expr | None, high: exp.Ex
 
 def fill_windows(scope: Scope, ctx: Context) -> None:
     """Put the levels of FILL between the windows and the results."""
-    if scope.filling is not None:
-        _Fill(scope, scope.filling, ctx.notify is not None).apply()
+    if (filling := scope.found(Filling)) is not None:
+        _Fill(scope, filling, ctx.notify is not None).apply()
 
 
 @dataclass
@@ -110,14 +120,14 @@ class _Fill:
         outer = self.scope.select
         windows = outer.args["from_"].this.this
         self.names = [projection.alias for projection in windows.expressions]
-        *self.parts, self.position = (node.name for node in self.scope.keys)
+        *self.parts, self.position = (node.name for node in self.scope.record(Keys).order)
         self._results(outer)
         if (where := outer.args.get("where")) is not None:
-            where.set("this", self._over(where.this))
+            where.set("this", over_level(where.this, self._placed))
         order = outer.args.get("order")
         for ordered in order.expressions if order is not None else []:
             if not ordered.this.meta.get("result"):
-                ordered.set("this", self._over(ordered.this))
+                ordered.set("this", over_level(ordered.this, self._placed))
         seen = self._seen(outer.args["from_"])
         outer.set("from_", exp.From(this=rows_of(self._fill(self._missing(seen)), AGG)))
 
@@ -137,7 +147,7 @@ class _Fill:
             value = _converted(given[i], typed(projection.this)) if given else exp.Null()
             projection.set("this", self._filled(projection.this, value))
         for projection in later:
-            projection.set("this", self._over(projection.this))
+            projection.set("this", over_level(projection.this, self._placed))
 
     def _filled(self, node: exp.Expr, value: exp.Expr) -> exp.Expr:
         if node not in self.filled:
@@ -147,16 +157,11 @@ class _Fill:
         reference = column(f"_f{self.filled.index(node)}", AGG)
         return reference if type_ is None else with_type(reference, type_)
 
-    def _over(self, node: exp.Expr) -> exp.Expr:
-        """A condition or an order over the filled results."""
+    def _placed(self, node: exp.Expr) -> exp.Expr | None:
+        """What stands for a part of a condition or an order over the filled results."""
         if node in self.filled or _of_rows(node):
             return self._filled(node, exp.Null())
-        for key, value in list(node.args.items()):
-            if isinstance(value, exp.Expr):
-                node.set(key, self._over(value))
-            elif isinstance(value, list):
-                node.set(key, [self._over(item) if isinstance(item, exp.Expr) else item for item in value])
-        return node
+        return None
 
     def _seen(self, windows: exp.Expr) -> exp.Select:
         """The windows with rows, each with the positions of those before and after it."""

@@ -13,7 +13,6 @@ from millrace_core.model.types import DataType
 from millrace_core.plan.functions.base import (
     Call,
     Function,
-    any_null,
     constant_choice,
     constant_text,
     counted,
@@ -198,21 +197,8 @@ def _sha2(it: Call) -> exp.Expr:
     return call("SHA2", _bytes(it.args[0]), number(int(bits)))
 
 
-def _null_tested(build: exp.Expr, args: list[exp.Expr]) -> exp.Expr:
-    return when((any_null(args), exp.Null()), default=build)
-
-
 def _left(it: Call) -> exp.Expr:
     return exp.Substring(this=it.args[0], start=number(1), length=it.args[1])
-
-
-def _replace(it: Call) -> exp.Expr:
-    """An empty text is nowhere to be found."""
-    nothing = exp.EQ(this=wrap(it.args[1].copy()), expression=text(""))
-    found = call("REPLACE", *it.args)
-    if isinstance(it.args[1], exp.Literal) and it.args[1].name:
-        return found
-    return _null_tested(when((nothing, it.args[0].copy()), default=found), it.args)
 
 
 TEXT: dict[str, Function] = {
@@ -229,7 +215,8 @@ TEXT: dict[str, Function] = {
     "substring_index": Function(3, 3, same, _substring_index, ("text", "text", "integer")),
     "left": Function(2, 2, same, _left, ("text", "integer")),
     "right": Function(2, 2, same, spark("RIGHT"), ("text", "integer")),
-    "replace": Function(3, 3, replace_type, _replace, ("text",)),
+    # Spark, too, finds an empty text nowhere; each argument stands once, however deep calls are nested
+    "replace": Function(3, 3, replace_type, spark("REPLACE"), ("text",)),
     "repeat": Function(2, 2, repeat_type, spark("REPEAT"), ("text", "integer")),
     "position": Function(2, 2, fixed(BIGINT), spark("LOCATE"), ("text",)),
     "find_in_set": Function(2, 3, fixed(BIGINT), _find_in_set, ("text",)),

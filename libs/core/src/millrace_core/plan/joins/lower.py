@@ -11,7 +11,9 @@ from sqlglot import exp
 from millrace_core.dialect.query.nodes import NearJoin
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.joins.near import lower_near
-from millrace_core.plan.joins.read import NearPair, Pair, read_near, time_order, used_columns
+from millrace_core.plan.joins.pair import NearPair, Pair
+from millrace_core.plan.joins.read import read_near, time_order, used_columns
+from millrace_core.plan.keys import Keys
 from millrace_core.plan.scope import Context, Scope, column
 from millrace_core.plan.spark.levels import alias, ascending, rows_of
 from millrace_core.plan.types.typed import BIGINT, fail, number, with_type
@@ -39,12 +41,12 @@ def read_joins(scope: Scope, ctx: Context) -> None:
         message = f"{special.args['kind']} JOIN needs tables with time columns"
         raise fail(ErrorCode.NOT_ALLOWED, message, special)
     pair = Pair(special, driving, other)
-    scope.pair = read_near(pair, scope, ctx) if isinstance(special, NearJoin) else pair
+    scope.note(read_near(pair, scope, ctx) if isinstance(special, NearJoin) else pair)
 
 
 def lower_joins(scope: Scope, ctx: Context) -> None:
     """Make Spark's joins of the SELECT's; their rows come in the order of the driving relation's."""
-    pair = scope.pair
+    pair = scope.found(Pair)
     if isinstance(pair, NearPair):
         lower_near(pair, scope)
     elif pair is not None and pair.join.args["kind"] == "SEMI":
@@ -89,4 +91,4 @@ def _lower_semi(pair: Pair, scope: Scope) -> None:
     join_rows(scope, [where] if where is not None else [], beside)
     select.set("where", where)
     select.where(exp.EQ(this=column(FIRST, JOINED), expression=number(1)), copy=False)
-    scope.keys = [column(ROW, JOINED)]
+    scope.record(Keys).order = [column(ROW, JOINED)]

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from millrace_core.plan.joins.read import NearPair, time_order, used_columns
+from millrace_core.plan.joins.pair import NearPair
+from millrace_core.plan.joins.read import time_order, used_columns
+from millrace_core.plan.keys import Keys
 from millrace_core.plan.scope import Relation, Scope, column, own
 from millrace_core.plan.spark.levels import alias, ascending, known, over, rows_of, when
 from millrace_core.plan.types.typed import BIGINT, Typed, cast, number, typed, with_type, wrap
@@ -34,7 +36,7 @@ def lower_near(pair: NearPair, scope: Scope) -> None:
     join = exp.Join(this=numbered, side="LEFT", on=_matches(pair))
     select.set("joins", [join])
     row = with_type(column(ROW, pair.driving.alias), BIGINT)
-    scope.keys = [row, column(POSITION, pair.driving.alias)]
+    scope.record(Keys).order = [row, column(POSITION, pair.driving.alias)]
     gathered = any(node.meta.get("aggregate") or node.meta.get("running") for node in own(select))
     if pair.offsets is not None and gathered:
         select.set("group", exp.Group(expressions=[row.copy()]))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlglot import exp
 
 from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode
-from millrace_core.plan.expressions.lower import Lowering
+from millrace_core.plan.expressions.lower import Lowerer
 from millrace_core.plan.functions.scalar import duration_ticks
+from millrace_core.plan.joins.pair import NearPair, Pair
 from millrace_core.plan.scope import Context, Relation, Scope, conjuncts, own
 from millrace_core.plan.types.typed import fail, typed
 
@@ -17,28 +16,6 @@ MOST_MATCHES = 1024
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ,
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A join of two relations, one of which drives it."""
-
-    join: exp.Expr
-    driving: Relation
-    other: Relation
-
-
-@dataclass(frozen=True, slots=True)
-class NearPair(Pair):
-    """An ASOF or WINDOW JOIN. ``times``: of the driving and of the other relation; ``keys``: pairs of equal
-    columns likewise; all lowered. ``most``: rows that match one (None: any number). ASOF: ``comparison`` of
-    the driving time with the other. WINDOW: ``offsets``, the first and last tick of a row's window."""
-
-    times: tuple[exp.Expr, exp.Expr]
-    keys: tuple[tuple[exp.Expr, exp.Expr], ...]
-    most: int | None
-    comparison: type[exp.Expr] | None
-    offsets: tuple[int, int] | None
 
 
 def read_near(pair: Pair, scope: Scope, ctx: Context) -> NearPair:
@@ -49,7 +26,7 @@ def read_near(pair: Pair, scope: Scope, ctx: Context) -> NearPair:
     times: tuple[exp.Expr, exp.Expr] | None = None
     comparison: type[exp.Expr] = exp.GTE if join.args["side"] == "LEFT" else exp.LTE
     keys: list[tuple[exp.Expr, exp.Expr]] = []
-    lowering = Lowering(scope, ctx)
+    lowering = Lowerer(scope, ctx)
     for condition in conjuncts(join.args.get("on")):
         if type(condition) not in _FLIPPED:
             raise _refused(pair, condition)

@@ -11,6 +11,7 @@ from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.query.nodes import WindowClause, position_of
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.plan.analytics.forecast import forecast_column
+from millrace_core.plan.clauses import Clauses
 from millrace_core.plan.fill.interp import interp_column
 from millrace_core.plan.names.range import RANGE_COLUMNS, range_column
 from millrace_core.plan.names.tag_rows import tag_rows
@@ -47,7 +48,7 @@ def resolve_tables(scope: Scope, ctx: Context) -> None:
         this = place.this
         if isinstance(this, exp.Subquery):
             relation = _subquery(this, ctx)
-        elif isinstance(this, exp.Table) and scope.tags_only:
+        elif isinstance(this, exp.Table) and scope.record(Clauses).tags:
             relation = _tag_rows(place, this, ctx)
         elif isinstance(this, exp.Table):
             relation = _table(this, scope, ctx)
@@ -338,7 +339,7 @@ def _pseudo(node: exp.Column, relations: list[Relation], scope: Scope) -> exp.Ex
         if timed is not None and timed.key is not None:
             return _keep(node, timed.column(timed.key))
     elif not quoted and name in WINDOW_COLUMNS:
-        if not scope.windowed:
+        if not scope.record(Clauses).windowed:
             raise fail(ErrorCode.NOT_ALLOWED, f"{name} needs a window clause such as INTERVAL", node)
         if node.find_ancestor(exp.Where, exp.Group, WindowClause) is not None:
             message = f"{name} is known only when the windows are cut: not here"

@@ -5,10 +5,13 @@ from __future__ import annotations
 from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
+from millrace_core.plan.clauses import Clauses
+from millrace_core.plan.fill.windows import Filling
+from millrace_core.plan.keys import Keys
 from millrace_core.plan.scope import Context, Scope, own
 from millrace_core.plan.series.build import Built, Call, typed_value
 from millrace_core.plan.series.table import SERIES
-from millrace_core.plan.spark.levels import Levels, carry, known, row_order, rows_of
+from millrace_core.plan.spark.levels import Levels, carry, known, over_level, row_order, rows_of
 from millrace_core.plan.types.typed import fail
 
 
@@ -40,8 +43,9 @@ def lower_series(scope: Scope, ctx: Context) -> None:
     outer = _outer(scope, levels, keys, built)
     outer.set("from_", exp.From(this=rows_of(levels.select(select))))
     _filter(outer, list(built.values()))
-    scope.parts = list(levels.keys[: len(keys) - scope.window_keys])
-    scope.keys = [*levels.keys, *levels.order]
+    given = scope.record(Keys)
+    given.parts = list(levels.keys[: len(keys) - given.windows])
+    given.order = [*levels.keys, *levels.order]
     scope.select = outer
 
 
@@ -81,12 +85,12 @@ def _keys(scope: Scope, calls: list[exp.Expr]) -> list[exp.Expr]:
     select = scope.select
     group = select.args.get("group")
     for call in calls:
-        if (group is not None or scope.windowed) and not SERIES[call.name].grouped:
+        if (group is not None or scope.record(Clauses).windowed) and not SERIES[call.name].grouped:
             names = ", ".join(name for name, row in SERIES.items() if row.grouped)
             message = f"{call.name} is not possible with GROUP BY or a window; {names} are"
             raise fail(ErrorCode.NOT_ALLOWED, message, call)
-    if scope.filling is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, f"FILL is not possible with {calls[0].name}", scope.filling.at)
+    if (filling := scope.found(Filling)) is not None:
+        raise fail(ErrorCode.NOT_ALLOWED, f"FILL is not possible with {calls[0].name}", filling.at)
     found = [*(select.args.get("partition_by") or []), *(group.expressions if group is not None else [])]
     select.set("partition_by", None)
     select.set("group", None)
@@ -98,27 +102,20 @@ def _outer(scope: Scope, levels: Levels, keys: list[exp.Expr], built: dict[exp.E
     select = scope.select
     order = select.args.get("order")
     outer = exp.Select(expressions=select.expressions)
+
+    def placed(node: exp.Expr) -> exp.Expr | None:
+        """What stands for a part of an expression over the columns of the levels."""
+        if node.meta.get("series"):
+            return typed_value(built[node], node)
+        return levels.base(node) if node in keys or isinstance(node, exp.Column) else None
+
     for projection in outer.expressions:
-        projection.set("this", _over(projection.this, levels, keys, built))
+        projection.set("this", over_level(projection.this, placed))
     for ordered in order.expressions if order is not None else []:
         if not ordered.this.meta.get("result"):
-            ordered.set("this", _over(ordered.this, levels, keys, built))
+            ordered.set("this", over_level(ordered.this, placed))
     carry(select, outer)
     return outer
-
-
-def _over(node: exp.Expr, levels: Levels, keys: list[exp.Expr], built: dict[exp.Expr, Built]) -> exp.Expr:
-    """The expression over the columns of the levels."""
-    if node.meta.get("series"):
-        return typed_value(built[node], node)
-    if node in keys or isinstance(node, exp.Column):
-        return levels.base(node)
-    for key, value in list(node.args.items()):
-        if isinstance(value, exp.Expr):
-            node.set(key, _over(value, levels, keys, built))
-        elif isinstance(value, list):
-            node.set(key, [_over(v, levels, keys, built) if isinstance(v, exp.Expr) else v for v in value])
-    return node
 
 
 def _filter(outer: exp.Select, built: list[Built]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from sqlglot import exp
 
@@ -15,16 +14,7 @@ from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.aggregates.table import AGGREGATES
 from millrace_core.plan.series import build
-from millrace_core.plan.types.typed import BIGINT, DOUBLE, Typed, fail, typed, with_type
-
-
-class Typing(Protocol):
-    """What types expressions. ``aggregate``: the call or clause in which no aggregate may stand."""
-
-    aggregate: str | None
-
-    def visit(self, node: exp.Expr) -> exp.Expr: ...
-
+from millrace_core.plan.types.typed import BIGINT, DOUBLE, Typed, fail
 
 Reader = Callable[[exp.Expr, str], object]
 """Reads a constant argument; gets what it is called, for the error."""
@@ -169,41 +159,3 @@ SERIES: dict[str, Series] = {
         lambda constants: f"interp {constants[0]}",
     ),
 }  # fmt: skip
-
-
-def type_series(node: exp.Expr, typing: Typing) -> exp.Expr:
-    """Check and type a call; ``meta["constants"]`` gets the values of its constant arguments.
-
-    :raises SqlError: INVALID_VALUE, TYPE_MISMATCH, NOT_ALLOWED.
-    """
-    name = node.name
-    row = SERIES[name]
-    if typing.aggregate is not None:
-        raise fail(ErrorCode.NOT_ALLOWED, f"{name} cannot stand inside {typing.aggregate}", node)
-    _check_count(node, row)
-    argument, *rest = node.expressions
-    typing.aggregate = name
-    try:
-        argument = typing.visit(argument)
-    finally:
-        typing.aggregate = None
-    type_ = typed(argument)
-    if not row.takes(type_):
-        found = "NULL" if type_.null else type_.type.name
-        raise fail(ErrorCode.TYPE_MISMATCH, f"{name} takes {row.accepted}, not {found}", argument)
-    node.set("expressions", [argument, *rest])
-    node.meta["constants"] = tuple(
-        constant.read(rest[i], f"{name}: {constant.name}") if i < len(rest) else constant.default
-        for i, constant in enumerate(row.constants)
-    )
-    return with_type(node, row.result(type_))
-
-
-def _check_count(node: exp.Expr, row: Series) -> None:
-    most = 1 + len(row.constants)
-    least = 1 + sum(constant.default is REQUIRED for constant in row.constants)
-    if not least <= len(node.expressions) <= most:
-        wanted = str(least) if least == most else f"{least} to {most}"
-        names = ", ".join(["column", *(constant.name for constant in row.constants)])
-        message = f"{node.name} takes {wanted} arguments ({names}), not {len(node.expressions)}"
-        raise fail(ErrorCode.INVALID_VALUE, message, node)

@@ -6,11 +6,12 @@ The innermost level reads the query's own FROM and WHERE; each further one reads
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from sqlglot import exp
 
+from millrace_core.plan.clauses import Clauses
 from millrace_core.plan.scope import Relation, Scope, column
 from millrace_core.plan.types.typed import Typed, with_type
 
@@ -33,7 +34,7 @@ def row_order(scope: Scope) -> list[exp.Column]:
     found: list[exp.Column] = []
     for relation in sorted(scope.relations, key=lambda relation: relation is not timed):
         names = _order_names(relation)
-        if scope.windowed and relation.draft is None:
+        if scope.record(Clauses).windowed and relation.draft is None:
             names = names[:1]
         found += [relation.column(name) for name in names]
     return found
@@ -159,6 +160,20 @@ class Levels:
             made = exp.Select(expressions=[*handed, *added], from_=exp.From(this=rows_of(made)))
             names += [name for name, _ in level]
         return made
+
+
+def over_level(node: exp.Expr, place: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr:
+    """The expression over the columns of the level below it, from the outside in: what ``place`` gives stands
+    for a part; None: its own parts are asked."""
+    found = place(node)
+    if found is not None:
+        return found
+    for key, value in list(node.args.items()):
+        if isinstance(value, exp.Expr):
+            node.set(key, over_level(value, place))
+        elif isinstance(value, list):
+            node.set(key, [over_level(one, place) if isinstance(one, exp.Expr) else one for one in value])
+    return node
 
 
 def rows_of(select: exp.Expr, name: str = SERIES_ROWS) -> exp.Subquery:

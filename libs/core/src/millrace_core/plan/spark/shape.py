@@ -13,11 +13,13 @@ from millrace_core.plan.spark.text import column_of
 from millrace_core.plan.types.typed import number
 
 TID, TRIG = "_tid", "_trig"
+_NOTES = ("root", "global", "always", "inner", "constant", "zero", "result")
+"""What the passes noted at nodes, and is read here."""
 
 
 def set_wise(tree: exp.Expr) -> exp.Expr:
     """The query for many triggers: its first column is ``_tid``."""
-    made = _query(tree.copy())
+    made = _query(_copied(tree))
     if isinstance(made, exp.Select) and made.meta.get("global"):
         return made  # one row a trigger: no order to keep
     order = made.args.get("order")
@@ -26,6 +28,31 @@ def set_wise(tree: exp.Expr) -> exp.Expr:
     keys = order.expressions if order is not None else []
     made.set("order", exp.Order(expressions=[exp.Ordered(this=column(TID), nulls_first=True), *keys]))
     return made
+
+
+def _copied(tree: exp.Expr) -> exp.Expr:
+    """A copy of a planned tree with those of its notes that count here: a deep copy of all of them would take
+    longer than the planning."""
+    root = tree.__class__()
+    stack = [(tree, root)]
+    while stack:
+        node, made = stack.pop()
+        notes = {name: note for name in _NOTES if (note := node.meta_get(name)) is not None}
+        if notes:
+            made.meta.update(notes)
+        if node.comments:
+            made.comments = list(node.comments)
+        for key, value in node.args.items():
+            if isinstance(value, exp.Expr):
+                stack.append((value, value.__class__()))
+                made.set(key, stack[-1][1])
+            elif type(value) is list:
+                pairs = [(one, one.__class__() if isinstance(one, exp.Expr) else one) for one in value]
+                stack.extend((one, copy) for one, copy in pairs if isinstance(one, exp.Expr))
+                made.set(key, [copy for _, copy in pairs])
+            else:
+                made.args[key] = value
+    return root
 
 
 def _query(tree: exp.Expr) -> exp.Expr:

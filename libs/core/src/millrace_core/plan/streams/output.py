@@ -21,7 +21,7 @@ from millrace_core.model.stream import Output, OutputTag, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan.expressions.annotate import Typer
 from millrace_core.plan.expressions.constants import constant
-from millrace_core.plan.expressions.lower import Lowering
+from millrace_core.plan.expressions.lower import Lowerer
 from millrace_core.plan.functions.scalar import convert
 from millrace_core.plan.model import OutputPlan
 from millrace_core.plan.scope import Context, Scope, column, near
@@ -236,7 +236,7 @@ def _group_expression(sql: str, what: str, place: Position, spec: StreamSpec, ct
     typer.aggregate = what
     found = typer.visit(holder.this)
     type_ = typed(found)
-    lowered = Lowering(Scope(exp.Select()), ctx).visit(found)
+    lowered = Lowerer(Scope(exp.Select()), ctx).visit(found)
     return _Lowered(with_type(lowered, type_), place)
 
 

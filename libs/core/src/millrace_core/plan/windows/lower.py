@@ -9,14 +9,15 @@ from sqlglot import exp
 from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Precision
-from millrace_core.plan.analytics.anomaly import cut_anomalies, read_window, tells_failures
-from millrace_core.plan.expressions.lower import Lowering
+from millrace_core.plan.analytics.anomaly import Failing, cut_anomalies, read_window, tells_failures
+from millrace_core.plan.expressions.lower import Lowerer
 from millrace_core.plan.fill.range import range_of
 from millrace_core.plan.fill.windows import Filling
+from millrace_core.plan.keys import Keys
 from millrace_core.plan.scope import Context, Relation, Scope, column, own
 from millrace_core.plan.types.typed import BIGINT, TIMESTAMP, Typed, cast, fail, number, with_type, wrap
 from millrace_core.plan.windows.interval import Grid, with_lengths
-from millrace_core.plan.windows.rows import CUTTERS, STATE, Cutters, Rows, cut_rows
+from millrace_core.plan.windows.rows import CUTTERS, STATE, Cutters, Rows, WindowState, cut_rows
 
 
 def lower_windows(scope: Scope, ctx: Context) -> None:
@@ -45,7 +46,7 @@ def lower_windows(scope: Scope, ctx: Context) -> None:
         bare = isinstance(node, exp.Column) and not node.args.get("table") and not node.meta.get("result")
         if bare and node.name in values:
             node.replace(with_type(values[node.name].copy(), node.meta["typed"]))
-    scope.window_keys = len(keys)
+    scope.record(Keys).windows = len(keys)
     select.set("partition_by", [*parts, *keys])
 
 
@@ -62,7 +63,7 @@ def _interval(
     fill = scope.select.args.get("fill")
     if fill is not None:
         scope.select.set("fill", None)
-        scope.filling = Filling.of(fill, grid, scope, ctx)
+        scope.note(Filling.of(fill, grid, scope, ctx))
     position = _position(scope, grid, key)
     type_ = Typed(TIMESTAMP, precision)
     if grid.positions == "ticks":
@@ -105,7 +106,7 @@ def join_numbers(select: exp.Select, count: int) -> None:
 def _of_rows(
     scope: Scope, ctx: Context, window: exp.Expr, parts: list[exp.Expr]
 ) -> tuple[list[exp.Expr], Values]:
-    lowering = Lowering(scope, ctx)
+    lowering = Lowerer(scope, ctx)
     for key in ("this", "start", "end"):
         if isinstance(window.args.get(key), exp.Expr):
             window.set(key, lowering.visit(window.args[key]))
@@ -122,9 +123,10 @@ def _of_rows(
     cutters: Cutters = {**CUTTERS, nodes.AnomalyWindow: anomalies}
     keys = cut_rows(window, rows, cutters)
     if isinstance(window, nodes.StateWindow):
-        scope.state = (state, exp.Max(this=rows.column(STATE)))  # all states of a window are equal, or NULL
+        # all states of a window are equal, or NULL
+        scope.note(WindowState(state, exp.Max(this=rows.column(STATE))))
     start, end, _ = keys
-    if scope.failed is not None:
-        keys.append(scope.failed)
+    if (failing := scope.found(Failing)) is not None:
+        keys.append(failing.column)
     lasted = exp.Sub(this=end.copy(), expression=start.copy())
     return keys, {"_wstart": start, "_wend": end, "_wduration": exp.Paren(this=lasted)}

@@ -126,6 +126,14 @@ def join_rows(scope: Scope, parts: Sequence[exp.Expr], beside: Mapping[str, exp.
 
 
 @dataclass(frozen=True, slots=True)
+class WindowState:
+    """The expression of a STATE_WINDOW, and its value in a window."""
+
+    expression: exp.Expr
+    value: exp.Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Cut:
     """A window's first and last instant, over columns of the last level."""
 

@@ -1,0 +1,89 @@
+"""Folders stay small enough to be known, and imports form no circle."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted([*ROOT.glob("libs/*/src"), *ROOT.glob("*-svc/src"), *ROOT.glob("api-gateway/src")])
+MODULES_OF_A_FOLDER = 15
+"""Besides ``__init__.py``."""
+LARGER: dict[str, int] = {}
+"""Folders that are still larger, and how large: entries only shrink, and go."""
+
+
+def modules() -> dict[str, Path]:
+    """All modules of the packages by their names."""
+    found = {}
+    for source in SOURCES:
+        for file in source.rglob("*.py"):
+            parts = file.relative_to(source).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+def imported(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[str]:
+    """What a module imports of ours, wherever in it the statement stands, for types alone as well."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name} imports relatively"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for one in names:
+            target = one if one in known else one.rpartition(".")[0]
+            if target in known and target != name:
+                yield target
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """The strongly connected components of more than one node (Tarjan)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            at = stack.index(node)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return found
+
+
+def test_imports_form_no_circle() -> None:
+    known = modules()
+    assert len(known) > 300
+    graph = {name: set(imported(name, file, known)) for name, file in known.items()}
+    assert circles(graph) == []
+
+
+def test_the_search_finds_circles() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
+    assert sorted(circles(graph)) == [["b", "c"], ["d", "e"]]
+
+
+def test_folders_are_small() -> None:
+    folders: dict[str, int] = {}
+    for file in modules().values():
+        if file.name != "__init__.py":
+            folder = str(file.parent.relative_to(ROOT))
+            folders[folder] = folders.get(folder, 0) + 1
+    large = {folder: count for folder, count in folders.items() if count > MODULES_OF_A_FOLDER}
+    assert large == LARGER, "a folder has at most 15 modules; one that has become smaller leaves LARGER"
