@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from millrace_core.errors import WireError
 from millrace_core.wire import status
 from millrace_core.wire.status import ReadUpTo
 from millrace_core.wire.topics import CLOCK, STATUS, TOPICS, TRIGGER_QUERY, WAL_PREFIX
-from millrace_wal import Log, Message
+from millrace_wal import Log, Message, replay
 from trigger_svc.clock import Ends, ends_of, idle_tick
 
 EVERY = 1.0
@@ -36,9 +38,18 @@ class Reporter:
         self.name, self.stopping = "reporter", threading.Event()
         self._log, self._progress, self._instance = log, progress, instance
         self._told: Ends = {}
+        self._known: frozenset[str] = frozenset()
+        """Topics that the process before this one has told of."""
 
     def begin(self) -> None:
-        """Nothing is open."""
+        """Find out what was told before: a topic of that may have gone since."""
+        known = set[str]()
+        for record in replay(self._log, STATUS.name):
+            with suppress(WireError):  # calc-svc makes a dead letter of it
+                found = status.read(record.key, record.value)
+                if isinstance(found, ReadUpTo):
+                    known.add(found.topic)
+        self._known = frozenset(known)
 
     def step(self) -> None:
         if not self.stopping.wait(EVERY):
@@ -53,18 +64,20 @@ class Reporter:
         :raises MillraceError: if the log cannot be written; the next time says the same again.
         """
         now = ends_of(self._progress())
+        if not now:
+            return  # the query has not said anything yet
         news = moved(self._told, now)
-        if not news:
-            return
+        told = self._told.keys() | self._known
+        gone = sorted(topic for topic in told if topic.startswith(WAL_PREFIX) and topic not in now)
         reports = [
             ReadUpTo(topic, ends, self._instance)
             for topic, ends in news.items()
             if topic.startswith(WAL_PREFIX) or topic in TRIMMED
         ]
         messages = [Message(STATUS.name, status.key(one), status.encode(one)) for one in reports]
-        gone = [topic for topic in self._told if topic.startswith(WAL_PREFIX) and topic not in now]
         messages += [Message(STATUS.name, status.key(ReadUpTo(topic, {})), None) for topic in gone]
         if messages:
             self._log.append(messages)
-        idle_tick(self._log)
-        self._told = now
+        if news:
+            idle_tick(self._log)
+        self._told, self._known = now, frozenset()
