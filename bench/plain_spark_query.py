@@ -96,7 +96,7 @@ def run(job: Job) -> None:
     for name, value in COMPILED.items():
         session.conf.set(name, value)
     # trigger-svc has no shuffle of Spark's to set this for; the default of 200 would be 200 tasks a batch
-    session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
+    session.conf.set("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
     session.streams.addListener(Progress())
     kafka = {"kafka.bootstrap.servers": job.broker}
     source: Mapping[str, str] = SOURCE | {

@@ -131,7 +131,7 @@ def test_options_that_exclude_each_other_say_why(catalog: Catalog) -> None:
         ("EXPIRED_TIME(0s)", "more than 0"),
         ("EXPIRED_TIME(1y)", "a unit of a, s, m, h, d"),
         ("WATERMARK(1n)", "a unit of b, u, a, s, m, h, d, w"),
-        ("WATERMARK(1500u)", "no whole number of ms"),
+        ("WATERMARK(1500u)", "not a whole number of ms"),
         ("WATERMARK(99999999999999d)", "outside the range of 64 bits"),
         ("EVENT_TYPE(on_time)", "unknown event type ON_TIME; WINDOW_OPEN or WINDOW_CLOSE"),
     ],

@@ -68,7 +68,7 @@ def digits(v: float, count: int, whole: Callable[[float], float]) -> float:
 
 
 def leading_number(text: str, kind: type) -> Any:
-    """As C's strtoll and strtod read: what stands at the begin; 0 if there is no number."""
+    """As C's strtoll and strtod read: what stands at the begin; 0 if there is not a number."""
     trimmed = text.lstrip(SPACES)
     for end in range(len(trimmed), 0, -1):
         try:

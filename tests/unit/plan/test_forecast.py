@@ -83,7 +83,7 @@ REFUSED = [
     ("forecast(v), forecast(c0)", "one forecast only"),
     ("forecast(v), count(*)", "cannot stand beside count"),
     ("forecast(v), diff(v)", "cannot stand beside diff"),
-    ("forecast(v), c0", "no grouping column"),
+    ("forecast(v), c0", "not a grouping column"),
     ("sum(forecast(v))", "inside sum"),
     ("_frowts", "_frowts is not possible here"),
 ]

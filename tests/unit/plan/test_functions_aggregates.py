@@ -297,7 +297,7 @@ ERRORS = [
         "user_input, linear_bin, log_bin, not bins",
     ),
     ("histogram(v, 'user_input', '[2,1]', 0)", "INVALID_VALUE", "'[2,1]'", "greater than the one before"),
-    ("histogram(v, 'user_input', '[1', 0)", "INVALID_VALUE", "'[1'", "no JSON"),
+    ("histogram(v, 'user_input', '[1', 0)", "INVALID_VALUE", "'[1'", "not valid JSON"),
     ("histogram(v, 'log_bin', '{}', 0)", "INVALID_VALUE", "'{}'", '"factor"'),
     ("histogram(v, 'user_input', '[1,2]', 2)", "INVALID_VALUE", "2)", "0, 1, not 2"),
     (

@@ -70,7 +70,7 @@ def run(sql: str, **values: Any) -> tuple[Any, ...]:
     ("no_such_function(tbname)", ErrorCode.UNKNOWN_FUNCTION, "no_such_function", 7),
     ("concat('x', max(tbname))", ErrorCode.NOT_ALLOWED, "max cannot stand inside OUTPUT_SUBTABLE", 19),
     ("concat('x_', cast(count(*) AS VARCHAR(8)))", ErrorCode.NOT_ALLOWED, "count", 25),
-    ("concat('x_', cast(v AS VARCHAR(8)))", ErrorCode.UNKNOWN_COLUMN, "v is no grouping column", 25),
+    ("concat('x_', cast(v AS VARCHAR(8)))", ErrorCode.UNKNOWN_COLUMN, "v is not a grouping column", 25),
     ("concat(s, k)", ErrorCode.TYPE_MISMATCH, "concat takes text, not INT", 17),
     ("concat(s)", ErrorCode.INVALID_VALUE, "concat takes 2 to 8 arguments", 7),
     ("to_char(now(), 'yyyy')", ErrorCode.NOT_ALLOWED, "now differs within a group", 15),
@@ -109,7 +109,7 @@ def test_names_that_are_refused(expression: str, code: ErrorCode, part: str, col
     ("JSON", "to_json('{\"a\": 1}')", ErrorCode.TYPE_MISMATCH, "the tag a is JSON"),
     ("BIGINT", "sum(k)", ErrorCode.NOT_ALLOWED, "sum cannot stand inside TAGS"),
     ("INT", "no_such_function(k)", ErrorCode.UNKNOWN_FUNCTION, "no_such_function"),
-    ("INT", "v", ErrorCode.UNKNOWN_COLUMN, "v is no grouping column"),
+    ("INT", "v", ErrorCode.UNKNOWN_COLUMN, "v is not a grouping column"),
 ])  # fmt: skip
 def test_tags_that_are_refused(type_: str, expression: str, code: ErrorCode, part: str) -> None:
     with pytest.raises(SqlError) as caught:

@@ -204,7 +204,7 @@ def run_output(sql: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(
     ("subtable", "part"),
-    [("site", "no grouping column"), ("%%3", "grouping "
+    [("site", "not a grouping column"), ("%%3", "grouping "
                                              "columns"), ("_twstart", "grouping "
                                                                       "columns"), ("k", "must give text"),
      ("concat('a', nope())", "unknown function"), ("cast(count(*) AS VARCHAR(3))", "OUTPUT_SUBTABLE")],

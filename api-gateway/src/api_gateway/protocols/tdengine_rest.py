@@ -96,7 +96,7 @@ def _text(body: bytes) -> str:
     try:
         sql = body.decode()
     except UnicodeDecodeError as error:
-        raise MillraceError(ErrorCode.SYNTAX, f"the SQL is no UTF-8: {error}") from error
+        raise MillraceError(ErrorCode.SYNTAX, f"the SQL is not valid UTF-8: {error}") from error
     if not sql.strip():
         raise MillraceError(ErrorCode.SYNTAX, "the body has no SQL")
     return sql

@@ -107,7 +107,9 @@ def _set_tags(
     name = statement.name
     if child is None:
         raise SqlError(
-            ErrorCode.NOT_ALLOWED, f"{name} is no child table: only those have values of tags", name.position
+            ErrorCode.NOT_ALLOWED,
+            f"{name} is not a child table: only those have values of tags",
+            name.position,
         )
     tags = new_tags(table, child, change.tags, session.values(table.precision))
     changed = {

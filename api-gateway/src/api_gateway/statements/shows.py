@@ -210,9 +210,9 @@ def show_create(context: Context, session: Session, statement: ShowCreate) -> An
         case _:
             table, child = find_table(context.catalog, session, name)
             if statement.what == "stable" and (child is not None or table.kind != "super"):
-                raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is no super table", name.position)
+                raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is not a super table", name.position)
             if statement.what == "vtable" and not table.virtual:
-                raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is no virtual table", name.position)
+                raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is not a virtual table", name.position)
             text = create_text(table, child, context.catalog)
     title = "Table" if statement.what in ("stable", "vtable") else statement.what.capitalize()
     return Answer((text_column(title, 192), text_column(f"Create {title}", 65_517)), [[name.name, text]])
@@ -268,7 +268,7 @@ def show_tags(context: Context, session: Session, statement: ShowTags) -> Answer
     table, child = find_table(context.catalog, session, statement.name)
     if child is None:
         raise CatalogError(
-            ErrorCode.NOT_ALLOWED, f"{statement.name} is no child table", statement.name.position
+            ErrorCode.NOT_ALLOWED, f"{statement.name} is not a child table", statement.name.position
         )
     columns = (
         text_column("table_name", 192), text_column("db_name", 64), text_column("stable_name", 192),

@@ -120,9 +120,9 @@ def drop_tables(context: Context, session: Session, statement: DropTables) -> An
                 continue
             table, child = table_of(catalog, full)
             if statement.virtual_only and not table.virtual:
-                raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is no virtual table", name.position)
+                raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is not a virtual table", name.position)
             if statement.super_only and (child is not None or table.kind != "super"):
-                raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is no super table", name.position)
+                raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is not a super table", name.position)
             if child is None:
                 tables[table.uid] = table
             else:

@@ -51,7 +51,7 @@ def conceive(catalog: Catalog, name: TableName, using: Using, now: int, *, virtu
     table, child = table_of(catalog, using.table)
     if child is not None or table.kind != "super":
         raise CatalogError(
-            ErrorCode.NOT_ALLOWED, f"USING {using.table}: it is no super table", using.table.position
+            ErrorCode.NOT_ALLOWED, f"USING {using.table}: it is not a super table", using.table.position
         )
     if table.virtual != virtual:
         right = "virtual, CREATE VTABLE makes its children" if table.virtual else "not virtual"

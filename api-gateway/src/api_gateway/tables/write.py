@@ -192,5 +192,5 @@ def _check_using(catalog: Catalog, name: TableName, using: Using, table: Table) 
     wanted, _ = table_of(catalog, using.table)
     if wanted.uid != table.uid:
         raise CatalogError(
-            ErrorCode.NOT_ALLOWED, f"{name} exists and is no child of {using.table}", using.table.position
+            ErrorCode.NOT_ALLOWED, f"{name} exists and is not a child of {using.table}", using.table.position
         )

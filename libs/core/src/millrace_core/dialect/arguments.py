@@ -82,5 +82,5 @@ def name(argument: Argument, what: str) -> str:
     """The name that an argument is; :raises SqlError: if it is none."""
     token = one_token(argument)
     if token is None or token.kind not in (Kind.WORD, Kind.QUOTED):
-        raise bad(f"{what}: {argument.text} is no name of a column", argument.position)
+        raise bad(f"{what}: {argument.text} is not a name of a column", argument.position)
     return token.value

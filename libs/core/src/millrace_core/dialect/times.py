@@ -121,6 +121,6 @@ def _time_expression(cell: str, session: Session) -> int:
 def _no_time(cell: str) -> MillraceError:
     return MillraceError(
         ErrorCode.INVALID_VALUE,
-        f"{cell[:64]!r} is no time: '2026-01-31 23:59:59.000', a number of ticks, now() or today(), with "
+        f"{cell[:64]!r} is not a time: '2026-01-31 23:59:59.000', a number of ticks, now() or today(), with "
         "durations added (now() - 10s)",
     )

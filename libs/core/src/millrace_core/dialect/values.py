@@ -2,7 +2,7 @@
 
 As in TDengine: a quoted number fits a numeric column, a number or TRUE/FALSE fits BOOL and text columns, a
 fraction in an integer column is rounded half away from zero, and quoted NULL is NULL in a column without
-text. Unlike there an empty string is no number.
+text. Unlike there an empty string is not a number.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _value(cell: str, type_: DataType, session: Session) -> object:
 
 
 def _mismatch(text: str, type_: DataType) -> MillraceError:
-    return MillraceError(ErrorCode.TYPE_MISMATCH, f"{text[:64]!r} is no value of type {type_}")
+    return MillraceError(ErrorCode.TYPE_MISMATCH, f"{text[:64]!r} is not a value of type {type_}")
 
 
 def _out_of_range(text: str, type_: DataType) -> MillraceError:
@@ -243,7 +243,7 @@ def _text(text: str, quoted: bool, type_: DataType, *, size: Callable[[str], int
     if not quoted and not _NUMBER.fullmatch(text) and text.lower() not in _BOOLS:
         raise _mismatch(text, type_)
     if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        raise MillraceError(ErrorCode.INVALID_VALUE, f"{text[:64]!r} holds characters that are no text")
+        raise MillraceError(ErrorCode.INVALID_VALUE, f"{text[:64]!r} holds characters that are not text")
     length = size(text)
     if type_.length is not None and length > type_.length:
         raise MillraceError(
@@ -265,9 +265,9 @@ def _json(text: str, quoted: bool, type_: DataType) -> str | None:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise MillraceError(ErrorCode.INVALID_VALUE, f"{text[:64]!r} is no JSON: {error}") from None
+        raise MillraceError(ErrorCode.INVALID_VALUE, f"{text[:64]!r} is not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise MillraceError(ErrorCode.INVALID_VALUE, f"{text[:64]!r} is no JSON object")
+        raise MillraceError(ErrorCode.INVALID_VALUE, f"{text[:64]!r} is not a JSON object")
     return text
 
 

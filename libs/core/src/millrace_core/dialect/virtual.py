@@ -75,7 +75,9 @@ def _target(table: Table, name: Name | None, source: ColumnSource, place: int) -
     column = next((column for column in own if column.name == name.text), None)
     if column is None:
         why = (
-            "is its time column, which has no source" if name.text == table.key.name else "is no column of it"
+            "is its time column, which has no source"
+            if name.text == table.key.name
+            else "is not a column of it"
         )
         raise SqlError(ErrorCode.UNKNOWN_COLUMN, f"{table.name}: {name.text} {why}", name.position)
     return column, name.position

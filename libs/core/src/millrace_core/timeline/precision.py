@@ -57,7 +57,8 @@ def ticks(duration: Duration, precision: Precision) -> int:
     whole, part = divmod(duration_ns(duration), tick_ns(precision))
     if part:
         raise MillraceError(
-            ErrorCode.INVALID_VALUE, f"{duration} is no whole number of {precision}, the database's precision"
+            ErrorCode.INVALID_VALUE,
+            f"{duration} is not a whole number of {precision}, the database's precision",
         )
     return check_range(whole, f"the duration {duration} of")
 

@@ -31,7 +31,7 @@ def check_kind(table: Table, child: Child | None, statement: AlterTable) -> None
     """:raises SqlError: if a table of this kind cannot be altered so."""
     name, change = statement.name, statement.change
     if statement.super_only and (child is not None or table.kind != "super"):
-        raise _no(f"{name} is no super table", name.position)
+        raise _no(f"{name} is not a super table", name.position)
     target = getattr(change, "target", None)
     if child is not None:
         raise _no(f"{name} is a child table: its columns and tags are those of {table.name}", name.position)

@@ -197,7 +197,7 @@ def _check_address(url: Name) -> None:
         good = False
     if not good or any(char.isspace() for char in url.text):
         raise bad(
-            f"NOTIFY: {url.text!r} is no address; ws://host:port or wss://host:port is, with a path and a "
-            "query if need be",
+            f"NOTIFY: {url.text!r} is not an address; ws://host:port or wss://host:port is, with a path and "
+            "a query if need be",
             url.position,
         )

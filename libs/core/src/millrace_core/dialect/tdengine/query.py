@@ -43,7 +43,7 @@ def check_query(query: SqlText, offer: Offer) -> exp.Expression:
     for table in tree.find_all(exp.Table):
         if isinstance(table.this, exp.Identifier) and not table.db and table.name in PLACEHOLDERS:
             raise bad(
-                f"{table.name} is no table: it can be used in SELECT and WHERE only", position_of(table)
+                f"{table.name} is not a table: it can be used in SELECT and WHERE only", position_of(table)
             )
     return tree
 
@@ -62,7 +62,7 @@ def check_group_expression(text: SqlText, what: str, offer: Offer) -> None:
     for column in tree.find_all(exp.Column):
         if column.table or column.name not in offer.partition:
             raise bad(
-                f"{what}: {column.sql()} is no grouping column; {', '.join(offer.partition)} can be used",
+                f"{what}: {column.sql()} is not a grouping column; {', '.join(offer.partition)} can be used",
                 position_of(column),
             )
 
@@ -90,7 +90,7 @@ def _offered(node: exp.Placeholder, offer: Offer) -> PlaceholderRule:
 
 def _check_as_table(node: exp.Placeholder, rule: PlaceholderRule) -> None:
     if not rule.table:
-        raise bad(f"{node.name} is no table: it can be used in SELECT and WHERE only", position_of(node))
+        raise bad(f"{node.name} is not a table: it can be used in SELECT and WHERE only", position_of(node))
     if rule.value:
         return
     select = node.find_ancestor(exp.Select)

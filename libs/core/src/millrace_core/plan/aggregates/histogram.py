@@ -50,7 +50,7 @@ def bin_borders(kind: str, description: str) -> list[float]:
     try:
         found = json.loads(description)
     except ValueError as error:
-        raise ValueError(f"the bins are no JSON: {error}") from None
+        raise ValueError(f"the bins are not valid JSON: {error}") from None
     if kind == "user_input":
         if not isinstance(found, list) or not all(_is_number(item) for item in found):
             raise ValueError("user_input takes an array of numbers such as [1, 3, 5]")

@@ -134,7 +134,7 @@ def _to_come(node: exp.Expr, keys: list[exp.Expr]) -> exp.Expr | None:
         return with_type(_key(keys.index(node)), typed(node))
     if isinstance(node, exp.Column):
         if node.table or node.name not in PSEUDO:
-            message = f"column {node.name} cannot stand beside forecast: it is no grouping column"
+            message = f"column {node.name} cannot stand beside forecast: it is not a grouping column"
             raise fail(ErrorCode.NOT_ALLOWED, message, node)
         name = "_t" if node.name == "_frowts" else node.name
         return with_type(cast(column(name, SERIES_ROWS), typed(node)), typed(node))

@@ -278,7 +278,7 @@ class Typer:
             try:
                 value = float(side.name)
             except ValueError:
-                raise fail(ErrorCode.TYPE_MISMATCH, f"{side.name!r} is no number", side) from None
+                raise fail(ErrorCode.TYPE_MISMATCH, f"{side.name!r} is not a number", side) from None
             same = number(int(value)) if value.is_integer() else exp.Literal.number(repr(value))
             return with_type(same, BIGINT if value.is_integer() else DOUBLE)
         if type_.null or not type_.text:

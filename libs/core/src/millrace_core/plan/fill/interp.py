@@ -159,7 +159,7 @@ class _Interp:
                 table = relation.draft.table if relation.draft is not None else None
                 tag = table is not None and (table.tag(node.name) is not None or node.name == "tbname")
                 if not (tag and node.table in single):
-                    message = f"column {node.name} cannot stand beside interp: it is no grouping column"
+                    message = f"column {node.name} cannot stand beside interp: it is not a grouping column"
                     raise fail(ErrorCode.NOT_ALLOWED, message, node)
                 self.keys.append(node.copy())
 
@@ -175,7 +175,7 @@ class _Interp:
 
     def _pseudo(self, node: exp.Column, first: _Slice) -> exp.Expr:
         if node.table or node.name not in PSEUDO:
-            message = f"column {node.name} cannot stand beside interp: it is no grouping column"
+            message = f"column {node.name} cannot stand beside interp: it is not a grouping column"
             raise fail(ErrorCode.NOT_ALLOWED, message, node)
         if node.name == "_irowts":
             return with_type(column(TIME, SERIES_ROWS), typed(node))

@@ -138,7 +138,7 @@ def _tag_rows(place: exp.Expr, node: exp.Table, ctx: Context) -> Relation:
 def _placeholder_table(node: exp.Table, scope: Scope, ctx: Context) -> tuple[SourceDraft, str | None]:
     name = node.this.name
     if name not in ("%%tbname", "%%trows"):
-        raise fail(ErrorCode.NOT_ALLOWED, f"{name} is no table; %%tbname and %%trows are", node)
+        raise fail(ErrorCode.NOT_ALLOWED, f"{name} is not a table; %%tbname and %%trows are", node)
     source = ctx.source
     if source is None:
         raise fail(ErrorCode.NOT_ALLOWED, f"{name} needs a trigger table", node)

@@ -224,7 +224,7 @@ def _group_expression(sql: str, what: str, place: Position, spec: StreamSpec, ct
     for node in list(holder.walk()):
         if isinstance(node, exp.Column):
             if node.name not in grouping or node.args.get("table"):
-                message = f"{what}: {node.name} is no grouping column{near(node.name, grouping)}"
+                message = f"{what}: {node.name} is not a grouping column{near(node.name, grouping)}"
                 raise fail(ErrorCode.UNKNOWN_COLUMN, message, node)
             number_ = spec.partition.index(node.name) + 1
             node.replace(_of_group(node, f"_g{number_}", grouping[node.name]))

@@ -154,7 +154,7 @@ def _cast(cells: pl.Series, field: Field, column: Column, table: Table) -> tuple
         lost = found.is_null() & cells.is_not_null()
         faults.append((lost, cells, lambda cell: f"{cell} is out of the range of {column.type}"))
     if field.family == "float" and (unknown := found.is_nan()).any():
-        faults.append((unknown, cells, lambda _: "NaN is no value; a null is"))
+        faults.append((unknown, cells, lambda _: "NaN is not a value; a null is"))
     if column.type.name == "NCHAR" and column.type.length is not None:
         long = found.str.len_chars() > column.type.length
         if long.any():
@@ -170,7 +170,7 @@ def _ticks(cells: pl.Series, unit: str, table: Table) -> tuple[pl.Series, list[F
     if from_ > to:
         factor = from_ // to
         lost, found = cells % factor != 0, cells // factor
-        why = f"is no whole number of {table.precision}"
+        why = f"is not a whole number of {table.precision}"
     else:
         factor = to // from_
         most = (2**63 - 1) // factor

@@ -90,7 +90,7 @@ def _check_range(cells: Sequence[object], column: Column) -> None:
 def _check_numbers(cells: Sequence[object], column: Column) -> None:
     for row, cell in enumerate(cells):
         if isinstance(cell, float) and math.isnan(cell):
-            raise _bad(column, row, "NaN is no value; NULL is")
+            raise _bad(column, row, "NaN is not a value; NULL is")
 
 
 def _check_lengths(cells: Sequence[object], column: Column) -> None:
