@@ -19,12 +19,13 @@ from millrace.java import Java
 from millrace.processes import Place, free_port, kill, running
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
-from millrace_wal import GroupReader, KafkaLog, Log, Message, Reader, Record, growing_reader, replay
-from millrace_wal.contract import LogContract, fresh, read, until
-from millrace_wal.contract_groups import EndClient, GroupContract
-from millrace_wal.contract_trim import TrimContract
-from millrace_wal.growing_reader import GrowingReader
-from millrace_wal.kafka_reader import SESSION_MS
+from millrace_wal import GroupReader, KafkaLog, Log, Message, Reader, Record, replay
+from millrace_wal.contract.groups import EndClient, GroupContract
+from millrace_wal.contract.log import LogContract, fresh, read, until
+from millrace_wal.contract.trim import TrimContract
+from millrace_wal.kafka import growing_reader
+from millrace_wal.kafka.growing_reader import GrowingReader
+from millrace_wal.kafka.reader import SESSION_MS
 
 pytestmark = pytest.mark.java
 
@@ -149,7 +150,7 @@ def test_no_broker_is_an_error_in_time() -> None:
 
 
 def test_no_broker_makes_questions_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("millrace_wal.kafka._ASK", 0.5)
+    monkeypatch.setattr("millrace_wal.kafka.log._ASK", 0.5)
     with KafkaLog(f"127.0.0.1:{free_port()}", "test") as log:
         for ask in (log.topics, lambda: log.end_offsets("t"), lambda: log.ensure_topics([("t", 1)])):
             with pytest.raises(MillraceError, match="does not answer") as caught:

@@ -114,7 +114,8 @@ def gateway_app(gateway: Gateway) -> FastAPI:
             await anyio.to_thread.run_sync(gateway.stop)
 
     app = service_app("api-gateway", gateway.health, lifespan)
-    app.include_router(rest_router(gateway.executor, gateway.logins, gateway.context.settings.timezone))
+    settings = gateway.context.settings
+    app.include_router(rest_router(gateway.executor, gateway.logins, settings.timezone, settings.body_bytes))
     app.include_router(resource_router(gateway.context, gateway.executor, gateway.logins))
 
     @app.exception_handler(RequestValidationError)

@@ -45,6 +45,9 @@ class GatewaySettings(ServiceSettings):
         description="The longest time for which inner topics keep what was consumed; most keep it for less.",
     )
     query_seconds: float = Field(120, gt=0, description="How long a query may take, in seconds.")
+    body_bytes: int = Field(
+        64_000_000, ge=1024, description="The longest SQL text that /rest/sql takes, in bytes."
+    )
     threads: int = Field(64, ge=4, le=1024, description="Requests that are worked on at the same time.")
 
     @field_validator("timezone")

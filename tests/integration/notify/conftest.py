@@ -24,7 +24,7 @@ from millrace_core.wire import notices
 from millrace_core.wire.notices import Notice, NoticeBatch
 from millrace_core.wire.topics import CATALOG, NOTIFICATIONS, STATUS
 from millrace_wal import KafkaLog, Message
-from millrace_wal.contract import fresh, until
+from millrace_wal.contract.log import fresh, until
 
 GOOD = "Basic " + base64.b64encode(b"root:taosdata").decode()
 

@@ -22,7 +22,7 @@ from millrace_core.wire import notices, status
 from millrace_core.wire.notices import Notice, NoticeBatch
 from millrace_core.wire.topics import CATALOG, NOTIFICATIONS, STATUS
 from millrace_wal import KafkaLog, Message, replay
-from millrace_wal.contract import fresh, until
+from millrace_wal.contract.log import fresh, until
 
 pytestmark = pytest.mark.java
 

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_gateway.access.login import Logins, make_token, new_user, read_authorization, read_token
+from api_gateway.access import login
+from api_gateway.access.login import (
+    Logins,
+    hash_password,
+    make_token,
+    new_user,
+    read_authorization,
+    read_token,
+)
 from millrace_core.errors import ErrorCode, MillraceError
 
 # printed in TDengine's documentation of its REST API
@@ -69,3 +77,18 @@ def test_the_password_itself_is_not_stored() -> None:
     user = new_user("root", "taosdata")
     assert "taosdata" not in user.password
     assert user.password != new_user("root", "taosdata").password
+
+
+def test_an_unknown_user_takes_as_long_as_a_wrong_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    logins = Logins({"root": new_user("root", "taosdata")})
+    hashed: list[str] = []
+
+    def counted(password: str, salt: str) -> str:
+        hashed.append(password)
+        return hash_password(password, salt)
+
+    monkeypatch.setattr(login, "hash_password", counted)
+    for name in ("root", "boot"):
+        with pytest.raises(MillraceError):
+            logins.check(name, "wrong")
+    assert hashed == ["wrong", "wrong"]

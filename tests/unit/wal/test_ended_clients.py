@@ -1,5 +1,5 @@
 """Clients of Kafka that a fatal error has ended, on librdkafka's own mock of a broker: no Java is needed. The
-same is asked of a real broker, and of the log in memory, by ``millrace_wal.contract_groups``."""
+same is asked of a real broker, and of the log in memory, by ``millrace_wal.contract.groups``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_wal import Message, kafka_reader
-from millrace_wal.contract import read
-from millrace_wal.kafka_errors import Strikes
-from millrace_wal.kafka_producer import Appender
-from millrace_wal.kafka_reader import KafkaGroupReader, KafkaReader
+from millrace_wal import Message
+from millrace_wal.contract.log import read
+from millrace_wal.kafka import reader as kafka_reader
+from millrace_wal.kafka.errors import Strikes
+from millrace_wal.kafka.producer import Appender
+from millrace_wal.kafka.reader import KafkaGroupReader, KafkaReader
 
 LOGGER = logging.getLogger("test")
 TOPIC = "t"

@@ -8,9 +8,9 @@ import pytest
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_wal import GroupReader, Log, MemoryLog, Message, Reader
-from millrace_wal.contract import LogContract
-from millrace_wal.contract_groups import EndClient, GroupContract
-from millrace_wal.contract_trim import TrimContract
+from millrace_wal.contract.groups import EndClient, GroupContract
+from millrace_wal.contract.log import LogContract
+from millrace_wal.contract.trim import TrimContract
 from millrace_wal.flaky import Fault, FlakyGroupReader, FlakyLog, Killed
 
 PACE = 0.02

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace_wal import MemoryLog, Message, Reader
-from millrace_wal.growing_reader import MANY, OFTEN, SELDOM, SORTED_EVERY, GrowingReader
+from millrace_wal.kafka.growing_reader import MANY, OFTEN, SELDOM, SORTED_EVERY, GrowingReader
 from millrace_wal.memory import MemoryReader
 
 from ...conftest import examples

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from millrace_wal import BEGIN, GroupReader, Log, MemoryLog, Message, Reader
-from millrace_wal.contract import LogContract
-from millrace_wal.contract_groups import EndClient, GroupContract
-from millrace_wal.contract_trim import TrimContract
+from millrace_wal.contract.groups import EndClient, GroupContract
+from millrace_wal.contract.log import LogContract
+from millrace_wal.contract.trim import TrimContract
 from millrace_wal.memory import MemoryGroupReader
 
 PACE = 0.02

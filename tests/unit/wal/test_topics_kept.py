@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millrace_core.wire.topics import Topic
-from millrace_wal.kafka import _new_topic
+from millrace_wal.kafka.log import _new_topic
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 

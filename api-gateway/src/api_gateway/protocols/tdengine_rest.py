@@ -22,10 +22,10 @@ def _json(body: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(body), status, media_type="application/json")
 
 
-def rest_router(executor: Executor, logins: Logins, timezone: str) -> APIRouter:
-    """The routes. ``timezone``: of sessions whose request has no ``tz``."""
+def rest_router(executor: Executor, logins: Logins, timezone: str, body_bytes: int) -> APIRouter:
+    """The routes. ``timezone``: of sessions whose request has no ``tz``; ``body_bytes``: the longest SQL."""
     router = APIRouter(tags=["TDengine REST"])
-    protocol = _Protocol(executor, logins, timezone)
+    protocol = _Protocol(executor, logins, timezone, body_bytes)
 
     @router.post("/rest/sql")
     async def sql(
@@ -57,30 +57,46 @@ def rest_router(executor: Executor, logins: Logins, timezone: str) -> APIRouter:
 
 
 class _Protocol:
-    def __init__(self, executor: Executor, logins: Logins, timezone: str) -> None:
+    def __init__(self, executor: Executor, logins: Logins, timezone: str, body_bytes: int) -> None:
         self._executor = executor
         self._logins = logins
         self._timezone = timezone
+        self._body_bytes = body_bytes
 
     async def answer(self, request: Request, db: str | None, tz: str, req_id: str, names: bool) -> Response:
-        body = await request.body()
         header = request.headers.get("authorization")
-        return await run_in_threadpool(self._answer, header, body, db, tz, req_id, names)
-
-    def _answer(
-        self, header: str | None, body: bytes, db: str | None, tz: str, req_id: str, names: bool
-    ) -> Response:
         try:
-            user = self._logins.check(*read_authorization(header))
+            # nothing is read from somebody who is not known
+            user = await run_in_threadpool(self._logins.check, *read_authorization(header))
             session = self._session(user.name, db, tz, req_id)
-            sql = _text(body)
+            sql = _text(await self._body(request))
         except MillraceError as error:
             return _json(rest_error(error), error.code.value.http)
+        return await run_in_threadpool(self._answer, session, sql, names)
+
+    def _answer(self, session: Session, sql: str, names: bool) -> Response:
         try:
             answer = self._executor.execute(session, sql)
             return _json(rest_reply(answer, session.timezone, with_names=names))
         except MillraceError as error:
             return _json(rest_error(error))
+
+    async def _body(self, request: Request) -> bytes:
+        """:raises MillraceError: TOO_LARGE as soon as it is seen to be."""
+        told = request.headers.get("content-length", "")
+        size, parts = int(told) if told.isdecimal() else 0, []
+        if size <= self._body_bytes:
+            size = 0
+            async for part in request.stream():
+                parts.append(part)
+                size += len(part)
+                if size > self._body_bytes:
+                    break
+        if size > self._body_bytes:
+            raise MillraceError(
+                ErrorCode.TOO_LARGE, f"the SQL is longer than {self._body_bytes} bytes (MILLRACE_BODY_BYTES)"
+            )
+        return b"".join(parts)
 
     def _session(self, user: str, db: str | None, tz: str, req_id: str) -> Session:
         """:raises MillraceError: INVALID_VALUE for an unknown time zone or a ``req_id`` that is no number."""

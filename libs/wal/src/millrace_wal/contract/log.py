@@ -1,5 +1,5 @@
 """What every log must do, as tests. A test module subclasses :class:`LogContract` with a fixture ``log``;
-nothing else imports this (it needs pytest). What members of groups must do says ``contract_groups``."""
+nothing else imports this (it needs pytest). ``contract.groups`` says what members of groups must do."""
 
 from __future__ import annotations
 

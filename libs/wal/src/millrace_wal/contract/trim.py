@@ -1,10 +1,10 @@
-"""What every log must do when topics forget, as tests; see ``millrace_wal.contract``."""
+"""What every log must do when topics forget, as tests; see ``millrace_wal.contract.log``."""
 
 from __future__ import annotations
 
 import time
 
-from millrace_wal.contract import fresh, numbers, read, topic, until
+from millrace_wal.contract.log import fresh, numbers, read, topic, until
 from millrace_wal.gaps import Gap, Gaps
 from millrace_wal.record import Log, Message
 from millrace_wal.replay import replay

@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from millrace_wal.kafka_errors import MISSING, MOVING, REBALANCED, Strikes, is_fatal, kafka_error
+from millrace_wal.kafka.errors import MISSING, MOVING, REBALANCED, Strikes, is_fatal, kafka_error
 from millrace_wal.record import Closing, Positions, Record
 
 _SERVED_IN_TIME = 0.05

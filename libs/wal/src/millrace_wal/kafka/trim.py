@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_wal.kafka_errors import MISSING, kafka_error
+from millrace_wal.kafka.errors import MISSING, kafka_error
 
 _ANSWER = 10.0
 """Seconds that the broker may take."""

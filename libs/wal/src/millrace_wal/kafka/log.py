@@ -14,11 +14,11 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
-from millrace_wal import kafka_trim
-from millrace_wal.growing_reader import GrowingReader
-from millrace_wal.kafka_errors import MISSING, MOVING, OUT, Strikes, is_fatal, kafka_error
-from millrace_wal.kafka_producer import Appender
-from millrace_wal.kafka_reader import KafkaGroupReader, KafkaReader
+from millrace_wal.kafka import trim
+from millrace_wal.kafka.errors import MISSING, MOVING, OUT, Strikes, is_fatal, kafka_error
+from millrace_wal.kafka.growing_reader import GrowingReader
+from millrace_wal.kafka.producer import Appender
+from millrace_wal.kafka.reader import KafkaGroupReader, KafkaReader
 from millrace_wal.record import BEGIN, END, MAX_MESSAGE_BYTES, Closing, Message, Positions, Reader
 
 _ASK = 5.0
@@ -80,7 +80,7 @@ class KafkaLog(Closing):
 
     def __init__(self, bootstrap: str, client: str) -> None:
         self._bootstrap = bootstrap
-        self._logger = logging.getLogger("millrace_wal.kafka")
+        self._logger = logging.getLogger("millrace_wal.kafka.log")
         self._common: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "client.id": client,
@@ -121,7 +121,7 @@ class KafkaLog(Closing):
             futures = self._admin.client.create_topics(missing)
             self._settle(futures.items(), "create", {KafkaError.TOPIC_ALREADY_EXISTS})
         old = [t for t in topics if isinstance(t, Topic) and t.name in there and not t.compacted]
-        self._ask(lambda admin: kafka_trim.keep_for(admin, {t.name: t.retention_ms for t in old}))
+        self._ask(lambda admin: trim.keep_for(admin, {t.name: t.retention_ms for t in old}))
         self._await({topic.name: True for topic in wanted}, "create")
         for topic in missing:
             self.end_offsets(topic.topic)  # answers once the leaders know that they lead
@@ -145,14 +145,14 @@ class KafkaLog(Closing):
             self._settle([(where.topic, future) for where, future in futures.items()], "empty", frozenset())
 
     def trim(self, ends: Mapping[str, Mapping[int, int]]) -> None:
-        self._ask(lambda admin: kafka_trim.forget_before(admin, ends))
+        self._ask(lambda admin: trim.forget_before(admin, ends))
 
     def offsets_at(self, topic: str, at: int) -> dict[int, int]:
         ends = self.end_offsets(topic)
-        return self._ask(lambda admin: kafka_trim.offsets_at(admin, topic, ends, at))
+        return self._ask(lambda admin: trim.offsets_at(admin, topic, ends, at))
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
-        return self._ask(lambda admin: kafka_trim.committed(admin, group, topic))
+        return self._ask(lambda admin: trim.committed(admin, group, topic))
 
     def _ask(self, ask: Callable[[AdminClient], Answer]) -> Answer:
         try:

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_wal.contract import Paced, fresh, numbers, read, topic, until, values
+from millrace_wal.contract.log import Paced, fresh, numbers, read, topic, until, values
 from millrace_wal.record import GroupReader, Log, Message, Reader
 
 EndClient = Callable[[Log | Reader | GroupReader], None]

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_wal.kafka_errors import is_fatal, kafka_error
+from millrace_wal.kafka.errors import is_fatal, kafka_error
 from millrace_wal.record import MAX_MESSAGE_BYTES, Message
 
 _CONFIG = {

@@ -1,0 +1,1 @@
+"""What every log must do, as tests that each implementation runs; nothing else imports them."""

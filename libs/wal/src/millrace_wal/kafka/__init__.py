@@ -1,0 +1,1 @@
+"""The log on Kafka: what it appends, reads, forgets, and what its errors mean."""
