@@ -48,6 +48,8 @@ def test_java_home_wins_over_path(tmp_path: Path) -> None:
 
 
 def test_no_java_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(MillraceError, match="there is no java in PATH") as caught:
+    with pytest.raises(
+        MillraceError, match="Java 17 or newer is needed, and java was not found in PATH"
+    ) as caught:
         find_java({"PATH": str(tmp_path)})
     assert "\n" not in str(caught.value)

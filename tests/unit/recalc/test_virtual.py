@@ -67,6 +67,7 @@ class VirtualDeployment(Deployment):
         self.answers = Answers(self.catalog, self.store, self.told, slice_rows=7)
         self.events: list[Any] = []
         self.requests: list[Any] = []
+        self._asked: list[Any] = []
         self._heard = self._answered = 0
         send = self.cluster.send
 
@@ -122,6 +123,7 @@ class VirtualDeployment(Deployment):
         self._hear(self.cluster.triggers[self._heard :])
         self._heard = len(self.cluster.triggers)
         self.requests += self.cluster.asked
+        self._asked += self.cluster.asked
         self.cluster.asked.clear()
 
 

@@ -150,5 +150,5 @@ def test_an_offset_begins_the_count_of_days_later() -> None:
 
 
 def test_a_length_that_is_no_whole_number_of_ticks_is_refused() -> None:
-    with pytest.raises(MillraceError, match="1500u is no whole number of ms"):
+    with pytest.raises(MillraceError, match="1500u is not a whole number of ms"):
         SlidingWindower.of(Sliding(Duration(1500, "u")), "ms", True)

@@ -320,7 +320,7 @@ def test_what_cannot_run_fails_the_stream_and_no_other(kit: Any) -> None:
     cluster.run()
     failures = [news for news in cluster.status if isinstance(news, status.StreamFailure)]
     assert failures == [
-        status.StreamFailure(3, "5b is no whole number of ms, the database's precision", 0),
+        status.StreamFailure(3, "5b is not a whole number of ms, the database's precision", 0),
         status.StreamFailure(4, "stream d.s4: PRE_FILTER(v > 1) has no expression", 0),
     ]
     assert {batch.stream for batch in cluster.triggers} == {1}
