@@ -23,26 +23,15 @@ from bench.stats import rate
 from bench.workload import arrow_value
 from millrace_core.model.expression import Call, Constant, Field
 from millrace_core.model.schema import Column, Table
-from millrace_core.model.stream import (
-    AnyTrigger,
-    Condition,
-    Count,
-    Duration,
-    Event,
-    Interval,
-    Period,
-    Session,
-    Sliding,
-    Source,
-    State,
-    StreamSpec,
-)
+from millrace_core.model.stream import Condition, Duration, Source, StreamSpec
+from millrace_core.model.triggers import Trigger
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.trigger.groups import Columns
 from millrace_core.trigger.groups.watermark import Arrivals, ClockMemory
 from millrace_core.trigger.rows import Messages, evaluate
 from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import compiled, essence
+from millrace_core.trigger.types import Count, Event, Interval, Period, Session, Sliding, State
 from millrace_core.wire import control
 from millrace_core.wire.topics import CONTROL, wal_topic
 
@@ -63,7 +52,7 @@ def _is(value: int) -> Condition:
     return Condition(f"v = {value}", ("v",), Call("eq", (Field("v"), Constant(value))))
 
 
-TRIGGERS: dict[str, AnyTrigger] = {
+TRIGGERS: dict[str, Trigger] = {
     "PERIOD(1h)": Period(Duration(1, "h")),
     "SLIDING(1m)": Sliding(Duration(1, "m")),
     "INTERVAL(1m)": Interval(Duration(1, "m"), Duration(1, "m")),

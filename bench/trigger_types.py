@@ -23,7 +23,8 @@ from bench.goals import Figure
 from bench.stage import DB, BenchError, Stage, hold, let_go, say, stage, wait
 from bench.stats import rate
 from bench.trigger_throughput import CALCULATION
-from millrace_core.model.stream import AnyTrigger, Notify, Source, StreamSpec
+from millrace_core.model.stream import Notify, Source, StreamSpec
+from millrace_core.model.triggers import Trigger
 from millrace_core.trigger.rows import Messages
 from millrace_core.wire import events
 from millrace_core.wire.topics import TRIGGERS as TRIGGER_TOPIC
@@ -63,7 +64,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     return {"trigger_types": found}
 
 
-def _core(trigger: AnyTrigger, values: list[bytes]) -> tuple[float, int]:
+def _core(trigger: Trigger, values: list[bytes]) -> tuple[float, int]:
     """Rows a second of processor time, and the events told."""
     told_of = Notify((URL,), ("WINDOW_CLOSE",))
     spec = StreamSpec(1, "d", "s", "", trigger, Source(TABLE), ("tbname",), notify=told_of)

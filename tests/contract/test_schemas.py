@@ -16,6 +16,7 @@ from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.notice import position
 from millrace_core.notice.message import Outgoing, compose
+from millrace_core.trigger.types import trigger_types
 from millrace_core.wire import dead
 from millrace_core.wire.rows.arrow import MANY_ROWS
 from millrace_core.wire.rows.arrow_stream import CONTINUATION
@@ -137,3 +138,21 @@ def test_the_api_describes_streams_with_the_fields_of_the_schema() -> None:
     assert set(described["required"]) == set(schema["required"])
     good = json.loads((SCHEMAS / "examples/stream/good-running.json").read_text())
     assert Stream.model_validate(good).model_dump() == good
+
+
+def test_the_schemas_know_the_trigger_types_and_what_only_they_tell() -> None:
+    names = [known.name for known in trigger_types()]
+    stream = json.loads((SCHEMAS / "stream.schema.json").read_text())
+    event = json.loads((SCHEMAS / "notification.schema.json").read_text())["$defs"]["event"]
+    assert stream["properties"]["trigger"]["enum"] == names
+    assert event["properties"]["triggerType"]["enum"] == names
+    by_time = event["allOf"][0]
+    instants, windows = (by_time[word]["properties"]["triggerType"]["enum"] for word in ("then", "else"))
+    assert instants == [known.name for known in trigger_types() if not known.window]
+    assert windows == [known.name for known in trigger_types() if known.window]
+    shared = {
+        "tableName", "eventType", "eventTime", "triggerId", "triggerType", "groupId", "windowStart",
+        "windowEnd", "result", "resultIndex",
+    }  # fmt: skip
+    details = {name for known in trigger_types() for names in known.details.values() for name in names}
+    assert set(event["properties"]) == shared | details

@@ -22,8 +22,9 @@ import pytest
 from millrace.java import Java
 from millrace.processes import free_port
 from millrace_core.model.schema import Column, Table, child_uid
-from millrace_core.model.stream import Duration, Interval, Options, Output, Source, StreamSpec
+from millrace_core.model.stream import Duration, Options, Output, Source, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.trigger.types import Interval
 from millrace_core.wire import control, events, status
 from millrace_core.wire.events import TriggerBatch, TriggerEvent
 from millrace_core.wire.operations import Register, encode_operation

@@ -19,8 +19,9 @@ from millrace.java import Java
 from millrace.processes import free_port
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.model.stream import Duration, Interval, Output, OutputTag, ResultColumn, Source, StreamSpec
+from millrace_core.model.stream import Duration, Output, OutputTag, ResultColumn, Source, StreamSpec
 from millrace_core.model.types import BIGINT, DOUBLE, TIMESTAMP, DataType
+from millrace_core.trigger.types import Interval
 from millrace_core.wire import events, notices, topics
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.topics import wal_topic

@@ -12,9 +12,10 @@ from millrace_analytics import directory
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.errors import PlanError
 from millrace_core.model.schema import Column, Database, Table
-from millrace_core.model.stream import Duration, Interval, Source, StreamSpec
+from millrace_core.model.stream import Duration, Source, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan import plan_query, plan_stream
+from millrace_core.trigger.types import Interval
 
 TABLE = Table("d", "t", "normal", 1, "ms", (Column("ts", TIMESTAMP), Column("v", DataType("INT"))))
 WINDOW = "ANOMALY_WINDOW(v, 'algo=iqr, wncheck=0')"

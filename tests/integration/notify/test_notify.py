@@ -17,7 +17,8 @@ import pytest
 
 from millrace.processes import free_port
 from millrace_core.catalog import StreamEntry, encode, key_of
-from millrace_core.model.stream import Duration, Period, StreamSpec
+from millrace_core.model.stream import Duration, StreamSpec
+from millrace_core.trigger.types import Period
 from millrace_core.wire import notices, status
 from millrace_core.wire.notices import Notice, NoticeBatch
 from millrace_core.wire.topics import CATALOG, NOTIFICATIONS, STATUS

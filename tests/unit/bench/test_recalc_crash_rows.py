@@ -20,12 +20,14 @@ from bench.recalc_crash_rows import (
 )
 from bench.workload import BASE
 
-from millrace_core.recalc.cut import Cutter, Rows, in_order
-from millrace_core.trigger.count import CountWindower
-from millrace_core.trigger.grid import Grid
-from millrace_core.trigger.interval import IntervalWindower
-from millrace_core.trigger.session import SessionWindower
-from millrace_core.trigger.windower import CLOSE, Windower
+from millrace_core.recalc.cut import Cutter, in_order
+from millrace_core.trigger.types.count.windower import CountWindower
+from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.windower import IntervalWindower
+from millrace_core.trigger.types.occurrences import CLOSE
+from millrace_core.trigger.types.reach import Rows
+from millrace_core.trigger.types.session.windower import SessionWindower
+from millrace_core.trigger.types.windower import Windower
 
 HAND = {"a": [(BASE + seconds * 1000, seconds) for seconds in (0, 6, 13, 14, 30)]}
 

@@ -18,7 +18,8 @@ from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import Behind, Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.errors import MillraceError
-from millrace_core.model.stream import Duration, Period, StreamSpec
+from millrace_core.model.stream import Duration, StreamSpec
+from millrace_core.trigger.types import Period
 from millrace_core.wire import events
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.topics import CATALOG, CONTROL, NOTIFICATIONS, STATUS, TRIGGERS

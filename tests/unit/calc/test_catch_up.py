@@ -18,8 +18,9 @@ from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.triggers import TriggerLoop
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.schema import Column, Table
-from millrace_core.model.stream import Duration, Interval, Output, Source, StreamSpec
+from millrace_core.model.stream import Duration, Output, Source, StreamSpec
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.trigger.types import Interval
 from millrace_core.wire import events, status
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.status import StreamFailure

@@ -13,8 +13,9 @@ from calc_svc.store import unusable
 from calc_svc.store.delta import DeltaRows
 from millrace_core.catalog import StreamEntry
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.model.stream import Duration, Interval, Output, Source, StreamSpec
+from millrace_core.model.stream import Duration, Output, Source, StreamSpec
 from millrace_core.problems import state_with, topics_of
+from millrace_core.trigger.types import Interval
 from millrace_core.wire import status
 from millrace_core.wire.status import Applied
 from millrace_core.wire.topics import STATUS, wal_topic

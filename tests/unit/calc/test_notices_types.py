@@ -14,24 +14,18 @@ from millrace_core.calc.results import notices
 from millrace_core.catalog import StreamEntry
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.stream import (
-    AnyTrigger,
     Condition,
-    Count,
     Duration,
-    Event,
-    Interval,
     Notify,
     Options,
     Output,
-    Period,
     ResultColumn,
-    Session,
-    Sliding,
     Source,
-    State,
     StreamSpec,
-)  # fmt: skip
+)
+from millrace_core.model.triggers import Trigger
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.trigger.types import Count, Event, Interval, Period, Session, Sliding, State
 from millrace_core.wire.events import Group, Kind, TriggerBatch, TriggerEvent
 from millrace_core.wire.notices import Notice
 from millrace_core.wire.topics import wal_topic
@@ -40,7 +34,7 @@ from .conftest import StoredTables
 
 S10 = Duration(10, "s")
 CONDITION = Condition("v > 0", ("v",))
-TRIGGERS: dict[str, AnyTrigger] = {
+TRIGGERS: dict[str, Trigger] = {
     "Period": Period(S10), "Sliding": Sliding(S10), "Interval": Interval(S10, S10), "Session": Session(S10),
     "State": State("v"), "Event": Event(CONDITION, CONDITION), "Count": Count(3, 3),
 }  # fmt: skip

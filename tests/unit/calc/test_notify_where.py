@@ -11,8 +11,9 @@ import pytest
 from calc_svc.jobs.job import Product
 from millrace_core.catalog import StreamEntry
 from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.model.stream import Duration, Notify, Options, Output, Session, Source, StreamSpec
+from millrace_core.model.stream import Duration, Notify, Options, Output, Source, StreamSpec
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.trigger.types import Session
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 
 from .conftest import StoredTables

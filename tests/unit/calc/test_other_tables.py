@@ -9,8 +9,9 @@ from typing import Any
 
 from millrace_core.catalog import StreamEntry
 from millrace_core.model.schema import Column, Database, Table
-from millrace_core.model.stream import Duration, Interval, Output, Source, StreamSpec
+from millrace_core.model.stream import Duration, Output, Source, StreamSpec
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.trigger.types import Interval
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.topics import wal_topic
 

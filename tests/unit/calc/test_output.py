@@ -8,8 +8,9 @@ import pytest
 from millrace_core.calc.results import check_output
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Column, Table
-from millrace_core.model.stream import Count, Output, StreamSpec
+from millrace_core.model.stream import Output, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.trigger.types import Count
 
 
 def test_results_are_refused_by_an_output_table_that_was_altered() -> None:

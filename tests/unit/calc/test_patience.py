@@ -21,8 +21,9 @@ from calc_svc.store.tables import Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.model.stream import Duration, Interval, Options, Output, Source, StreamSpec
+from millrace_core.model.stream import Duration, Options, Output, Source, StreamSpec
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.trigger.types import Interval
 from millrace_core.wire import status
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.registrations import OutputWanted

@@ -22,18 +22,9 @@ from millrace_core.calc.results import (
 )
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Column, Table, cut_name
-from millrace_core.model.stream import (
-    Duration,
-    Interval,
-    Notify,
-    Options,
-    Output,
-    OutputTag,
-    Period,
-    ResultColumn,
-    StreamSpec,
-)
+from millrace_core.model.stream import Duration, Notify, Options, Output, OutputTag, ResultColumn, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.trigger.types import Interval, Period
 from millrace_core.wire import events as wire
 from millrace_core.wire import notices as notice_wire
 from millrace_core.wire.events import Group, Kind, TriggerBatch, TriggerEvent

@@ -11,8 +11,9 @@ import pytest
 
 from millrace_core.catalog import StreamEntry
 from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.model.stream import Duration, Interval, Notify, Output, OutputTag, Source, StreamSpec
+from millrace_core.model.stream import Duration, Notify, Output, OutputTag, Source, StreamSpec
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.trigger.types import Interval
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 
 from .conftest import StoredTables

@@ -10,7 +10,8 @@ import pytest
 from calc_svc.loops.told import Told
 from calc_svc.store.catalog import CatalogView
 from millrace_core.catalog import StreamEntry, encode, key_of
-from millrace_core.model.stream import Notify, State, StreamSpec
+from millrace_core.model.stream import Notify, StreamSpec
+from millrace_core.trigger.types import State
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 
 GROUP = Group(5, ("c1",), "c1")

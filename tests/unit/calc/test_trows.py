@@ -23,21 +23,12 @@ from calc_svc.store.table import StoredTable
 from calc_svc.store.tables import TableStore
 from millrace_core.catalog import encode, key_of
 from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.model.stream import (
-    AnyTrigger,
-    Condition,
-    Count,
-    Duration,
-    Interval,
-    Options,
-    Period,
-    Session,
-    Source,
-    StreamSpec,
-)  # fmt: skip
+from millrace_core.model.stream import Condition, Duration, Options, Source, StreamSpec
+from millrace_core.model.triggers import Trigger
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan import plan_stream, trigger_relation
 from millrace_core.store.place import place_of, spans_of
+from millrace_core.trigger.types import Count, Interval, Period, Session
 from millrace_core.wire.events import ROWNUM_FROM_STORE, Group, TriggerEvent
 
 from ...conftest import examples
@@ -73,7 +64,7 @@ class Desk:
         self.stored.advance({partition: offset + 1})
 
     def spec(
-        self, query: str, trigger: AnyTrigger = EVERY_SECOND, partition: Sequence[str] = (), **more: Any
+        self, query: str, trigger: Trigger = EVERY_SECOND, partition: Sequence[str] = (), **more: Any
     ) -> StreamSpec:
         return StreamSpec(9, "d", "s", query, trigger, Source(METERS), tuple(partition), query=query, **more)
 
@@ -241,7 +232,7 @@ def test_places_are_ordered_by_partition_then_offset() -> None:
     ],
 )
 def test_row_counts_from_the_store(
-    desk: Desk, duck: Any, trigger: AnyTrigger, partition: tuple[str, ...], options: Options,
+    desk: Desk, duck: Any, trigger: Trigger, partition: tuple[str, ...], options: Options,
     expected: list[int],
 ) -> None:  # fmt: skip
     desk.write("m1", 0, 0, row(0, 1), row(1_000, None), row(2_000, 7))

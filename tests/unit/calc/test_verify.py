@@ -17,25 +17,12 @@ from millrace_core.catalog import StreamEntry, key_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.expression import Call, Constant, Field
 from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.model.stream import (
-    AnyTrigger,
-    Condition,
-    Count,
-    Duration,
-    Event,
-    Interval,
-    Options,
-    Output,
-    OutputTag,
-    Session,
-    Sliding,
-    Source,
-    State,
-    StreamSpec,
-)  # fmt: skip
+from millrace_core.model.stream import Condition, Duration, Options, Output, OutputTag, Source, StreamSpec
+from millrace_core.model.triggers import Trigger
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.recalc.judged import Judged
 from millrace_core.store.place import place_of
+from millrace_core.trigger.types import Count, Event, Interval, Session, Sliding, State
 
 from .conftest import StoredTables
 
@@ -54,7 +41,7 @@ QUERY = "SELECT _twstart AS ts, count(*) AS n FROM %%trows"
 class Desk(StoredTables):
     """A trigger table with the children c1 and c2, an output table, one stream grouped by tbname."""
 
-    def __init__(self, folder: Path, duck: Any, trigger: AnyTrigger, query: str = QUERY, **more: Any) -> None:
+    def __init__(self, folder: Path, duck: Any, trigger: Trigger, query: str = QUERY, **more: Any) -> None:
         output = Output("d", "out", OUT.columns, (OutputTag(NAME, "tbname"),), "concat('out_', tbname)")
         options = Options(**more)
         self.spec = StreamSpec(
@@ -96,7 +83,7 @@ class Desk(StoredTables):
 def desk(tmp_path: Path, duck: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "SETTLE_SECONDS", 0.0)
 
-    def make(trigger: AnyTrigger = TENS, query: str = QUERY, **more: Any) -> Desk:
+    def make(trigger: Trigger = TENS, query: str = QUERY, **more: Any) -> Desk:
         return Desk(tmp_path, duck, trigger, query, **more)
 
     return make

@@ -16,10 +16,11 @@ from calc_svc.jobs.counts import members_of
 from calc_svc.jobs.sources import Moment, moments_of, one_relation, set_relation
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Child, Column, Database, Origin, Table
-from millrace_core.model.stream import Duration, Session, Source, StreamSpec
+from millrace_core.model.stream import Duration, Source, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan import plan_query, plan_stream, trigger_relation
 from millrace_core.store.place import place_of
+from millrace_core.trigger.types import Session
 from millrace_core.wire import dead, topics, virtual
 from millrace_core.wire.events import Group, TriggerEvent
 from millrace_core.wire.operations import Drop, encode_operation

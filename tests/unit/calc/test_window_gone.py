@@ -14,19 +14,10 @@ from calc_svc.jobs.job import Product
 from millrace_core.calc.outcome import Outcome
 from millrace_core.catalog import StreamEntry
 from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.model.stream import (
-    AnyTrigger,
-    Condition,
-    Duration,
-    Event,
-    Interval,
-    Output,
-    Session,
-    Source,
-    State,
-    StreamSpec,
-)  # fmt: skip
+from millrace_core.model.stream import Condition, Duration, Output, Source, StreamSpec
+from millrace_core.model.triggers import Trigger
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.trigger.types import Event, Interval, Session, State
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.operations import Delete, encode_operation
 
@@ -59,7 +50,7 @@ class Desk(StoredTables):
         self.source.take([b"c1"], [encode_operation(Delete(ts, ts))])
 
     def run(
-        self, trigger: AnyTrigger, *starts: int, cause: Any = "RECALC", kinds: Sequence[Any] = ("CLOSE",)
+        self, trigger: Trigger, *starts: int, cause: Any = "RECALC", kinds: Sequence[Any] = ("CLOSE",)
     ) -> Product:
         spec = StreamSpec(
             1, "d", "s", "", trigger, Source(SRC), ("g",), database="d",
@@ -87,7 +78,7 @@ def results(product: Product) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("trigger", BEGUN_BY_A_ROW, ids=lambda trigger: type(trigger).__name__)
-def test_a_window_that_has_lost_its_first_row_is_none(desk: Desk, trigger: AnyTrigger) -> None:
+def test_a_window_that_has_lost_its_first_row_is_none(desk: Desk, trigger: Trigger) -> None:
     desk.delete(2_000)
     product = desk.run(trigger, 2_000, 3_000)
     assert results(product) == [(3_000, 2)]
@@ -110,7 +101,7 @@ def test_a_row_of_another_table_of_the_group_begins_it_as_well(desk: Desk) -> No
 @pytest.mark.parametrize(
     "trigger", [State("v", extend=2), Interval(SECOND, SECOND)], ids=["extended", "interval"]
 )
-def test_windows_that_begin_without_a_row_stay(desk: Desk, trigger: AnyTrigger) -> None:
+def test_windows_that_begin_without_a_row_stay(desk: Desk, trigger: Trigger) -> None:
     desk.delete(2_000)
     product = desk.run(trigger, 2_000)
     assert [ts for ts, _ in results(product)] == [2_000]

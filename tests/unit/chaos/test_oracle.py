@@ -10,18 +10,20 @@ import pytest
 
 from millrace_core.model.expression import Field
 from millrace_core.model.stream import Condition
-from millrace_core.recalc.cut import Cutter, Rows, in_order
+from millrace_core.recalc.cut import Cutter, in_order
 from millrace_core.timeline import Schedule
-from millrace_core.trigger.count import CountWindower
-from millrace_core.trigger.event import EventWindower
-from millrace_core.trigger.event_arrays import EventRule
-from millrace_core.trigger.grid import Grid
-from millrace_core.trigger.interval import IntervalWindower
-from millrace_core.trigger.session import SessionWindower
-from millrace_core.trigger.sliding import SlidingWindower
-from millrace_core.trigger.state import StateWindower
-from millrace_core.trigger.state_arrays import StateRule
-from millrace_core.trigger.windower import CLOSE, ON_TIME, Windower
+from millrace_core.trigger.types.count.windower import CountWindower
+from millrace_core.trigger.types.event.arrays import EventRule
+from millrace_core.trigger.types.event.windower import EventWindower
+from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.windower import IntervalWindower
+from millrace_core.trigger.types.occurrences import CLOSE, ON_TIME
+from millrace_core.trigger.types.reach import Rows
+from millrace_core.trigger.types.session.windower import SessionWindower
+from millrace_core.trigger.types.sliding.windower import SlidingWindower
+from millrace_core.trigger.types.state.arrays import StateRule
+from millrace_core.trigger.types.state.windower import StateWindower
+from millrace_core.trigger.types.windower import Windower
 
 from ...chaos.changes import Change
 from ...chaos.found import verdict

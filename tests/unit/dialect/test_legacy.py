@@ -14,8 +14,9 @@ from millrace_core.dialect.tdengine import explain
 from millrace_core.dialect.tdengine import lower as lower_newer
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.schema import MAX_NAME, Child, Column, Database, Table
-from millrace_core.model.stream import Count, Duration, Emission, Interval, Session, StreamSpec
+from millrace_core.model.stream import Duration, Emission, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.trigger.types import Count, Interval, Session
 
 INT, BIGINT, TEXT = DataType("INT"), DataType("BIGINT"), DataType("VARCHAR", 32)
 parse = FRONT_ENDS["tdengine"].parse

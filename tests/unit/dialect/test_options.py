@@ -11,9 +11,10 @@ from millrace_core.errors import SqlError
 from millrace_core.model.options import OPTIONS, Needs
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.stream import Duration, Options
-from millrace_core.model.triggers import TRIGGERS
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.trigger.stream import delay_of
+from millrace_core.trigger.stream.delay import delay_of
+from millrace_core.trigger.types import trigger_types
+from millrace_core.trigger.types.registry import having
 
 COLUMNS = (Column("ts", TIMESTAMP), Column("v", DataType("INT")))
 WITH = {
@@ -54,20 +55,21 @@ def options_of(catalog: Catalog, head: str, options: str, db: str = "d") -> Opti
     return spec.options
 
 
-@pytest.mark.parametrize("keyword", TRIGGERS)
+@pytest.mark.parametrize("keyword", [found.keyword for found in trigger_types()])
 @pytest.mark.parametrize("option", OPTIONS)
 def test_a_trigger_takes_an_option_or_says_why_not(catalog: Catalog, keyword: str, option: str) -> None:
     rule, text = OPTIONS[option], option + GIVEN.get(option, "")
     head = f"{WITH[keyword]} FROM st PARTITION BY tbname"
-    if keyword in rule.refused:
+    if keyword in having(rule.refused):
         with pytest.raises(SqlError) as refused:
             options_of(catalog, head, text)
-        assert refused.value.message == f"{keyword} does not take the option {option}: {rule.why}"
-        assert rule.why
+        assert rule.refused is not None and rule.refused.value
+        why = rule.refused.value
+        assert refused.value.message == f"{keyword} does not take the option {option}: {why}"
         return
     found = options_of(catalog, head, text)
     changed = {name for name in Options.__struct_fields__ if getattr(found, name) != getattr(Options(), name)}
-    assert changed == (set() if keyword in rule.ignored else {rule.field})
+    assert changed == (set() if keyword in having(rule.ignored) else {rule.field})
 
 
 WITHOUT = {
@@ -97,7 +99,7 @@ def test_what_does_not_parse_is_named_too(option: str) -> None:
         parse(f"CREATE STREAM s SESSION(ts, 5s) FROM t STREAM_OPTIONS({option} NOTIFY('ws://h:1')")
 
 
-@pytest.mark.parametrize("keyword", TRIGGERS)
+@pytest.mark.parametrize("keyword", [found.keyword for found in trigger_types()])
 @pytest.mark.parametrize(
     "options", ["WATERMARK(10s) | EXPIRED_TIME(9999a)", "EXPIRED_TIME(9s)|WATERMARK(10s)"]
 )

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from millrace_core.model.options import OPTIONS, OptionRule
-from millrace_core.model.stream import Count, Options, Period
-from millrace_core.model.triggers import TRIGGERS, TriggerRule
+from millrace_core.model.stream import Options
+from millrace_core.trigger.types import TriggerType, trigger_types
+from millrace_core.trigger.types.registry import having
 
 PAGE = Path(__file__).parents[3] / "docs" / "OPTIONS.md"
 
 
 def row(rule: OptionRule) -> str:
     takes = str(rule.rule) if rule.rule else rule.takes.value
-    triggers = [f"refused for {', '.join(sorted(rule.refused))}: {rule.why}"] if rule.refused else []
-    triggers += [f"no effect for {', '.join(sorted(rule.ignored))}"] if rule.ignored else []
+    triggers = (
+        [f"refused for {', '.join(sorted(having(rule.refused)))}: {rule.refused.value}"]
+        if rule.refused
+        else []
+    )
+    triggers += [f"no effect for {', '.join(sorted(having(rule.ignored)))}"] if rule.ignored else []
     beside = [f"needs {rule.needs.value}: {rule.why}"] if rule.needs else []
     beside += [f"not beside {', '.join(sorted(rule.excludes))}: {rule.apart}"] if rule.excludes else []
     beside += [f"not longer than {rule.within}: {rule.apart}"] if rule.within else []
@@ -27,23 +33,24 @@ def test_the_page_has_every_option_as_the_table_says() -> None:
     assert shown == [row(rule) for rule in OPTIONS.values()]
 
 
-def effects(rule: TriggerRule) -> str:
+def effects(rule: TriggerType[Any]) -> str:
     again = rule.recalculates
-    by_hand = "with both ends, as far as its windows have closed" if rule.type is Count else "yes"
+    by_hand = "with both ends, as far as its windows have closed" if rule.numbered else "yes"
     cells = (
         rule.keyword,
         "calculated again; ignored with IGNORE_DISORDER" if again else "ignored",
         "ignored; calculated again with DELETE_RECALC" if again else "ignored",
-        "it judges no rows" if rule.type is Period else "ignored",
-        "refused" if rule.type is Period else by_hand,
+        "it judges no rows" if rule.by_clock else "ignored",
+        "refused" if rule.by_clock else by_hand,
     )
     return "| " + " | ".join(cells) + " |"
 
 
 def test_the_page_says_what_changed_rows_do_to_each_trigger() -> None:
     lines = PAGE.read_text().splitlines()
-    assert [line for line in lines if line.split(" | ")[0][2:] in TRIGGERS] == [
-        effects(rule) for rule in TRIGGERS.values()
+    keywords = {rule.keyword for rule in trigger_types()}
+    assert [line for line in lines if line.split(" | ")[0][2:] in keywords] == [
+        effects(rule) for rule in trigger_types()
     ]
 
 

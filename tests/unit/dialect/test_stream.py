@@ -12,23 +12,13 @@ from millrace_core.dialect.statements import CreateStream
 from millrace_core.dialect.tdengine import lower, parse
 from millrace_core.dialect.tdengine.output import complete
 from millrace_core.errors import ErrorCode, SqlError
-from millrace_core.model import options, placeholders, triggers
+from millrace_core.model import options
 from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.model.stream import (
-    Condition,
-    Count,
-    Duration,
-    Event,
-    Interval,
-    Options,
-    Period,
-    ResultColumn,
-    Session,
-    Sliding,
-    State,
-    StreamSpec,
-)
+from millrace_core.model.stream import Condition, Duration, Options, ResultColumn, StreamSpec
+from millrace_core.model.triggers import read_trigger
 from millrace_core.model.types import BIGINT, DOUBLE, TIMESTAMP, DataType
+from millrace_core.trigger.types import Count, Event, Interval, Period, Session, Sliding, State, trigger_types
+from millrace_core.trigger.types.registry import having, placeholders
 
 INT, TS = DataType("INT"), Column("ts", TIMESTAMP)
 COLUMNS = (TS, Column("v", INT), Column("f", DataType("FLOAT")), Column("name", DataType("VARCHAR", 8)))
@@ -101,7 +91,7 @@ def condition(sql: str, *columns: str) -> Condition:
 def test_triggers(catalog: Catalog, rest: str, trigger: object) -> None:
     spec = lowered(catalog, rest)
     assert spec.trigger == trigger
-    assert msgspec.json.decode(msgspec.json.encode(spec), type=StreamSpec) == spec
+    assert msgspec.json.decode(msgspec.json.encode(spec), type=StreamSpec, dec_hook=read_trigger) == spec
 
 
 def test_a_whole_stream(catalog: Catalog) -> None:
@@ -165,18 +155,20 @@ def test_names_without_a_database_are_the_streams_if_the_session_has_none(catalo
 
 def test_the_tables_of_rules_cover_the_model() -> None:
     assert {rule.field for rule in options.OPTIONS.values()} == set(Options.__struct_fields__)
-    assert {rule.type for rule in triggers.TRIGGERS.values()} == {
+    assert {rule.spec for rule in trigger_types()} == {
         Period, Sliding, Interval, Session, State, Event, Count,
     }  # fmt: skip
-    keywords = set(triggers.TRIGGERS)
+    keywords = {rule.keyword for rule in trigger_types()}
     for option in options.OPTIONS.values():
-        assert option.refused | option.ignored <= keywords and option.excludes <= set(options.OPTIONS)
-    for placeholder in placeholders.PLACEHOLDERS.values():
+        assert having(option.refused) | having(option.ignored) <= keywords and option.excludes <= set(
+            options.OPTIONS
+        )
+    for placeholder in placeholders().values():
         assert placeholder.triggers <= keywords
-    assert {k for k, rule in triggers.TRIGGERS.items() if rule.window} == set(placeholders.WINDOWS)
+    assert {rule.keyword for rule in trigger_types() if rule.window} == placeholders()["_twstart"].triggers
     # DELETE_RECALC is refused by exactly those that never recalculate
-    never = {keyword for keyword, rule in triggers.TRIGGERS.items() if not rule.recalculates}
-    assert options.OPTIONS["DELETE_RECALC"].refused == never
+    never = {rule.keyword for rule in trigger_types() if not rule.recalculates}
+    assert having(options.OPTIONS["DELETE_RECALC"].refused) == never
 
 
 C, IN, N = (

@@ -20,8 +20,9 @@ from api_gateway.upkeep.registrations import Registrar
 from api_gateway.watching.status_board import StatusBoard
 from millrace_core.catalog import Catalog, StreamEntry, encode, key_of
 from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.model.stream import Duration, Output, OutputTag, Period, StreamSpec
+from millrace_core.model.stream import Duration, Output, OutputTag, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.trigger.types import Period
 from millrace_core.wire import registrations
 from millrace_core.wire.registrations import OutputGone, OutputWanted, Registration
 from millrace_core.wire.topics import CATALOG, REGISTRATIONS, TOPICS, wal_topic

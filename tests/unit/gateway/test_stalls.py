@@ -14,7 +14,8 @@ from api_gateway.settings import GatewaySettings
 from api_gateway.watching.stalls import Stalls
 from api_gateway.watching.status_board import StatusBoard, StatusReader
 from millrace_core.catalog import Catalog, StreamEntry
-from millrace_core.model.stream import Duration, Notify, Period, StreamSpec
+from millrace_core.model.stream import Duration, Notify, StreamSpec
+from millrace_core.trigger.types import Period
 from millrace_core.wire import status
 from millrace_core.wire.topics import STATUS
 from millrace_service import Stall

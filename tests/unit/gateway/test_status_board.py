@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from api_gateway.watching.status_board import StatusBoard
 from millrace_core.catalog import Catalog, StreamEntry
-from millrace_core.model.stream import Duration, Period, StreamSpec
+from millrace_core.model.stream import Duration, StreamSpec
+from millrace_core.trigger.types import Period
 from millrace_core.wire import status
 from millrace_core.wire.status import AnyStatus, Applied, StreamFailure, StreamPaused
 from millrace_core.wire.topics import STATUS

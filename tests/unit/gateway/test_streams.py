@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from millrace_core.catalog import StreamEntry, encode, key_of
+from millrace_core.catalog import StreamEntry, encode, key_of, read
 from millrace_core.errors import ErrorCode, MillraceError, Position
-from millrace_core.model.stream import Duration, Period, ResultColumn
+from millrace_core.model.stream import Duration, ResultColumn
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.trigger.types import Period
 from millrace_core.wire import control, status
 from millrace_core.wire.topics import slot_of
 from millrace_wal import Message
@@ -66,7 +67,7 @@ def test_a_stream_comes_with_its_output_and_is_live_from_now(meters: Any) -> Non
     path, asked = meters.calc.asked[-1]
     assert path == "/describe" and asked["spec"]["uid"] == 0
     kept = meters.records("catalog")[-2:]
-    controls = [msgspec.json.decode(record.value, type=StreamEntry).control for record in kept]
+    controls = [read(record.key, record.value)[2].control for record in kept]
     assert controls == [-1, 0]
 
 

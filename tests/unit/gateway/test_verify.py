@@ -12,6 +12,7 @@ import pytest
 from api_gateway.session import Session
 from calc_svc.jobs.verify import VerifyRequest
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.triggers import read_trigger
 from millrace_core.recalc.judged import Judged
 from millrace_core.trigger.groups import RANGE
 
@@ -37,7 +38,7 @@ def asked(rig: Any) -> VerifyRequest:
     """The last request, read as calc-svc reads it."""
     path, body = rig.calc.asked[-1]
     assert path == "/verify"
-    return msgspec.json.decode(json.dumps(body).encode(), type=VerifyRequest)
+    return msgspec.json.decode(json.dumps(body).encode(), type=VerifyRequest, dec_hook=read_trigger)
 
 
 def test_calc_svc_is_asked_for_a_range_in_ticks_and_its_answer_is_the_answer(one: Any) -> None:

@@ -21,23 +21,13 @@ from millrace_analytics import columns, directory
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.dialect.query.nodes import position_at
 from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.model.stream import (
-    AnyTrigger,
-    Duration,
-    Interval,
-    Notify,
-    Options,
-    Period,
-    Places,
-    Session,
-    Sliding,
-    Source,
-    StreamSpec,
-)  # fmt: skip
+from millrace_core.model.stream import Duration, Notify, Options, Places, Source, StreamSpec
+from millrace_core.model.triggers import Trigger
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, trigger_relation
 from millrace_core.plan.analytics import anomaly, forecast
 from millrace_core.plan.spark.text import column_of
+from millrace_core.trigger.types import Interval, Period, Session, Sliding
 from millrace_core.wire.events import Group, TriggerEvent, trigger_id
 from millrace_core.wire.rows.decoded import polars_type
 
@@ -83,7 +73,7 @@ def make_catalog() -> Catalog:
 def make_spec(
     query: str | None,
     partition: Sequence[str] = ("tbname",),
-    trigger: AnyTrigger | None = None,
+    trigger: Trigger | None = None,
     source: Source | None = METERS_SOURCE,
     where: str | None = None,
     **more: Any,
@@ -351,7 +341,7 @@ def groups_of(spec: StreamSpec) -> list[Group]:
     return list(keys.values())
 
 
-TRIGGERS: dict[str, AnyTrigger] = {
+TRIGGERS: dict[str, Trigger] = {
     "interval": Interval(Duration(10, "s"), Duration(10, "s")),
     "session": Session(Duration(5, "s")),
     "sliding": Sliding(Duration(10, "s")),

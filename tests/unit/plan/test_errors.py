@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.plan import plan_query
-from millrace_core.plan.streams.stream import COLUMNS
+from millrace_core.plan.streams.stream import columns
 
 from ...conftest import examples
 
@@ -301,4 +301,4 @@ def test_a_damaged_query_is_planned_or_refused_with_its_place(
     except SqlError as error:
         assert error.position is not None
     else:
-        assert plan.one_sql(dict.fromkeys(COLUMNS, 1) | {"_g1": "d1", "_tbname": "d1"})
+        assert plan.one_sql(dict.fromkeys(columns(), 1) | {"_g1": "d1", "_tbname": "d1"})

@@ -9,27 +9,17 @@ import msgspec
 import polars as pl
 import pytest
 
-from millrace_core.model.stream import (
-    AnyTrigger,
-    Condition,
-    Count,
-    Duration,
-    Event,
-    Interval,
-    Period,
-    Session,
-    Sliding,
-    Source,
-    State,
-)  # fmt: skip
+from millrace_core.model.stream import Condition, Duration, Source
+from millrace_core.model.triggers import Trigger
 from millrace_core.plan import allowed_placeholders, plan_stream
+from millrace_core.trigger.types import Count, Event, Interval, Period, Session, Sliding, State
 from millrace_core.wire.events import Group, TriggerEvent
 
 T0 = 1_767_225_600_000
 NS = 1_000_000
 S10 = Duration(10, "s")
 CONDITION = Condition("v > 0", ("v",))
-TRIGGERS: dict[str, AnyTrigger] = {
+TRIGGERS: dict[str, Trigger] = {
     "period": Period(S10),
     "sliding": Sliding(S10),
     "interval": Interval(S10, S10),

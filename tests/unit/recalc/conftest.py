@@ -18,10 +18,11 @@ from calc_svc.store.tables import TableStore
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.schema import Child, Database, Table
 from millrace_core.model.stream import StreamSpec
-from millrace_core.recalc.cut import Cutter, Rows, in_order, with_openings
+from millrace_core.recalc.cut import Cutter, in_order, with_openings
 from millrace_core.store.place import place_of
 from millrace_core.trigger.stream import compiled, essence
-from millrace_core.trigger.windower import CLOSE, ON_TIME, OPEN, Occurrences
+from millrace_core.trigger.types.occurrences import CLOSE, ON_TIME, OPEN, Occurrences
+from millrace_core.trigger.types.reach import Rows
 from millrace_core.wire import recalc
 from millrace_core.wire.events import TriggerBatch, TriggerEvent
 from millrace_core.wire.topics import HANDOVER, wal_topic

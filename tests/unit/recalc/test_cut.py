@@ -13,19 +13,20 @@ from hypothesis import strategies as st
 from millrace_core.model.expression import Field
 from millrace_core.model.stream import Condition
 from millrace_core.recalc.answer import cut_again
-from millrace_core.recalc.cut import Cutter, Rows, in_order
-from millrace_core.recalc.reach import Stretch
+from millrace_core.recalc.cut import Cutter, in_order
 from millrace_core.timeline import Schedule
-from millrace_core.trigger.count import CountWindower
-from millrace_core.trigger.event import EventWindower
-from millrace_core.trigger.event_arrays import EventRule
-from millrace_core.trigger.grid import Grid
-from millrace_core.trigger.interval import IntervalWindower
-from millrace_core.trigger.session import SessionWindower
-from millrace_core.trigger.sliding import SlidingWindower
-from millrace_core.trigger.state import StateWindower
-from millrace_core.trigger.state_arrays import StateRule
-from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, Windower
+from millrace_core.trigger.types.count.windower import CountWindower
+from millrace_core.trigger.types.event.arrays import EventRule
+from millrace_core.trigger.types.event.windower import EventWindower
+from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.windower import IntervalWindower
+from millrace_core.trigger.types.occurrences import CLOSE, INVALID, OPEN
+from millrace_core.trigger.types.reach import Rows, Stretch
+from millrace_core.trigger.types.session.windower import SessionWindower
+from millrace_core.trigger.types.sliding.windower import SlidingWindower
+from millrace_core.trigger.types.state.arrays import StateRule
+from millrace_core.trigger.types.state.windower import StateWindower
+from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Part
 

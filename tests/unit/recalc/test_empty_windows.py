@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace_core.trigger.interval import NONE
 from millrace_core.trigger.slot import Slot
+from millrace_core.trigger.types.interval.windower import NONE
 from millrace_core.wire import control
 from millrace_core.wire.operations import Delete
 

@@ -19,8 +19,9 @@ from calc_svc.store.delta import DamagedTable
 from calc_svc.store.tables import Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.model.stream import Duration, Session
+from millrace_core.model.stream import Duration
 from millrace_core.plan import News, system_rows
+from millrace_core.trigger.types import Session
 from millrace_core.wire import events, recalc, status, topics
 from millrace_core.wire.topics import HANDOVER, RECALC, STATUS, TOPICS, TRIGGERS
 from millrace_service import Life

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from millrace_core.recalc.cut import Rows
-from millrace_core.recalc.reach import SessionReach, Stretch, settle
-from millrace_core.trigger.session import SessionWindower
+from millrace_core.recalc.reach import settle
+from millrace_core.trigger.types.reach import Rows, Stretch
+from millrace_core.trigger.types.session.windower import SessionWindower
 
 GAP = 5
-REACH = SessionReach(SessionWindower(GAP))
+REACH = SessionWindower(GAP).reach()
 
 
 def stretch(times: Sequence[int], low: int, high: int, first: bool = False) -> Stretch:

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from millrace_core.model.schema import Column
-from millrace_core.model.stream import Duration, Output, Sliding, Source
+from millrace_core.model.stream import Duration, Output, Source
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.recalc.cut import Rows
 from millrace_core.recalc.judged import Judged, judged_of, merged, refusal
-from millrace_core.recalc.reach import Read, Stretch
+from millrace_core.recalc.reach import Read
 from millrace_core.recalc.verify import Texts, cut_range, differences, farthest, same
-from millrace_core.trigger.count import CountWindower
 from millrace_core.trigger.groups import RANGE
-from millrace_core.trigger.session import SessionWindower
-from millrace_core.trigger.windower import Windower
+from millrace_core.trigger.types import Sliding
+from millrace_core.trigger.types.count.windower import CountWindower
+from millrace_core.trigger.types.reach import Rows, Stretch
+from millrace_core.trigger.types.session.windower import SessionWindower
+from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire import control
 
 N, X, ON = Column("n", DataType("BIGINT")), Column("x", DataType("DOUBLE")), Column("on", DataType("BOOL"))

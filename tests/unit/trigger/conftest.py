@@ -12,25 +12,18 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from millrace_core.model import stream
 from millrace_core.model.schema import Column, Table
-from millrace_core.model.stream import (
-    AnyTrigger,
-    Duration,
-    EventType,
-    Interval,
-    Notify,
-    Options,
-    Source,
-    StreamSpec,
-)
+from millrace_core.model.stream import Duration, EventType, Notify, Options, Source, StreamSpec
+from millrace_core.model.triggers import Trigger, spec_of
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.trigger.groups import Columns
+from millrace_core.trigger.groups.columns import Columns
 from millrace_core.trigger.groups.watermark import Arrivals, Clock, ClockMemory
-from millrace_core.trigger.rows import Messages
-from millrace_core.trigger.slot import Slot
+from millrace_core.trigger.rows.intake import Messages
+from millrace_core.trigger.slot.slot import Slot
 from millrace_core.trigger.stream import STEADY
-from millrace_core.trigger.windower import Occurrences, SoFar, Windower
+from millrace_core.trigger.types import Interval
+from millrace_core.trigger.types.occurrences import Occurrences, SoFar
+from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire import control, dead, events, recalc, status
 from millrace_core.wire.operations import Operation, encode_operation
 from millrace_core.wire.rows.decoder import encode_rows
@@ -213,16 +206,19 @@ def as_row(row: Any) -> dict[str, Any]:
     raise TypeError(f"{row!r} is no row: ts, [ts, v] or {{ts: …, column: …}}")
 
 
-def as_trigger(given: dict[str, Any]) -> AnyTrigger:
-    """A trigger from ``{Session: {gap: 5}}``: a type of ``model.stream`` and its fields, lengths in ms."""
+def as_trigger(given: dict[str, Any]) -> Trigger:
+    """A trigger from ``{Session: {gap: 5}}``: the name of a trigger type and its spec's fields, lengths in
+    ms."""
     ((name, fields),) = given.items()
-    hints = typing.get_type_hints(getattr(stream, name))
+    spec = spec_of(name)
+    assert spec is not None, name
+    hints = typing.get_type_hints(spec)
     lengths = {field for field, hint in hints.items() if Duration in (hint, *typing.get_args(hint))}
     cells = {
         field: {"value": value, "unit": "a"} if field in lengths and isinstance(value, int) else value
         for field, value in fields.items()
     }
-    return msgspec.convert({"type": name, **cells}, AnyTrigger)
+    return msgspec.convert({"type": name, **cells}, spec)
 
 
 def make_stream(
@@ -247,7 +243,7 @@ def make_stream(
         max_delay=ms(max_delay) if max_delay else None,
         event_types=kinds,
     )
-    when: AnyTrigger = Interval(ms(interval), ms(sliding or interval), ms(offset) if offset else None)
+    when: Trigger = Interval(ms(interval), ms(sliding or interval), ms(offset) if offset else None)
     if trigger is not None:
         when = as_trigger(trigger)
     if columns is not None:

@@ -9,8 +9,9 @@ import pytest
 
 from millrace_core.model.revisions import altered
 from millrace_core.model.schema import Column, Table
-from millrace_core.model.stream import Count, State, StreamSpec
+from millrace_core.model.stream import StreamSpec
 from millrace_core.model.types import DataType
+from millrace_core.trigger.types import Count, State
 from millrace_core.wire import control
 from millrace_core.wire.operations import Register, Retag
 from millrace_core.wire.topics import wal_topic

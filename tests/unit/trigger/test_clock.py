@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import structlog
 
-from millrace_core.model.stream import Duration, Period, StreamSpec
+from millrace_core.model.stream import Duration, StreamSpec
 from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import APART
+from millrace_core.trigger.types import Period
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL, TOPICS, wal_topic
 from millrace_service import Life

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from millrace_core.model.expression import Call, Field
 from millrace_core.model.schema import Column
 from millrace_core.model.types import DataType
-from millrace_core.trigger.count import COUNTS, CountMemory, CountWindower, any_given
 from millrace_core.trigger.groups import Columns
 from millrace_core.trigger.groups.watermark import Arrivals, Clock, ClockMemory
 from millrace_core.trigger.slot import Slot
-from millrace_core.trigger.windower import CLOSE, OPEN, SoFar, Windower
+from millrace_core.trigger.types.count.windower import COUNTS, CountMemory, CountWindower, any_given
+from millrace_core.trigger.types.occurrences import CLOSE, OPEN, SoFar
+from millrace_core.trigger.types.windower import Windower
 
 from ...conftest import examples
 from .conftest import GROUPS, ordered

@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 
 from millrace_core.model.expression import Field
 from millrace_core.model.stream import Condition
-from millrace_core.trigger.event import EventMemory, EventWindower
-from millrace_core.trigger.event_arrays import END, START, EventRule
 from millrace_core.trigger.groups import Columns
 from millrace_core.trigger.groups.watermark import NEVER, Arrivals, Clock, ClockMemory
-from millrace_core.trigger.kept import ALWAYS
-from millrace_core.trigger.state import StateMemory, StateWindower
-from millrace_core.trigger.state_arrays import StateRule
-from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, REDO, Occurrences, Windower
+from millrace_core.trigger.types.event.arrays import END, START, EventRule
+from millrace_core.trigger.types.event.windower import EventMemory, EventWindower
+from millrace_core.trigger.types.kept import ALWAYS
+from millrace_core.trigger.types.occurrences import CLOSE, INVALID, OPEN, REDO, Occurrences
+from millrace_core.trigger.types.state.arrays import StateRule
+from millrace_core.trigger.types.state.windower import StateMemory, StateWindower
+from millrace_core.trigger.types.windower import Windower
 
 from ...conftest import examples
 from .conftest import GROUPS, through_bytes

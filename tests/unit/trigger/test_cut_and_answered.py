@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from calc_svc.jobs.answers import coalesced
 from millrace_core.recalc.answer import cut_again
-from millrace_core.recalc.cut import Rows
-from millrace_core.recalc.reach import Stretch
-from millrace_core.trigger.event_arrays import END, START
 from millrace_core.trigger.groups import Columns
 from millrace_core.trigger.groups.watermark import RANGE, Clock, ClockMemory
-from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, Occurrences, Windower, as_arrays
+from millrace_core.trigger.types.event.arrays import END, START
+from millrace_core.trigger.types.occurrences import CLOSE, INVALID, OPEN, Occurrences, as_arrays
+from millrace_core.trigger.types.reach import Rows, Stretch
+from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Part
 

@@ -10,6 +10,7 @@ import pytest
 from millrace_core.model.expression import Call, Constant, Field
 from millrace_core.model.schema import Child
 from millrace_core.trigger.slot import diagnosis as module
+from millrace_core.trigger.types.interval.windower import IntervalWindower
 from millrace_core.wire import control, diagnosis
 from millrace_core.wire.control import DiagnoseStream
 from millrace_core.wire.diagnosis import Diagnosis, GroupPart, Wait
@@ -177,7 +178,7 @@ def test_a_state_that_cannot_be_read_stops_nobody(
         raise ValueError("no such window")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "waits_of", broken)
+        patch.setattr(IntervalWindower, "waits", broken)
         assert asker.ask() == {}
     failures = [part.failure for part in asker.parts if part.failure]
     assert failures and all("no such window" in failure for failure in failures)

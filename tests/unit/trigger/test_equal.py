@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace_core.trigger.grid import Grid
 from millrace_core.trigger.groups import Columns
 from millrace_core.trigger.groups.watermark import NEVER, Clock, ClockMemory, Judged
-from millrace_core.trigger.interval import IntervalMemory, IntervalWindower
-from millrace_core.trigger.windower import Windower
+from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.windower import IntervalMemory, IntervalWindower
+from millrace_core.trigger.types.windower import Windower
 
 from ...conftest import examples
 from .conftest import GROUPS, arrivals, as_arrivals, clocks, ordered

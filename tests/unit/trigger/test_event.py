@@ -8,10 +8,10 @@ import numpy as np
 
 from millrace_core.model.expression import Field
 from millrace_core.model.stream import Condition
-from millrace_core.trigger.event import EventMemory, EventWindower
-from millrace_core.trigger.event_arrays import END, START, EventRule
 from millrace_core.trigger.stream import compiled, essence
-from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, REDO, Row, SoFar
+from millrace_core.trigger.types.event.arrays import END, START, EventRule
+from millrace_core.trigger.types.event.windower import EventMemory, EventWindower
+from millrace_core.trigger.types.occurrences import CLOSE, INVALID, OPEN, REDO, Row, SoFar
 
 from .conftest import OneGroup, Told, by_step_and_kind, told
 

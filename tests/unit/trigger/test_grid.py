@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace_core.model.schema import Precision
-from millrace_core.model.stream import Duration, Interval
-from millrace_core.trigger.grid import Grid
+from millrace_core.model.stream import Duration
+from millrace_core.trigger.types import Interval
+from millrace_core.trigger.types.interval.grid import Grid
 
 DAY = 86_400_000
 grids = st.builds(

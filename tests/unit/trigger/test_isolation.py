@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace_core.model.expression import Call, Constant, Field
-from millrace_core.model.stream import Condition, Options, Session
+from millrace_core.model.stream import Condition, Duration, Options
 from millrace_core.trigger.rows import Messages, signals
-from millrace_core.trigger.session import SessionWindower
 from millrace_core.trigger.slot import Slot, judge_batch
 from millrace_core.trigger.slot.control import ControlRecords
-from millrace_core.trigger.stream import Stream, definition
+from millrace_core.trigger.stream import Stream
 from millrace_core.trigger.stream.period import PeriodStream
+from millrace_core.trigger.types import Session, registry, type_of
+from millrace_core.trigger.types.session.windower import SessionWindower
 from millrace_core.wire import control, events, status
 from millrace_core.wire.operations import Register
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, TRIGGERS
@@ -55,14 +57,14 @@ KINDS = {101: Superstitious, 102: Spoiling}
 
 @pytest.fixture(scope="module", autouse=True)
 def windowers() -> Iterator[None]:
-    known = definition.WINDOWERS[Session]
+    known = type_of(Session(Duration(1, "s")))
 
-    def make(trigger: Session, *more: Any) -> Any:
+    def make(trigger: Session, setting: Any) -> Any:
         kind = KINDS.get(trigger.gap.value)
-        return known(trigger, *more) if kind is None else kind(trigger.gap.value)
+        return known.windower(trigger, setting) if kind is None else kind(trigger.gap.value)
 
     patch = pytest.MonkeyPatch()
-    patch.setitem(definition.WINDOWERS, Session, make)
+    patch.setitem(registry._types, Session, replace(known, windower=make))
     yield
     patch.undo()
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from millrace_core.model.schema import Child, child_uid, stable_hash
-from millrace_core.model.stream import Duration, Options, Period, StreamSpec
+from millrace_core.model.stream import Duration, Options, StreamSpec
 from millrace_core.trigger.agenda import PATIENCE, Agenda
 from millrace_core.trigger.slot import Slot
 from millrace_core.trigger.stream import APART, FAR
+from millrace_core.trigger.types import Period
 from millrace_core.wire import control
 from millrace_core.wire.events import TriggerEvent, trigger_id
 from millrace_core.wire.operations import Drop, Register

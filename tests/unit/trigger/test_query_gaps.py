@@ -11,8 +11,9 @@ import pytest
 import structlog
 
 from millrace_core.model.schema import Column, Table
-from millrace_core.model.stream import Duration, Interval, Source, StreamSpec
+from millrace_core.model.stream import Duration, Source, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.trigger.types import Interval
 from millrace_core.wire import control, status
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, STATUS, wal_topic
 from millrace_wal import Gap, MemoryLog, Message, replay

@@ -11,18 +11,10 @@ from hypothesis import strategies as st
 
 from millrace_core.trigger.groups import Columns
 from millrace_core.trigger.groups.watermark import RANGE, Arrivals, Clock, ClockMemory
-from millrace_core.trigger.session import SessionMemory, SessionWindower
 from millrace_core.trigger.slot import Slot
-from millrace_core.trigger.windower import (
-    CLOSE,
-    INVALID,
-    LIVE,
-    OPEN,
-    RECALC,
-    REDO,
-    SoFar,
-    Windower,
-)
+from millrace_core.trigger.types.occurrences import CLOSE, INVALID, LIVE, OPEN, RECALC, REDO, SoFar
+from millrace_core.trigger.types.session.windower import SessionMemory, SessionWindower
+from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire.events import trigger_id
 
 from ...conftest import examples

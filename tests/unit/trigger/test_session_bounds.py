@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from millrace_core.trigger.groups.watermark import Clock
-from millrace_core.trigger.session import SessionMemory, SessionWindower
-from millrace_core.trigger.windower import CLOSE, OPEN, REDO, Occurrence, Windower
+from millrace_core.trigger.types.occurrences import CLOSE, OPEN, REDO, Occurrence
+from millrace_core.trigger.types.session.windower import SessionMemory, SessionWindower
+from millrace_core.trigger.types.windower import Windower
 
 from .conftest import OneGroup, Told, told
 

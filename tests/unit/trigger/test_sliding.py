@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace_core.errors import MillraceError
-from millrace_core.model.stream import Duration, Sliding
+from millrace_core.model.stream import Duration
 from millrace_core.timeline import Schedule, parse_timestamp, zone
 from millrace_core.trigger.groups import Columns
 from millrace_core.trigger.groups.watermark import Clock, ClockMemory
-from millrace_core.trigger.sliding import SlidingMemory, SlidingWindower
-from millrace_core.trigger.windower import Windower
+from millrace_core.trigger.types import Sliding
+from millrace_core.trigger.types.sliding.windower import SlidingMemory, SlidingWindower
+from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire.events import trigger_id
 
 from ...conftest import examples

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from millrace_core.model.schema import Child, child_uid, stable_hash
-from millrace_core.model.stream import Condition, Duration, Options, Session, Source, StreamSpec
+from millrace_core.model.stream import Condition, Duration, Options, Source, StreamSpec
 from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.slot import Slot
+from millrace_core.trigger.types import Session
 from millrace_core.wire import control, regroup, status
 from millrace_core.wire.events import Group, trigger_id
 from millrace_core.wire.operations import Delete, Drop, Register

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from millrace_core.trigger.groups.watermark import Clock
-from millrace_core.trigger.state import StateWindower
-from millrace_core.trigger.state_arrays import StateRule
 from millrace_core.trigger.stream import compiled, essence
-from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, REDO, SoFar
+from millrace_core.trigger.types.occurrences import CLOSE, INVALID, OPEN, REDO, SoFar
+from millrace_core.trigger.types.state.arrays import StateRule
+from millrace_core.trigger.types.state.windower import StateWindower
 
 from .conftest import OneGroup, Told, by_step_and_kind, told
 

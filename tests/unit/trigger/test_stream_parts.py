@@ -19,7 +19,7 @@ from millrace_core.trigger.stream.judging import Judging
 from millrace_core.trigger.stream.routes import Routes
 from millrace_core.trigger.stream.state import Life, StreamState
 from millrace_core.trigger.stream.telling import Telling
-from millrace_core.trigger.windower import CLOSE, HISTORY, LIVE, REDO, Occurrences
+from millrace_core.trigger.types.occurrences import CLOSE, HISTORY, LIVE, REDO, Occurrences
 from millrace_core.wire import control, events, recalc, regroup
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Handover, Past

@@ -10,17 +10,9 @@ from hypothesis import strategies as st
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError, Position, WireError
 from millrace_core.model.schema import Child, Column, Database, Table, child_uid, stable_hash
-from millrace_core.model.stream import (
-    Condition,
-    Duration,
-    Event,
-    Interval,
-    Options,
-    Output,
-    Source,
-    StreamSpec,
-)
+from millrace_core.model.stream import Condition, Duration, Options, Output, Source, StreamSpec
 from millrace_core.model.types import TIMESTAMP, TYPES, DataType
+from millrace_core.trigger.types import Event, Interval
 from millrace_core.wire import control, events, regroup, status, topics
 from millrace_core.wire.virtual import Link
 

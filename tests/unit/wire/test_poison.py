@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from millrace_core import catalog
 from millrace_core.errors import ErrorCode, WireError
 from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.model.stream import Duration, Period, StreamSpec
+from millrace_core.model.stream import Duration, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.trigger.types import Period
 from millrace_core.wire import (
     control,
     dead,

@@ -18,6 +18,7 @@ from millrace_core.dialect import statements
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.tdengine import parse
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
+from millrace_core.trigger.types import type_of
 
 
 class Problem(BaseModel):
@@ -215,7 +216,7 @@ def shown(context: Context, entry: StreamEntry) -> Stream:
     address = context.settings.notify_url.replace("http", "ws", 1)
     return Stream(
         name=spec.full_name, db=spec.db, stream=spec.name, status=status, message=message,
-        trigger=type(spec.trigger).__name__, source=table,
+        trigger=type_of(spec.trigger).name, source=table,
         output=f"{spec.output.db}.{spec.output.table}" if spec.output else None,
         created=spec.created, sql=spec.sql, events=f"{address}/api/v1/streams/{spec.full_name}/events",
     )  # fmt: skip

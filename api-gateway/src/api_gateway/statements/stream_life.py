@@ -14,7 +14,7 @@ from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import DropStream, RecalculateStream, StartStream, StopStream
 from millrace_core.dialect.times import time_value
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
-from millrace_core.model.stream import Period
+from millrace_core.trigger.types import type_of
 from millrace_core.wire import control
 
 
@@ -82,10 +82,12 @@ def recalculate_stream(context: Context, session: Session, statement: Recalculat
     entry = find_stream(context, session, statement.name)
     assert entry is not None, "a missing one is an error"
     spec = entry.spec
-    if isinstance(spec.trigger, Period) or spec.source is None:
+    type_ = type_of(spec.trigger)
+    if type_.by_clock or spec.source is None:
         raise CatalogError(
             ErrorCode.NOT_ALLOWED,
-            f"RECALCULATE STREAM {spec.full_name}: PERIOD goes by the time of day, not by the times of rows",
+            f"RECALCULATE STREAM {spec.full_name}: {type_.keyword} goes by the time of day, not by the times "
+            "of rows",
             statement.name.position,
         )
     times = session.values(spec.source.table.precision)

@@ -22,9 +22,10 @@ from millrace_core.dialect.tdengine.output import complete
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
 from millrace_core.model.schema import Child, Table, cut_name
-from millrace_core.model.stream import Event, Period, ResultColumn, Sliding, StreamSpec
+from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.plan import OutputPlaces, plan_output
 from millrace_core.trigger.stream import compiled, essence
+from millrace_core.trigger.types import type_of
 from millrace_core.wire import control
 from millrace_core.wire.topics import slot_of, wal_topic
 
@@ -161,9 +162,7 @@ def _install(context: Context, session: Session, statement: CreateStream, draft:
 
     Its record is there before its definition, so that calc-svc knows it before any trigger of it can come.
     """
-    trigger = draft.trigger
-    if isinstance(trigger, Period | Sliding):
-        trigger = msgspec.structs.replace(trigger, timezone=context.settings.timezone)
+    trigger = type_of(draft.trigger).at_home(draft.trigger, context.settings.timezone)
     spec = msgspec.structs.replace(
         draft,
         uid=fresh_uid(draft.db, draft.name),
@@ -238,7 +237,7 @@ def known_children(spec: StreamSpec, catalog: Catalog, slots: int) -> list[contr
     children = list(catalog.family.get((table.db, table.name), {}).values())
     if spec.source.child is not None:
         children = [child for child in children if child.name == spec.source.child]
-    if not _reads_tags(spec) and not (isinstance(spec.trigger, Period) and spec.partition):
+    if not _reads_tags(spec) and not (type_of(spec.trigger).by_clock and spec.partition):
         children = [child for child in children if child.incarnation]
     topic = wal_topic(table.db, table.name)
     by_slot: dict[int, list[Child]] = {}
@@ -250,9 +249,7 @@ def known_children(spec: StreamSpec, catalog: Catalog, slots: int) -> list[contr
 def _reads_tags(spec: StreamSpec) -> bool:
     if any(name != "tbname" for name in spec.partition):
         return True
-    conditions = [spec.options.pre_filter]
-    if isinstance(spec.trigger, Event):
-        conditions += [spec.trigger.start, spec.trigger.end]
+    conditions = [spec.options.pre_filter, *type_of(spec.trigger).conditions(spec.trigger)]
     names = {name for condition in conditions if condition for name in condition.columns}
     return spec.source is not None and any(spec.source.table.tag(name) for name in names)
 

@@ -17,8 +17,8 @@ from api_gateway.upkeep.spent import Spent
 from millrace_core.catalog import Catalog, StreamEntry
 from millrace_core.errors import MillraceError, WireError
 from millrace_core.model.schema import Table
-from millrace_core.model.stream import Period
 from millrace_core.trigger.topic_use import TopicUse
+from millrace_core.trigger.types import type_of
 from millrace_core.wire import control, status
 from millrace_core.wire.diagnosis import Diagnosis
 from millrace_core.wire.topics import CONTROL, STATUS, TOPICS, TRIGGER_QUERY, TRIGGERS, Topic, wal_topic
@@ -237,4 +237,4 @@ def retention_of(table: Table, catalog: Catalog) -> int | None:
 
 def _is_period_on(entry: StreamEntry, table: Table) -> bool:
     source = entry.spec.source
-    return isinstance(entry.spec.trigger, Period) and source is not None and source.table.uid == table.uid
+    return type_of(entry.spec.trigger).by_clock and source is not None and source.table.uid == table.uid

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from millrace_core.model.schema import Precision
-from millrace_core.model.stream import Event, Period, StreamSpec
+from millrace_core.model.stream import StreamSpec
 from millrace_core.timeline import format_local, from_ns
+from millrace_core.trigger.types import type_of
 from millrace_core.wire.counters import BY_NAME, merged
 from millrace_core.wire.diagnosis import Diagnosis, GroupPart, OpenWindow, Wait
 
@@ -126,7 +127,7 @@ def _causes(case: Case, totals: Counter[str]) -> Iterator[str]:
     if fired:
         when = f", the last one came of what was written at {case.clock(last)}" if last else ""
         yield f"It runs, and has sent {fired} trigger events{when}. {_next(case)}"
-    if isinstance(spec.trigger, Period):
+    if type_of(spec.trigger).by_clock:
         yield f"It runs, and has not fired since it was made or started. {_next(case)}"
     yield from _without_events(case, totals)
 
@@ -147,14 +148,14 @@ def _without_events(case: Case, totals: Counter[str]) -> Iterator[str]:
 
 
 def _next(case: Case) -> str:
-    if case.spec.source is None or isinstance(case.spec.trigger, Period):
+    if case.spec.source is None or type_of(case.spec.trigger).by_clock:
         return "What it waits for is below."
     return "What each group waits for is below."
 
 
 def _counters(case: Case, totals: Counter[str]) -> list[Row]:
     """PERIOD reads no rows to trigger: it has only those counters that are not 0."""
-    wanted = [name for name in SHOWN if totals[name] or not isinstance(case.spec.trigger, Period)]
+    wanted = [name for name in SHOWN if totals[name] or not type_of(case.spec.trigger).by_clock]
     return [_row("rows", name, totals[name], detail=BY_NAME[name].meaning) for name in wanted]
 
 
@@ -181,7 +182,7 @@ def _group(case: Case, part: GroupPart) -> list[Row]:
         rows.append(_row("window", "more", part.more, detail=f"{part.more} more open windows", group=name))
     if part.waits:
         detail = f"waits for {_waits(case, part.waits)}"
-        item = "instant" if isinstance(case.spec.trigger, Period) else "none_open"
+        item = "instant" if type_of(case.spec.trigger).by_clock else "none_open"
         at = from_ns(part.waits[0].at, case.precision) if part.waits[0].what == "time" else None
         rows.append(_row("window", item, None, at, detail=detail, group=name))
     return rows
@@ -213,6 +214,7 @@ def _waits(case: Case, waits: Sequence[Wait]) -> str:
 
 def _words(case: Case, wait: Wait) -> str:
     trigger, watermark = case.spec.trigger, case.spec.options.watermark
+    type_ = type_of(trigger)
     passed = " that PRE_FILTER lets pass" if case.spec.options.pre_filter else ""
     turn = f", and for T to reach it (WATERMARK({watermark}))" if watermark else ""
     match wait.what:
@@ -223,12 +225,8 @@ def _words(case: Case, wait: Wait) -> str:
             return f"a row{passed} with ts >= {case.time(wait.at)}{lag}"
         case "state":
             return f"a row{passed} with another state than {wait.words}{turn}"
-        case "start" if isinstance(trigger, Event):
-            return f"a row{passed} that meets START WITH {trigger.start.sql}{turn}"
-        case "end" if isinstance(trigger, Event):
-            return f"a row{passed} that meets END WITH {trigger.end.sql}{turn}"
         case "rows":
-            columns = ", ".join(getattr(trigger, "columns", ()))
+            columns = ", ".join(type_.counted(trigger))
             counted = f" in which {columns} is not NULL" if columns else ""
             return f"{wait.at} more rows{passed}{counted}{turn}"
         case "true_for":
@@ -244,4 +242,6 @@ def _words(case: Case, wait: Wait) -> str:
             return f"processing time {case.clock(wait.at)}"
         case "data":
             return f", and a row of {case.table} written before it (IGNORE_NODATA_TRIGGER)"
-    raise ValueError(f"{wait.what} does not go with {type(trigger).__name__}")
+        case what if what in type_.words:
+            return f"a row{passed} that {type_.words[what](trigger)}{turn}"
+    raise ValueError(f"{wait.what} does not go with {type_.name}")

@@ -17,6 +17,7 @@ from calc_svc.jobs.verify import VerifyRequest, verify
 from calc_svc.store.tables import TableStore
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.stream import StreamSpec
+from millrace_core.model.triggers import read_trigger
 from millrace_service import Health, service_app
 
 WAIT_SECONDS = 30.0
@@ -73,7 +74,7 @@ def calc_app(
 
 def _decode(body: bytes, kind: type[Asked]) -> Asked:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return msgspec.json.decode(body, type=kind, dec_hook=read_trigger)
     except msgspec.DecodeError as error:
         raise MillraceError(ErrorCode.INVALID_VALUE, f"request: {error}") from error
 

@@ -25,7 +25,7 @@ from millrace_core.recalc.history import History, rows_of
 from millrace_core.trigger.groups import RANGE
 from millrace_core.trigger.stream import Definition, compiled, essence
 from millrace_core.trigger.stream.versions import spans_of
-from millrace_core.trigger.windower import CLOSE, INVALID, Occurrences
+from millrace_core.trigger.types.occurrences import CLOSE, INVALID, Occurrences
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.recalc import Handover, Part, Past, Request
 from millrace_core.wire.topics import CATALOG, wal_topic

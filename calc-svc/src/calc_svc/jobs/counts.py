@@ -13,10 +13,11 @@ from calc_svc.jobs.sources import triggering
 from calc_svc.spark.session import Lane
 from calc_svc.store.table import StoredTable
 from calc_svc.store.virtual import VirtualTable
-from millrace_core.model.stream import Event, Interval, Session, State, StreamSpec
+from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan, trows_condition
 from millrace_core.store.run import Children
 from millrace_core.store.search import Ints, expand
+from millrace_core.trigger.types import type_of
 from millrace_core.wire.events import ROWNUM_FROM_STORE, Group, TriggerEvent
 
 COUNTING = "SELECT count(*) FROM %%trows"
@@ -48,8 +49,8 @@ def _by_time(
     stored: StoredTable | VirtualTable, spec: StreamSpec, events: Sequence[TriggerEvent]
 ) -> list[int]:
     first = _starts(events)
-    # an interval's end is the next one's start, the other windows' is their last row
-    last = np.array([event.end for event in events], dtype=np.int64) - isinstance(spec.trigger, Interval)
+    ends = np.array([event.end for event in events], dtype=np.int64)
+    last = ends - type_of(spec.trigger).moment.half_open
     return [int(n) for n in _counted(stored, spec, events, first, last)]
 
 
@@ -59,8 +60,7 @@ def without_beginning(
     """The ids of windows that were cut again and have lost the row that they begin with since: there is no
     such window any more, nor was there ever one of the rows that its query reads now (SEMANTICS.md: a
     recalculation reads the table as of its own time). What took the row asks for what is there instead."""
-    trigger = spec.trigger
-    if not (isinstance(trigger, Session | Event) or (isinstance(trigger, State) and trigger.extend != 2)):
+    if not type_of(spec.trigger).begins_with_row(spec.trigger):
         return set()  # these begin where no row need be
     again = [event for event in events if event.cause == "RECALC" and event.kind in ("OPEN", "CLOSE")]
     if not again:

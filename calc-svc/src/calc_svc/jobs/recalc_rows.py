@@ -13,10 +13,9 @@ from calc_svc.store.table import StoredTable, View
 from calc_svc.store.virtual import Since, VirtualTable
 from millrace_core.model.expression import fields_of
 from millrace_core.model.revisions import sources
-from millrace_core.recalc.cut import Rows
 from millrace_core.recalc.groups import groups_of
 from millrace_core.recalc.judged import FAR_OFFSET
-from millrace_core.recalc.reach import Read, Stretch
+from millrace_core.recalc.reach import Read
 from millrace_core.store.density import Density
 from millrace_core.store.family import TBNAME
 from millrace_core.store.place import NOWHERE, spans_of
@@ -25,6 +24,7 @@ from millrace_core.store.run import Children
 from millrace_core.store.search import Ints
 from millrace_core.trigger.rows import evaluate
 from millrace_core.trigger.stream import Definition
+from millrace_core.trigger.types.reach import Rows, Stretch
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Request
 

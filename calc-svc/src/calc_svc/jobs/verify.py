@@ -33,7 +33,7 @@ from millrace_core.recalc.judged import Judged, refusal
 from millrace_core.recalc.verify import Cells, Difference, Key, Texts, cut_range, differences, farthest
 from millrace_core.trigger.groups import RANGE
 from millrace_core.trigger.stream import Definition, compiled, essence
-from millrace_core.trigger.windower import Occurrences
+from millrace_core.trigger.types.occurrences import Occurrences
 from millrace_core.wire.events import Group, TriggerEvent
 from millrace_core.wire.rows.decoder import RowDecoder
 

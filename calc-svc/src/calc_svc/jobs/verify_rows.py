@@ -11,10 +11,11 @@ from calc_svc.jobs.recalc_rows import TriggerRows
 from calc_svc.store.table import StoredTable, View
 from millrace_core.model.schema import Column
 from millrace_core.recalc.judged import Judged
-from millrace_core.recalc.reach import Read, Stretch
+from millrace_core.recalc.reach import Read
 from millrace_core.recalc.verify import Cells, Key
 from millrace_core.store.run import Children
 from millrace_core.store.search import Ints
+from millrace_core.trigger.types.reach import Stretch
 from millrace_core.wire.rows.decoder import RowDecoder
 from millrace_wal import Message
 

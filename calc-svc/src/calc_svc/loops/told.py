@@ -6,8 +6,9 @@ The topic ``triggers`` is the record. Only streams that notify need it, for wind
 from __future__ import annotations
 
 from calc_svc.store.catalog import CatalogView
-from millrace_core.model.stream import Event, Interval, Session, State, StreamSpec
+from millrace_core.model.stream import StreamSpec
 from millrace_core.recalc.answer import Window
+from millrace_core.recalc.reach import may_vanish
 from millrace_core.wire.events import TriggerBatch
 
 MOST = 2_000
@@ -16,10 +17,7 @@ MOST = 2_000
 
 def wants(spec: StreamSpec) -> bool:
     """Whether somebody may be told that a window of the stream is gone: where its rows make it one."""
-    if spec.notify is None:
-        return False
-    empty_is_none = isinstance(spec.trigger, Interval) and spec.options.ignore_nodata_trigger
-    return empty_is_none or isinstance(spec.trigger, Session | State | Event)
+    return spec.notify is not None and may_vanish(spec)
 
 
 class Told:

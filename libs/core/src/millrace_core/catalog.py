@@ -15,6 +15,7 @@ from millrace_core.analytics import Algorithm, AnalysisKind, Directory, of_anode
 from millrace_core.model.revisions import current
 from millrace_core.model.schema import Child, Database, Table
 from millrace_core.model.stream import StreamSpec
+from millrace_core.model.triggers import read_known_trigger
 from millrace_core.wire.reading import Format, strictly, text_of, undecodable
 from millrace_core.wire.topics import CATALOG
 
@@ -136,7 +137,7 @@ def key_of(record: Record) -> bytes:
 
 
 _FORMATS = {
-    kind: Format(CATALOG, strictly(msgspec.json.Decoder(type_).decode), key_of)
+    kind: Format(CATALOG, strictly(msgspec.json.Decoder(type_, dec_hook=read_known_trigger).decode), key_of)
     for kind, type_ in KINDS.items()
 }
 

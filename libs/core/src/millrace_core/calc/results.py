@@ -13,6 +13,7 @@ from millrace_core.calc.outcome import NOTIFY, Outcome
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import TICKS_PER_SECOND, Column, Precision, Table
 from millrace_core.model.stream import EventType, ResultColumn, StreamSpec
+from millrace_core.trigger.types import type_of
 from millrace_core.wire.events import Group, Kind, TriggerEvent
 from millrace_core.wire.message import Message
 from millrace_core.wire.notices import Notice
@@ -23,7 +24,6 @@ from millrace_core.wire.topics import wal_topic
 EVENT_TYPES: dict[Kind, EventType] = {
     "OPEN": "WINDOW_OPEN", "CLOSE": "WINDOW_CLOSE", "ON_TIME": "ON_TIME", "INVALID": "WINDOW_INVALIDATION",
 }  # fmt: skip
-INSTANTS = ("Period", "Sliding")
 ROWS_PER_MESSAGE = 1000
 NAME_TEXT = "utf-8"
 
@@ -253,13 +253,13 @@ def _urls(spec: StreamSpec, kind: EventType) -> tuple[str, ...]:
 def _base(
     spec: StreamSpec, event: TriggerEvent, kind: EventType, table: str | None, factor: tuple[int, int]
 ) -> dict[str, object]:
-    trigger = type(spec.trigger).__name__
+    type_ = type_of(spec.trigger)
     base: dict[str, object] = {} if table is None else {"tableName": table}
     base |= {
         "eventType": kind, "eventTime": event.localtime // 1_000_000, "triggerId": event.id,
-        "triggerType": trigger, "groupId": str(event.group.id),
+        "triggerType": type_.name, "groupId": str(event.group.id),
     }  # fmt: skip
-    if trigger not in INSTANTS:
+    if type_.window:
         base["windowStart"] = event.start * factor[0] // factor[1]
         if event.kind != "OPEN":
             base["windowEnd"] = event.end * factor[0] // factor[1]

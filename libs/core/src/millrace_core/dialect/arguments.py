@@ -6,31 +6,18 @@ from typing import cast
 
 from millrace_core.dialect.lexer import Kind, Token, tokens
 from millrace_core.dialect.statements import Argument
-from millrace_core.errors import ErrorCode, MillraceError, Position, SqlError
+from millrace_core.errors import MillraceError
 from millrace_core.model.rules import DurationRule, IntegerRule
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Duration, Unit
-from millrace_core.timeline.precision import CALENDAR_MONTHS, UNIT_NS, ticks
-
-_MONTH_NS = 28 * UNIT_NS["d"]  # the shortest
-
-
-def bad(message: str, position: Position, code: ErrorCode = ErrorCode.BAD_STREAM) -> SqlError:
-    """What is wrong with a stream's definition, and where."""
-    return SqlError(code, message, position)
+from millrace_core.timeline.precision import UNIT_NS, shortest_ns, ticks
+from millrace_core.trigger.types.arguments import bad as bad
 
 
 def one_token(argument: Argument) -> Token | None:
     """The argument's only token; None if it has several."""
     found = tokens(argument.text, argument.position)
     return found[0] if len(found) == 1 else None
-
-
-def shortest_ns(duration: Duration) -> int:
-    """Nanoseconds that a duration has at least: a month counts 28 days."""
-    if duration.unit in CALENDAR_MONTHS:
-        return duration.value * CALENDAR_MONTHS[duration.unit] * _MONTH_NS
-    return duration.value * UNIT_NS[duration.unit]
 
 
 def duration(argument: Argument, what: str, rule: DurationRule, precision: Precision | None) -> Duration:

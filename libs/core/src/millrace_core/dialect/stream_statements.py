@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal as OneOf
 
 from millrace_core.dialect.lexer import START
 from millrace_core.dialect.names import Literal, Name, QualifiedName, SqlText
@@ -21,12 +20,12 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class TriggerClause:
-    """``keyword(arguments)``; for EVENT_WINDOW the arguments are the two conditions.
+    """``keyword(arguments)``; of a trigger with conditions these are its arguments.
 
-    ``sliding``: the arguments of SLIDING after INTERVAL.
+    ``sliding``: the arguments of the clause that must follow, which is SLIDING.
     """
 
-    keyword: OneOf["PERIOD", "SLIDING", "INTERVAL", "SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"]
+    keyword: str
     arguments: tuple[Argument, ...]
     position: Position
     sliding: tuple[Argument, ...] = ()

@@ -10,6 +10,7 @@ from enum import Enum
 
 from millrace_core.model.rules import FIXED_UNITS, SHORT_UNITS, DurationRule
 from millrace_core.model.stream import Duration
+from millrace_core.model.triggers import Trait
 
 WINDOW_EVENTS = ("WINDOW_OPEN", "WINDOW_CLOSE")
 """Event types that a user may name; SLIDING and PERIOD have ON_TIME alone, in NOTIFY."""
@@ -35,18 +36,19 @@ class Needs(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OptionRule:
-    """One row. ``field``: of ``model.stream.Options``. ``refused``, ``ignored``: keywords of triggers that do
+    """One row. ``field``: of ``model.stream.Options``. ``refused``, ``ignored``: triggers of this trait do
     not take it, or take it without effect. ``excludes``: options that cannot stand beside it; ``within``: one
-    whose duration is at least as long, if both are given. ``why``: of ``refused`` or ``needs``; ``apart``: of
-    ``excludes`` or ``within``, both for messages and the page. ``meaning``: a sentence for the page."""
+    whose duration is at least as long, if both are given. ``why``: of ``needs``; ``apart``: of ``excludes``
+    or
+    ``within``, both for messages and the page. ``meaning``: a sentence for the page."""
 
     keyword: str
     field: str
     meaning: str
     takes: Takes = Takes.NOTHING
     rule: DurationRule | None = None
-    refused: frozenset[str] = frozenset()
-    ignored: frozenset[str] = frozenset()
+    refused: Trait | None = None
+    ignored: Trait | None = None
     excludes: frozenset[str] = frozenset()
     within: str | None = None
     needs: Needs | None = None
@@ -58,8 +60,6 @@ def _set(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-INSTANTS = _set("PERIOD", "SLIDING")
-NO_PAST = "its instants are those of the clock, none lies in the past"
 EITHER = "history is calculated beside what is live, or before it"
 OPTIONS: dict[str, OptionRule] = {
     rule.keyword: rule
@@ -70,7 +70,7 @@ OPTIONS: dict[str, OptionRule] = {
             "Rows wait until event time has moved on by so much; what comes later than that is late.",
             Takes.DURATION,
             DurationRule(FIXED_UNITS, zero=True),
-            ignored=_set("PERIOD"),
+            ignored=Trait.CLOCK,
             within="EXPIRED_TIME",
             apart="rows would be too old while they still wait",
         ),
@@ -80,21 +80,19 @@ OPTIONS: dict[str, OptionRule] = {
             "Rows older than the newest by more trigger and recalculate nothing; queries still read them.",
             Takes.DURATION,
             DurationRule(SHORT_UNITS),
-            ignored=_set("PERIOD"),
+            ignored=Trait.CLOCK,
         ),
         OptionRule(
             "IGNORE_DISORDER",
             "ignore_disorder",
             "Late rows and updates change no window; else the windows that they touch are recalculated.",
-            # those ignore disorder in any case
-            ignored=INSTANTS | {"COUNT_WINDOW"},
+            ignored=Trait.FINAL,
         ),
         OptionRule(
             "DELETE_RECALC",
             "delete_recalc",
             "Deleted rows, and rows of a dropped child table, recalculate the windows that they were in.",
-            refused=INSTANTS | {"COUNT_WINDOW"},
-            why="what it has calculated is never calculated again for changed rows",
+            refused=Trait.FINAL,
         ),
         OptionRule(
             "DELETE_OUTPUT_TABLE",
@@ -108,9 +106,8 @@ OPTIONS: dict[str, OptionRule] = {
             "fill_history",
             "Rows from before the stream, from the start time on, trigger too; live triggers go first.",
             Takes.TIME,
-            refused=_set("PERIOD"),
+            refused=Trait.CLOCK,
             excludes=_set("FILL_HISTORY_FIRST"),
-            why=NO_PAST,
             apart=EITHER,
         ),
         OptionRule(
@@ -118,9 +115,8 @@ OPTIONS: dict[str, OptionRule] = {
             "fill_history_first",
             "Rows from before the stream, from the start time on, trigger first; live triggers wait.",
             Takes.TIME,
-            refused=_set("PERIOD"),
+            refused=Trait.CLOCK,
             excludes=_set("FILL_HISTORY"),
-            why=NO_PAST,
             apart=EITHER,
         ),
         OptionRule(
@@ -155,21 +151,20 @@ OPTIONS: dict[str, OptionRule] = {
             "EVENT_TYPE says.",
             Takes.DURATION,
             DurationRule("smhd", low=Duration(3, "s")),
-            ignored=INSTANTS,
+            ignored=Trait.INSTANTS,
         ),
         OptionRule(
             "EVENT_TYPE",
             "event_types",
             "Whether windows calculate when they open, when they close (the default), or both.",
             Takes.EVENTS,
-            ignored=INSTANTS,
+            ignored=Trait.INSTANTS,
         ),
         OptionRule(
             "IGNORE_NODATA_TRIGGER",
             "ignore_nodata_trigger",
             "No trigger where the trigger table has no rows in the window, or since the trigger before.",
-            # a window of rows is never without data
-            ignored=_set("SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"),
+            ignored=Trait.ROWS,
             needs=Needs.TABLE,
             why="without it there are no rows to look for",
         ),

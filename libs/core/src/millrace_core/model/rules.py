@@ -49,3 +49,9 @@ class IntegerRule:
 
     def __str__(self) -> str:
         return f"a whole number from {self.low} to {self.high}"
+
+
+PERIOD_RULE = DurationRule(SHORT_UNITS, low=Duration(10, "a"), high=Duration(3650, "d"))
+"""The distance of instants."""
+DAY_OFFSET = DurationRule("asmh", below=Duration(1, "d"), zero=True)
+"""How far instants lie behind the midnight from which they are counted."""

@@ -1,6 +1,7 @@
 """What a stream is: when it triggers, what it computes, where the results go (seed 000).
 
-A :class:`StreamSpec` is the lowered form that every dialect's front end gives and every service reads.
+A :class:`StreamSpec` is the lowered form that every dialect's front end gives and every service reads. What
+its trigger is says a package of ``trigger.types``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import msgspec
 from millrace_core.errors import Position
 from millrace_core.model.expression import AnyExpression
 from millrace_core.model.schema import Column, Table
+from millrace_core.model.triggers import Trigger
 from millrace_core.model.types import DataType
 
 Unit = Literal["b", "u", "a", "s", "m", "h", "d", "w", "n", "y"]
@@ -37,55 +39,6 @@ class Condition(msgspec.Struct, frozen=True):
     sql: str
     columns: tuple[str, ...]
     expression: AnyExpression | None = None
-
-
-class Trigger(msgspec.Struct, frozen=True, tag_field="type"):
-    """When a stream triggers: the root of the seven trigger types."""
-
-
-class Period(Trigger, frozen=True, tag="Period"):
-    """``timezone``: whose midnights count, the server's; also of :class:`Sliding`."""
-
-    every: Duration
-    offset: Duration | None = None
-    timezone: str = "UTC"
-
-
-class Sliding(Trigger, frozen=True, tag="Sliding"):
-    sliding: Duration
-    offset: Duration | None = None
-    timezone: str = "UTC"
-
-
-class Interval(Trigger, frozen=True, tag="Interval"):
-    interval: Duration
-    sliding: Duration
-    offset: Duration | None = None
-
-
-class Session(Trigger, frozen=True, tag="Session"):
-    gap: Duration
-
-
-class State(Trigger, frozen=True, tag="State"):
-    column: str
-    extend: int = 0
-    true_for: Duration | None = None
-
-
-class Event(Trigger, frozen=True, tag="Event"):
-    start: Condition
-    end: Condition
-    true_for: Duration | None = None
-
-
-class Count(Trigger, frozen=True, tag="Count"):
-    count: int
-    sliding: int
-    columns: tuple[str, ...] = ()
-
-
-AnyTrigger = Period | Sliding | Interval | Session | State | Event | Count
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -205,7 +158,7 @@ class StreamSpec(msgspec.Struct, frozen=True):
     db: str
     name: str
     sql: str
-    trigger: AnyTrigger
+    trigger: Trigger
     source: Source | None = None
     partition: tuple[str, ...] = ()
     options: Options = Options()

@@ -1,73 +1,84 @@
-"""The seven trigger types: one table of what each takes and allows (seed 000), read by the validator."""
+"""When a stream triggers, as data: what the specs of all trigger types have in common, and how they are read.
+
+The types themselves are packages of ``trigger.types``. A definition of a stream does not say which there
+are: a spec is read by the name of its type, once that type has been registered.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from enum import Enum
 
-from millrace_core.model import stream
-from millrace_core.model.rules import ALL_UNITS, FIXED_UNITS, SHORT_UNITS, DurationRule, IntegerRule
-from millrace_core.model.stream import Duration
-
-PERIOD_RULE = DurationRule(SHORT_UNITS, low=Duration(10, "a"), high=Duration(3650, "d"))
-DAY_OFFSET = DurationRule("asmh", below=Duration(1, "d"), zero=True)
-INT32 = (1 << 31) - 1
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class TriggerRule:
-    """One row. ``rules``: by the seed's name of the argument.
+class Trigger:
+    """The base of the specs: what a trigger clause says, with its names resolved.
 
-    ``needs_table``: FROM cannot be left out. ``window``: it has windows (open and close events), rather than
-    instants. ``by_child``: on a super table it must be grouped by tbname. ``recalculates``: disorder, updates
-    and (with DELETE_RECALC) deletes make it compute again.
+    A spec is a frozen ``msgspec.Struct`` as well, with ``tag_field="type"``: in messages its class's name
+    stands beside its fields.
     """
 
-    type: type[stream.Trigger]
-    keyword: str
-    rules: dict[str, DurationRule | IntegerRule] = field(default_factory=dict)
-    needs_table: bool = True
-    window: bool = True
-    by_child: bool = False
-    takes_true_for: bool = False
-    recalculates: bool = True
-
-    @property
-    def name(self) -> str:
-        """The trigger type as notifications call it."""
-        return self.type.__name__
+    __slots__ = ()
 
 
-TRUE_FOR = DurationRule(FIXED_UNITS, zero=True)
+class Trait(Enum):
+    """What tells trigger types apart wherever a rule depends on it. The words say why an option is
+    refused."""
 
-TRIGGERS: dict[str, TriggerRule] = {
-    rule.keyword: rule
-    for rule in (
-        TriggerRule(
-            stream.Period, "PERIOD", {"period_time": PERIOD_RULE, "offset_time": DAY_OFFSET},
-            needs_table=False, window=False, recalculates=False,
-        ),
-        TriggerRule(
-            stream.Sliding, "SLIDING", {"sliding_val": PERIOD_RULE, "offset_time": DAY_OFFSET},
-            window=False, recalculates=False,
-        ),
-        TriggerRule(
-            stream.Interval, "INTERVAL",
-            {
-                "interval_val": DurationRule(ALL_UNITS, low=Duration(10, "a")),
-                "interval_offset": DurationRule(FIXED_UNITS, zero=True),
-                "sliding_val": DurationRule(ALL_UNITS, low=Duration(10, "a")),
-            },
-        ),
-        TriggerRule(stream.Session, "SESSION", {"session_val": DurationRule(FIXED_UNITS)}),
-        TriggerRule(
-            stream.State, "STATE_WINDOW", {"extend": IntegerRule(0, 2)}, by_child=True, takes_true_for=True
-        ),
-        TriggerRule(stream.Event, "EVENT_WINDOW", by_child=True, takes_true_for=True),
-        TriggerRule(
-            stream.Count, "COUNT_WINDOW",
-            {"count_val": IntegerRule(1, INT32), "sliding_val": IntegerRule(1, INT32)},
-            by_child=True, recalculates=False,
-        ),
-    )
-}  # fmt: skip
-"""By the keyword in SQL."""
+    CLOCK = "its instants are those of the clock, none lies in the past"
+    INSTANTS = "it has instants, which neither open nor last"
+    FINAL = "what it has calculated is never calculated again for changed rows"
+    ROWS = "its windows are made of rows, so none is without data"
+    NUMBERED = "its windows are numbers of rows, whatever their times"
+
+
+class UnknownTrigger(Trigger):
+    """A trigger of a type that nobody has registered in this process: whoever passes a definition on, or
+    looks at its name alone, need not know what triggers it."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, type_: str) -> None:
+        self.type = type_
+
+
+_specs: dict[str, type[Trigger]] = {}
+
+
+def spec_of(name: str) -> type[Trigger] | None:
+    """The registered spec of this name."""
+    return _specs.get(name)
+
+
+def register_spec(spec: type[Trigger]) -> None:
+    """Make a type's spec readable. :raises ValueError: if another type has its name."""
+    if _specs.setdefault(spec.__name__, spec) is not spec:
+        raise ValueError(f"there are two trigger types {spec.__name__}")
+
+
+def unregister_spec(spec: type[Trigger]) -> None:
+    """Take back :func:`register_spec`."""
+    del _specs[spec.__name__]
+
+
+def read_trigger(wanted: type, data: object) -> object:
+    """The spec that decoded data means: the ``dec_hook`` of whatever holds a definition of a stream.
+
+    :raises msgspec.ValidationError: for a type that is not registered, or fields that are not its own.
+    """
+    found = read_known_trigger(wanted, data)
+    if isinstance(found, UnknownTrigger):
+        raise msgspec.ValidationError(f"there is no trigger type {found.type!r}")
+    return found
+
+
+def read_known_trigger(wanted: type, data: object) -> object:
+    """As :func:`read_trigger`, but a type that is not registered is an :class:`UnknownTrigger`."""
+    if wanted is not Trigger:
+        # a field that takes any object, such as a tag's value, is asked about as well
+        return data
+    name = data.get("type") if isinstance(data, dict) else None
+    if not isinstance(name, str):
+        raise msgspec.ValidationError("a trigger is an object with the name of its type")
+    spec = _specs.get(name)
+    return UnknownTrigger(name) if spec is None else msgspec.convert(data, spec)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from millrace_core.recalc.cut import Cutter, in_order, with_openings
-from millrace_core.recalc.reach import CountReach, Reach, Read, of_group, reach_of, settle
+from millrace_core.recalc.reach import Read, of_group, settle
 from millrace_core.trigger.groups.columns import Ints
-from millrace_core.trigger.windower import CLOSE, INVALID, OPEN, RECALC, Occurrences, Windower
+from millrace_core.trigger.types.occurrences import CLOSE, INVALID, OPEN, RECALC, Occurrences
+from millrace_core.trigger.types.reach import Reach
+from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire.events import ROWNUM_FROM_STORE
 from millrace_core.wire.recalc import Part
 
@@ -38,15 +40,14 @@ def cut_again(
     if first > last:
         return Answer(_none(), 0)
     windower = of_group(windower, part.origin, part.until, read)
-    reach = reach_of(windower, part.origin)
+    reach = windower.reach(part.origin)
     stretch = settle(reach, first, last, part.until, read)
     if changed:
         first, last = reach.affected(stretch, first, last)
     cutter = Cutter(windower, 1, reach.began(stretch, part.first))
-    parts = [cutter.feed(stretch.rows)]
-    if not isinstance(reach, CountReach):
-        # what lies up to ``high`` is known: T may be one tick behind it
-        parts.append(cutter.advance(np.array([min(part.until, stretch.high + 1)], dtype=np.int64)))
+    # what lies up to ``high`` is known: T may be one tick behind it
+    upto = np.array([min(part.until, stretch.high + 1)], dtype=np.int64)
+    parts = [cutter.feed(stretch.rows), cutter.advance(upto)]
     cut = in_order(parts)
     starts = set(cut.start.tolist()) | {window.start for window in windower.so_far(cutter.memory.get(0))}
     found = with_openings(cut, _touching(reach, cut, first, last))

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from millrace_core.model.stream import Count, StreamSpec
+from millrace_core.model.stream import StreamSpec
 from millrace_core.timeline.text import format_rfc3339
 from millrace_core.trigger.groups.watermark import RANGE
+from millrace_core.trigger.types import type_of
 from millrace_core.wire.recalc import Part, Request
 
 
@@ -62,12 +63,13 @@ class ByHand:
         return "Finished", ""
 
     def _why(self, spec: StreamSpec) -> str:
-        if not isinstance(spec.trigger, Count):
+        type_ = type_of(spec.trigger)
+        if not type_.numbered:
             return f"the range begins behind what has been calculated ({self._progress(spec)})"
         if self.open_end:
-            return "COUNT_WINDOW is recalculated only between two times (FROM … TO …)"
+            return f"{type_.keyword} is recalculated only between two times (FROM … TO …)"
         return (
-            "COUNT_WINDOW is recalculated only as far as it has been calculated "
+            f"{type_.keyword} is recalculated only as far as it has been calculated "
             f"({self._progress(spec)}), and the range ends behind that"
         )
 

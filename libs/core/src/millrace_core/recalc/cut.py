@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from millrace_core.trigger.groups.columns import Array, Columns, Ints, starts_of
-from millrace_core.trigger.groups.watermark import NEVER, Bools, Judged, Moves
-from millrace_core.trigger.windower import Occurrences, Windower
-
-
-@dataclass(slots=True)
-class Rows:
-    """Rows by (group, ts); ``columns``: what the trigger reads of them, as :attr:`Windower.columns`."""
-
-    group: Ints
-    ts: Ints
-    columns: dict[str, Array] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.ts)
-
-    def only(self, wanted: Bools) -> Rows:
-        return Rows(
-            self.group[wanted], self.ts[wanted], {name: a[wanted] for name, a in self.columns.items()}
-        )
+from millrace_core.trigger.groups.watermark import NEVER, Judged, Moves
+from millrace_core.trigger.types.occurrences import Occurrences
+from millrace_core.trigger.types.reach import Rows
+from millrace_core.trigger.types.windower import Windower
 
 
 class Cutter:

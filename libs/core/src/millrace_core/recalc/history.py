@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
-from millrace_core.recalc.cut import Cutter, Rows
+from millrace_core.recalc.cut import Cutter
 from millrace_core.trigger.groups.columns import Array, Ints
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Bools
-from millrace_core.trigger.windower import HISTORY, Occurrences, Windower
+from millrace_core.trigger.types.occurrences import HISTORY, Occurrences
+from millrace_core.trigger.types.reach import Rows
+from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Past
 

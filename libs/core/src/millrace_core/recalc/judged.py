@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from millrace_core.model.stream import Period, Sliding, StreamSpec
+from millrace_core.model.stream import StreamSpec
 from millrace_core.store.place import Spans, spans_of
 from millrace_core.trigger.groups.watermark import RANGE
+from millrace_core.trigger.types import type_of
 from millrace_core.wire import control
 from millrace_core.wire.control import Offsets
 
@@ -63,8 +64,10 @@ def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 def refusal(spec: StreamSpec) -> str | None:
     """Why a stream cannot be verified; None if it can."""
-    if isinstance(spec.trigger, Period):
-        return "PERIOD goes by the time of day: what a result was made of cannot be told from the rows' times"
+    type_ = type_of(spec.trigger)
+    if type_.by_clock:
+        why = "what a result was made of cannot be told from the rows' times"
+        return f"{type_.keyword} goes by the time of day: {why}"
     if spec.source is None:
         return "it has no trigger table"
     if spec.query is None or spec.output is None:
@@ -73,6 +76,6 @@ def refusal(spec: StreamSpec) -> str | None:
         return "with CALC_NOTIFY_ONLY it stores no results: there is nothing to compare with"
     if spec.source.table.virtual:
         return "its trigger table is virtual: windows are cut again from stored rows, and it stores none"
-    if "WINDOW_CLOSE" not in spec.options.event_types and not isinstance(spec.trigger, Sliding):
+    if "WINDOW_CLOSE" not in spec.options.event_types and type_.window:
         return "EVENT_TYPE: it calculates at WINDOW_OPEN only, from the rows that were there at that moment"
     return None

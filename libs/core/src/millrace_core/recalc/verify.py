@@ -17,10 +17,11 @@ import numpy as np
 
 from millrace_core.model.schema import Column, Precision
 from millrace_core.recalc.cut import Cutter, in_order
-from millrace_core.recalc.reach import CountReach, Read, of_group, reach_of, settle
+from millrace_core.recalc.reach import Read, of_group, settle
 from millrace_core.timeline.text import format_local
 from millrace_core.trigger.groups.watermark import RANGE
-from millrace_core.trigger.windower import CLOSE, DELAY, OPEN, Occurrences, Windower
+from millrace_core.trigger.types.occurrences import CLOSE, DELAY, OPEN, Occurrences
+from millrace_core.trigger.types.windower import Windower
 
 TOLERANCE = {"FLOAT": 1e-5, "DOUBLE": 1e-9}
 """Sums of the same numbers in another order differ a little (relative)."""
@@ -43,20 +44,18 @@ def cut_range(
     """Cut the windows of one group that touch ``span`` (first, last), as they are when T is ``until``.
     ``delayed``: the stream has MAX_DELAY.
 
-    Windows of COUNT_WINDOW are counted from the group's first row on, all others from where the cut is
-    certain.
+    Windows that are numbers of rows are counted from the group's first row on, all others from where the cut
+    is certain.
     """
     windower = of_group(windower, None, until, read)
-    reach = reach_of(windower)
+    reach = windower.reach()
     first, last = span
     low, high = min(first, until), min(last, until)
-    counts = isinstance(reach, CountReach)
-    stretch = read(-RANGE, until) if counts else settle(reach, low, high, until, read)
+    stretch = read(-RANGE, until) if reach.anew else settle(reach, low, high, until, read)
     cutter = Cutter(windower, 1)
-    parts = [cutter.feed(stretch.rows)]
-    if not counts:
-        # what lies up to ``high`` is known: T may be one tick behind it
-        parts.append(cutter.advance(np.array([min(until, stretch.high + 1)], dtype=np.int64)))
+    # what lies up to ``high`` is known: T may be one tick behind it
+    upto = np.array([min(until, stretch.high + 1)], dtype=np.int64)
+    parts = [cutter.feed(stretch.rows), cutter.advance(upto)]
     cut = in_order(parts)
     closed = cut.take(cut.kind != OPEN)
     # a recalculation of states takes the window behind the range along; here it is not asked for

@@ -22,6 +22,7 @@ UNIT_NS: dict[str, int] = {
 """Nanoseconds of each unit of fixed length."""
 CALENDAR_MONTHS: dict[str, int] = {"n": 1, "y": 12}
 """Months of each unit whose length the calendar says."""
+_MONTH_NS = 28 * UNIT_NS["d"]  # the shortest
 
 
 def tick_ns(precision: Precision) -> int:
@@ -79,3 +80,10 @@ def convert(value: int, source: Precision, target: Precision) -> int:
     :raises MillraceError: INVALID_VALUE beyond 64 bits.
     """
     return check_range(from_ns(to_ns(value, source), target))
+
+
+def shortest_ns(duration: Duration) -> int:
+    """Nanoseconds that a duration has at least: a month counts 28 days."""
+    if duration.unit in CALENDAR_MONTHS:
+        return duration.value * CALENDAR_MONTHS[duration.unit] * _MONTH_NS
+    return duration.value * UNIT_NS[duration.unit]

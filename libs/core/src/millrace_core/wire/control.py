@@ -10,6 +10,7 @@ import msgspec
 
 from millrace_core.model.schema import Child, Table
 from millrace_core.model.stream import StreamSpec
+from millrace_core.model.triggers import read_trigger
 from millrace_core.wire.reading import Format, Int64, strictly
 from millrace_core.wire.topics import CLOCK, CONTROL
 from millrace_core.wire.virtual import Link
@@ -138,7 +139,7 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 _encoder = msgspec.json.Encoder()
-_control: msgspec.json.Decoder[AnyControl] = msgspec.json.Decoder(AnyControl)
+_control: msgspec.json.Decoder[AnyControl] = msgspec.json.Decoder(AnyControl, dec_hook=read_trigger)
 decode_control = strictly(_control.decode)
 decode_tick = strictly(msgspec.json.Decoder(Tick).decode)
 RECORDS = Format(CONTROL, decode_control)

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog
 from millrace_core.conditions import condition
-from millrace_core.dialect.arguments import bad, shortest_ns
+from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.legacy.options import judged
 from millrace_core.dialect.legacy.query import Item, Key, is_start, over_rows, read
 from millrace_core.dialect.legacy.result import result_table
@@ -26,17 +26,10 @@ from millrace_core.dialect.tdengine.options import notify
 from millrace_core.dialect.tdengine.trigger import trigger
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Table
-from millrace_core.model.stream import (
-    AnyTrigger,
-    Count,
-    Interval,
-    Notify,
-    Places,
-    Session,
-    Source,
-    StreamSpec,
-)
-from millrace_core.model.triggers import TRIGGERS
+from millrace_core.model.stream import Notify, Places, Source, StreamSpec
+from millrace_core.model.triggers import Trigger
+from millrace_core.timeline.precision import shortest_ns
+from millrace_core.trigger.types import Count, Interval, Session, type_named
 
 BY_CHILD = frozenset({"STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"})
 """Windows that a super table has only for each of its children."""
@@ -119,7 +112,7 @@ def _check_window(query: LegacyQuery, table: Table, keys: tuple[Key, ...], *, on
         raise bad(f"{window.keyword}: {extra.text} is one argument too many", extra.position)
 
 
-def _trigger(window: TriggerClause | None, table: Table, timezone: str) -> AnyTrigger:
+def _trigger(window: TriggerClause | None, table: Table, timezone: str) -> Trigger:
     if window is None:
         return EVERY_ROW
     found = trigger(window, table, timezone)
@@ -185,5 +178,5 @@ def _notify(clause: LegacyNotify | None, keyword: str) -> Notify | None:
     if clause is None:
         return None
     told = NotifyClause(clause.urls, clause.position, clause.events)
-    found = notify(told, TRIGGERS[keyword], calculates=True)
+    found = notify(told, type_named(keyword), calculates=True)
     return msgspec.structs.replace(found, history=clause.history, pause_on_failure=clause.pause_on_failure)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from millrace_core.dialect.arguments import bad, duration, shortest_ns
+from millrace_core.dialect.arguments import bad, duration
 from millrace_core.dialect.statements import LegacyOption, LegacyQuery
 from millrace_core.errors import Position
 from millrace_core.model.rules import FIXED_UNITS, DurationRule
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import Duration, Emission, EmissionMode, Options
-from millrace_core.timeline.precision import LOWEST
+from millrace_core.timeline.precision import LOWEST, shortest_ns
 
 FILLS = ("NONE", "NULL", "NULL_F", "VALUE", "VALUE_F", "PREV", "NEXT", "LINEAR")
 ALL_WINDOWS = frozenset({"INTERVAL", "SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"})

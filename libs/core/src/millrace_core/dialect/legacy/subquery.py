@@ -111,7 +111,7 @@ def _window(c: Cursor) -> TriggerClause | None:
     if keyword == "interval":
         # without SLIDING the windows follow each other
         sliding = c.listed(lambda: c.argument("a duration")) if c.take("sliding") else arguments[:1]
-    return TriggerClause(keyword.upper(), arguments, where, sliding)  # type: ignore[arg-type]
+    return TriggerClause(keyword.upper(), arguments, where, sliding)
 
 
 def _fill(c: Cursor) -> Argument | None:

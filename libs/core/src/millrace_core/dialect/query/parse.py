@@ -13,12 +13,7 @@ from millrace_core.dialect.query.nodes import START, position_at
 from millrace_core.dialect.query.size import balance, check_text, check_tree, too_deep
 from millrace_core.dialect.query.tokens import query_tokens
 from millrace_core.errors import ErrorCode, Position, SqlError
-
-PLACEHOLDERS = frozenset({
-    "_tprev_ts", "_tcurrent_ts", "_tnext_ts", "_twstart", "_twend", "_twduration", "_twrownum",
-    "_tprev_localtime", "_tnext_localtime", "_tlocaltime", "_tgrpid",
-})  # fmt: skip
-"""Placeholders that are written as names; the others begin with ``%%``."""
+from millrace_core.trigger.types.registry import placeholders as known_placeholders
 
 _DIALECT = Millrace()
 
@@ -87,7 +82,11 @@ def _finish(node: exp.Expr, sql: str, origin: Position) -> None:
         node.set("this", str(node.this).lower())
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
         name = node.this
-        if not name.args.get("quoted") and not node.args.get("table") and name.name.lower() in PLACEHOLDERS:
+        if (
+            not name.args.get("quoted")
+            and not node.args.get("table")
+            and name.name.lower() in known_placeholders()
+        ):
             placeholder = exp.Placeholder(this=name.name.lower())
             placeholder.meta.update(name.meta)
             place = position_at(sql, name.meta["start"], origin)

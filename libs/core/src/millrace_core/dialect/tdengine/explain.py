@@ -10,20 +10,10 @@ from typing import NamedTuple
 
 from millrace_core.dialect.lexer import quote, quote_name
 from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, Takes
-from millrace_core.model.stream import (
-    AnyTrigger,
-    Count,
-    Emission,
-    Event,
-    Interval,
-    Options,
-    Period,
-    Session,
-    Sliding,
-    State,
-    StreamSpec,
-)  # fmt: skip
+from millrace_core.model.stream import Emission, Options, StreamSpec
+from millrace_core.model.triggers import Trait, Trigger
 from millrace_core.timeline.precision import LOWEST
+from millrace_core.trigger.types import type_of
 
 
 class Fact(NamedTuple):
@@ -107,31 +97,9 @@ def _key(spec: StreamSpec) -> str:
     return spec.source.table.key.name if spec.source else ""
 
 
-def trigger_clause(trigger: AnyTrigger, key: str) -> str:
+def trigger_clause(trigger: Trigger, key: str) -> str:
     """The trigger as the newer dialect writes it; ``key``: the time column of its table."""
-    match trigger:
-        case Period(every, offset):
-            return _call("PERIOD", every, offset)
-        case Sliding(sliding, offset):
-            return _call("SLIDING", sliding, offset)
-        case Interval(interval, sliding, offset):
-            return f"{_call('INTERVAL', interval, offset)} SLIDING({sliding})"
-        case Session(gap):
-            return f"SESSION({quote_name(key)}, {gap})"
-        case State(column, extend, true_for):
-            return _call("STATE_WINDOW", quote_name(column), extend or None) + _true_for(true_for)
-        case Event(start, end, true_for):
-            return f"EVENT_WINDOW(START WITH {start.sql} END WITH {end.sql})" + _true_for(true_for)
-        case Count(count, sliding, columns):
-            return _call("COUNT_WINDOW", count, sliding, *map(quote_name, columns))
-
-
-def _call(keyword: str, *arguments: object) -> str:
-    return f"{keyword}({', '.join(str(argument) for argument in arguments if argument is not None)})"
-
-
-def _true_for(length: object) -> str:
-    return "" if length is None else f" TRUE_FOR({length})"
+    return type_of(trigger).write(trigger, key, quote_name)
 
 
 def option_clauses(options: Options) -> list[str]:
@@ -162,9 +130,10 @@ def _older_options(spec: StreamSpec) -> Iterator[str]:
         return
     if emission.when == "max_delay":
         yield f"MAX_DELAY({emission.every})"
-    if isinstance(spec.trigger, Interval):
+    type_ = type_of(spec.trigger)
+    if Trait.ROWS not in type_.traits:
         yield "IGNORE_NODATA_TRIGGER"
-    if not isinstance(spec.trigger, Count):
+    if type_.recalculates:
         yield "DELETE_RECALC"
 
 
@@ -216,7 +185,7 @@ def _notify(spec: StreamSpec) -> str:
     found = spec.notify
     assert found is not None, "asked before"
     text = f"NOTIFY({', '.join(quote(url) for url in found.urls)})"
-    if not isinstance(spec.trigger, Period | Sliding):
+    if type_of(spec.trigger).window:
         text += f" ON({' | '.join(found.events)})"
     if found.where is not None:
         text += f" WHERE {found.where}"

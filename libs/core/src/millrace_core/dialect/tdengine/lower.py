@@ -3,6 +3,8 @@ needs no more than it."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog
 from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.statements import CreateStream, QualifiedName, SqlText
@@ -12,7 +14,7 @@ from millrace_core.dialect.tdengine.query import Offer, check_query
 from millrace_core.dialect.tdengine.trigger import trigger
 from millrace_core.errors import ErrorCode, Position
 from millrace_core.model.stream import Places, Source, StreamSpec
-from millrace_core.model.triggers import TRIGGERS, TriggerRule
+from millrace_core.trigger.types import TriggerType, type_named
 
 
 def lower(statement: CreateStream, catalog: Catalog, database: str | None, timezone: str) -> StreamSpec:
@@ -25,7 +27,7 @@ def lower(statement: CreateStream, catalog: Catalog, database: str | None, timez
 
     :raises SqlError: at the first thing that is wrong, with its place.
     """
-    rule = TRIGGERS[statement.trigger.keyword]
+    rule = type_named(statement.trigger.keyword)
     database = database or statement.name.db
     db = _database(statement.name, database, catalog)
     source = _source(statement, rule, catalog, database)
@@ -76,11 +78,11 @@ def _database(name: QualifiedName, database: str | None, catalog: Catalog) -> st
 
 
 def _source(
-    statement: CreateStream, rule: TriggerRule, catalog: Catalog, database: str | None
+    statement: CreateStream, rule: TriggerType[Any], catalog: Catalog, database: str | None
 ) -> Source | None:
     name = statement.table
     if name is None:
-        if rule.needs_table:
+        if not rule.by_clock:
             raise bad(f"{rule.keyword} needs a trigger table (FROM)", statement.trigger.position)
         return None
     db = name.db or database
@@ -97,7 +99,7 @@ def _source(
     return Source(table, child.name if child else None)
 
 
-def _partition(statement: CreateStream, rule: TriggerRule, source: Source | None) -> tuple[str, ...]:
+def _partition(statement: CreateStream, rule: TriggerType[Any], source: Source | None) -> tuple[str, ...]:
     """The grouping columns; :raises SqlError: for one that is no tag, or a grouping the trigger has not."""
     names: list[str] = []
     for name in statement.partition:

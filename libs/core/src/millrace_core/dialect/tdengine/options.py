@@ -8,7 +8,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from millrace_core.conditions import condition
-from millrace_core.dialect.arguments import bad, duration, one_token, shortest_ns
+from millrace_core.dialect.arguments import bad, duration, one_token
 from millrace_core.dialect.lexer import Kind
 from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.statements import Argument, Literal, Name, NotifyClause, OptionClause
@@ -17,15 +17,15 @@ from millrace_core.errors import SqlError
 from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, WINDOW_EVENTS, Needs, OptionRule, Takes
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import EventType, Notify, Options
-from millrace_core.model.triggers import TriggerRule
-from millrace_core.timeline.precision import LOWEST
+from millrace_core.timeline.precision import LOWEST, shortest_ns
+from millrace_core.trigger.types import TriggerType
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What options are judged against; ``notifies``: the stream has NOTIFY."""
 
-    trigger: TriggerRule
+    trigger: TriggerType[Any]
     table: Table | None
     partition: tuple[str, ...]
     timezone: str
@@ -51,8 +51,8 @@ def options(clauses: tuple[OptionClause, ...], setting: Setting) -> Options:
         _check_place(clause, rule, setting)
         values[clause.name] = _named_value(clause, rule, setting)
     _check_lengths(seen, values)
-    keyword = setting.trigger.keyword
-    effective = {name: value for name, value in values.items() if keyword not in OPTIONS[name].ignored}
+    traits = setting.trigger.traits
+    effective = {name: value for name, value in values.items() if OPTIONS[name].ignored not in traits}
     return Options(**{OPTIONS[name].field: value for name, value in effective.items()})
 
 
@@ -69,8 +69,9 @@ def _check_lengths(seen: Mapping[str, OptionClause], values: Mapping[str, Any]) 
 
 def _check_place(clause: OptionClause, rule: OptionRule, setting: Setting) -> None:
     keyword = setting.trigger.keyword
-    if keyword in rule.refused:
-        raise bad(f"{keyword} does not take the option {clause.name}: {rule.why}", clause.position)
+    if rule.refused in setting.trigger.traits:
+        assert rule.refused is not None, "no trigger has no trait"
+        raise bad(f"{keyword} does not take the option {clause.name}: {rule.refused.value}", clause.position)
     there = {
         Needs.TABLE: setting.table is not None,
         Needs.BY_CHILD: "tbname" in setting.partition,
@@ -146,7 +147,7 @@ def _event_types(what: str, names: list[Name]) -> tuple[EventType, ...]:
     return tuple(sorted(found, key=WINDOW_EVENTS.index))
 
 
-def notify(clause: NotifyClause, trigger: TriggerRule, *, calculates: bool) -> Notify:
+def notify(clause: NotifyClause, trigger: TriggerType[Any], *, calculates: bool) -> Notify:
     """NOTIFY; ``calculates``: the stream has a query, whose columns WHERE may use.
 
     Which columns those are is checked where the query is planned (``plan.notify``).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from millrace_core.dialect.cursor import Cursor, check_length
@@ -27,8 +28,8 @@ from millrace_core.dialect.statements import (
 )  # fmt: skip
 from millrace_core.dialect.stream_words import check_unmixed
 from millrace_core.errors import Position, SqlError
+from millrace_core.trigger.types import trigger_types
 
-KEYWORDS = ("period", "sliding", "interval", "session", "state_window", "event_window", "count_window")
 CLAUSES = ("stream_options", "notify", "notify_options", "into", "output_subtable", "tags", "as")
 
 ORDER = {
@@ -80,35 +81,42 @@ def _expected(clauses: dict[str, Any]) -> str:
 
 def _trigger(c: Cursor) -> TriggerClause:
     where = c.here()
-    for keyword in KEYWORDS:
-        if c.take(keyword):
+    for found in trigger_types():
+        if c.take(found.keyword):
             break
     else:
-        raise c.unexpected("a trigger: " + ", ".join(k.upper() for k in KEYWORDS))
-    arguments = _conditions(c) if keyword == "event_window" else _arguments(c)
-    sliding: tuple[Argument, ...] = ()
-    if keyword == "interval":
-        c.expect("sliding")
-        sliding = _arguments(c)
+        raise c.unexpected("a trigger: " + ", ".join(known.keyword for known in trigger_types()))
+    syntax = found.syntax
+    arguments = _conditions(c, syntax.conditions) if syntax.conditions else _arguments(c)
+    following: tuple[Argument, ...] = ()
+    if syntax.then is not None:
+        c.expect(syntax.then)
+        following = _arguments(c)
     true_for, at = None, c.here()
     if c.take("true_for"):
         true_for = c.listed(lambda: c.argument("a duration"))[0]
-    return TriggerClause(keyword.upper(), arguments, where, sliding, true_for, at if true_for else None)  # type: ignore[arg-type]
+    return TriggerClause(found.keyword, arguments, where, following, true_for, at if true_for else None)
 
 
 def _arguments(c: Cursor) -> tuple[Argument, ...]:
     return c.listed(lambda: c.argument("an argument"))
 
 
-def _conditions(c: Cursor) -> tuple[Argument, Argument]:
-    """``(START WITH condition END WITH condition)``."""
+def _conditions(c: Cursor, heads: tuple[str, ...]) -> tuple[Argument, ...]:
+    """``(head condition …)``, such as ``(START WITH condition END WITH condition)``."""
+    found: list[Argument] = []
+    words = [head.split() for head in heads]
     c.expect("(")
-    c.expect("start", "with")
-    start = c.until("a condition", lambda: c.at("end", "with"))
-    c.expect("end", "with")
-    end = c.until("a condition", lambda: False)
+    for head, following in zip(words, [*words[1:], None], strict=True):
+        c.expect(*head)
+        text = c.until("a condition", partial(_comes, c, following))
+        found.append(Argument(text.text, text.position))
     c.expect(")")
-    return Argument(start.text, start.position), Argument(end.text, end.position)
+    return tuple(found)
+
+
+def _comes(c: Cursor, words: list[str] | None) -> bool:
+    return words is not None and c.at(*words)
 
 
 def _partition(c: Cursor) -> tuple[Name, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
@@ -10,9 +11,10 @@ from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.query import parse_expression, parse_query
 from millrace_core.dialect.query.nodes import position_of
 from millrace_core.dialect.statements import SqlText
-from millrace_core.model.placeholders import PLACEHOLDERS, PlaceholderRule
+from millrace_core.model.placeholders import PlaceholderRule
 from millrace_core.model.stream import EventType
-from millrace_core.model.triggers import TriggerRule
+from millrace_core.trigger.types import TriggerType
+from millrace_core.trigger.types.registry import placeholders
 
 VALUE_CLAUSES = frozenset({"expressions", "where"})
 """Clauses of a SELECT in which a placeholder may stand for a value (seed 000)."""
@@ -22,7 +24,7 @@ VALUE_CLAUSES = frozenset({"expressions", "where"})
 class Offer:
     """What a stream has to offer to placeholders."""
 
-    trigger: TriggerRule
+    trigger: TriggerType[Any]
     has_table: bool
     partition: tuple[str, ...]
     events: tuple[EventType, ...]
@@ -41,7 +43,7 @@ def check_query(query: SqlText, offer: Offer) -> exp.Expression:
         else:
             _check_as_value(node, rule)
     for table in tree.find_all(exp.Table):
-        if isinstance(table.this, exp.Identifier) and not table.db and table.name in PLACEHOLDERS:
+        if isinstance(table.this, exp.Identifier) and not table.db and table.name in placeholders():
             raise bad(
                 f"{table.name} is not a table: it can be used in SELECT and WHERE only", position_of(table)
             )
@@ -71,7 +73,7 @@ def _offered(node: exp.Placeholder, offer: Offer) -> PlaceholderRule:
     """The rule of a placeholder that this stream offers; :raises SqlError: if it does not."""
     name, where = node.name, position_of(node)
     number = name[2:] if name.startswith("%%") else ""
-    rule = PLACEHOLDERS["%%n" if number.isdigit() else name]
+    rule = placeholders()["%%n" if number.isdigit() else name]
     keyword = offer.trigger.keyword
     if keyword not in rule.triggers:
         allowed = ", ".join(sorted(rule.triggers))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import polars as pl
@@ -14,38 +14,29 @@ from millrace_core.dialect.query import parse_expression, parse_query
 from millrace_core.dialect.query.nodes import START
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.model.schema import Precision
-from millrace_core.model.stream import Count, Interval, Period, Sliding, StreamSpec, Trigger
+from millrace_core.model.stream import StreamSpec
+from millrace_core.model.triggers import Trigger
 from millrace_core.model.types import BIGINT, TIMESTAMP
-from millrace_core.plan.model import Formula, Plan
+from millrace_core.plan.model import Plan
 from millrace_core.plan.query import plan, seen_of
 from millrace_core.plan.scope import Context, TimeBounds
 from millrace_core.plan.types.typed import TBNAME, Typed, with_type
+from millrace_core.trigger.types import trigger_types, type_of
+from millrace_core.trigger.types.moment import Value
 from millrace_core.wire.events import TriggerEvent
 from millrace_core.wire.rows.decoded import polars_type
 
-_WINDOW = {"_twstart": TIMESTAMP, "_twend": TIMESTAMP, "_twduration": BIGINT, "_twrownum": BIGINT}
-_SLIDING = {"_tprev_ts": TIMESTAMP, "_tcurrent_ts": TIMESTAMP, "_tnext_ts": TIMESTAMP}
-_PERIOD = {"_tprev_localtime": TIMESTAMP, "_tnext_localtime": TIMESTAMP}
-_LOCAL = frozenset({"_tprev_localtime", "_tnext_localtime", "_tlocaltime"})
-"""Placeholders in nanoseconds whatever the database's precision."""
-COLUMNS = ("_tgrpid", "_tlocaltime", *_WINDOW, *_SLIDING, *_PERIOD)
-"""Columns of the trigger relation that every stream has, besides ``_tid``; NULL where it has none."""
+SHARED = ("_tgrpid", "_tlocaltime")
+"""Placeholders of every trigger type that are columns of the trigger relation."""
 
 
 def allowed_placeholders(spec: StreamSpec) -> dict[str, Typed]:
     """The placeholders that a stream of this trigger and grouping has, with their types (seed 000)."""
-    match spec.trigger:
-        case Period():
-            times = _PERIOD
-        case Sliding():
-            times = _SLIDING
-        case _:
-            times = _WINDOW
     precision = _precision(spec)
     found = {"_tgrpid": Typed(BIGINT), "_tlocaltime": Typed(TIMESTAMP, "ns")}
-    for name, type_ in times.items():
-        ticks: Precision = "ns" if name in _LOCAL else precision
-        found[name] = Typed(type_, ticks if type_ == TIMESTAMP else None)
+    for one in type_of(spec.trigger).moment.placeholders:
+        ticks: Precision = "ns" if one.in_ns else precision
+        found[one.name] = Typed(one.type, ticks if one.type == TIMESTAMP else None)
     for i, grouping in enumerate(grouping_types(spec), 1):
         found[f"%%{i}"] = grouping
     if "tbname" in spec.partition:
@@ -68,26 +59,20 @@ def grouping_types(spec: StreamSpec) -> list[Typed]:
 
 
 def trows_bounds(trigger: Trigger) -> TimeBounds:
-    """Which of a group's rows are the trigger's: [start, end) of an interval, (previous, current] of a
-    sliding trigger, [start, end] of the other windows. PERIOD's are told by the log, not by their times."""
-    start: Formula = ("ref", "_twstart")
-    end: Formula = ("ref", "_twend")
-    match trigger:
-        case Period():
-            return [], []
-        case Sliding():
-            return [(">", ("ref", "_tprev_ts"))], [("<=", ("ref", "_tcurrent_ts"))]
-        case Interval():
-            return [(">=", start)], [("<", end)]
-    return [(">=", start)], [("<=", end)]
+    """Which of a group's rows are the trigger's, by their times; without bounds the log tells."""
+    moment = type_of(trigger).moment
+    begin, end = moment.begin, moment.end
+    return (
+        [] if begin is None else [(begin[0], ("ref", begin[1]))],
+        [] if end is None else [(end[0], ("ref", end[1]))],
+    )
 
 
 def trows_condition(spec: StreamSpec) -> str | None:
-    """What the rows of ``%%trows`` meet besides their times: PRE_FILTER, and that COUNT_WINDOW with columns
-    counts them."""
+    """What the rows of ``%%trows`` meet besides their times: PRE_FILTER, and that the trigger counts them."""
     conditions = [f"({spec.options.pre_filter.sql})"] if spec.options.pre_filter else []
-    if isinstance(spec.trigger, Count) and spec.trigger.columns:
-        counted = " OR ".join(f"{quote_name(name)} IS NOT NULL" for name in spec.trigger.columns)
+    if columns := type_of(spec.trigger).counted(spec.trigger):
+        counted = " OR ".join(f"{quote_name(name)} IS NOT NULL" for name in columns)
         conditions.append(f"({counted})")
     return " AND ".join(conditions) or None
 
@@ -126,7 +111,7 @@ def context_of(spec: StreamSpec, catalog: Catalog) -> Context:
         partition=spec.partition,
         source=spec.source,
         trows=trows_bounds(spec.trigger),
-        trows_written=isinstance(spec.trigger, Period),
+        trows_written=type_of(spec.trigger).by_clock,
         pre_filter=trows_condition(spec),
         force_output=spec.options.force_output,
     )
@@ -138,9 +123,11 @@ def trigger_relation(spec: StreamSpec, events: Sequence[TriggerEvent]) -> pl.Dat
     ``_tgrpid``, ``_tlocaltime`` (ns), the placeholders of the trigger type (others NULL), the grouping
     columns' values ``_g1`` …, and ``_tbname`` (the group's table, NULL where it is not one table).
     """
-    values = _EVENT_VALUES[_kind(spec.trigger)]
+    moment = type_of(spec.trigger).moment
+    values: dict[str, Value] = {"_tgrpid": lambda event: event.group.id, "_tlocaltime": moment.localtime}
+    values |= {one.name: one.of for one in moment.placeholders}
     data: dict[str, pl.Series] = {"_tid": pl.Series(range(len(events)), dtype=pl.Int32)}
-    for name in COLUMNS:
+    for name in columns():
         take = values.get(name)
         column_ = [take(event) if take else None for event in events]
         data[name] = pl.Series(column_, dtype=pl.Int64)
@@ -152,28 +139,7 @@ def trigger_relation(spec: StreamSpec, events: Sequence[TriggerEvent]) -> pl.Dat
     return pl.DataFrame(data)
 
 
-Value = Callable[[TriggerEvent], int]
-_SHARED: dict[str, Value] = {"_tgrpid": lambda e: e.group.id, "_tlocaltime": lambda e: e.localtime}
-_EVENT_VALUES: dict[str, dict[str, Value]] = {
-    "period": {
-        **_SHARED, "_tlocaltime": lambda e: e.end, "_tprev_localtime": lambda e: e.start,
-        "_tnext_localtime": lambda e: e.next,
-    },
-    "sliding": {
-        **_SHARED, "_tprev_ts": lambda e: e.start, "_tcurrent_ts": lambda e: e.end,
-        "_tnext_ts": lambda e: e.next,
-    },
-    "window": {
-        **_SHARED, "_twstart": lambda e: e.start, "_twend": lambda e: e.end,
-        "_twduration": lambda e: e.end - e.start, "_twrownum": lambda e: e.rownum,
-    },
-}  # fmt: skip
-
-
-def _kind(trigger: Trigger) -> str:
-    match trigger:
-        case Period():
-            return "period"
-        case Sliding():
-            return "sliding"
-    return "window"
+def columns() -> tuple[str, ...]:
+    """The columns of the trigger relation that every stream has, besides ``_tid``; NULL where it has none."""
+    names = [one.name for known in trigger_types() for one in known.moment.placeholders]
+    return tuple(dict.fromkeys((*SHARED, *names)))

@@ -1,4 +1,4 @@
-"""Messages that streams have put off: rows that mean nothing to them yet (``trigger.stream.calm``).
+"""Messages that streams have put off: rows that mean nothing to them yet (``trigger.calm``).
 
 How rows are cut into batches is invisible: a stream tells the same whether it judges rows as they come or
 many at once. So where many streams read a table, each judges only when something is to be told: of a thousand
@@ -17,7 +17,7 @@ import numpy as np
 
 from millrace_core.trigger.groups.columns import Ints, starts_of
 from millrace_core.trigger.rows.intake import Messages, TableRows, distinct, of_each
-from millrace_core.trigger.stream.calm import Span
+from millrace_core.trigger.types.windower import Span
 from millrace_core.wire.control import Offsets
 
 FEW = 8

@@ -10,13 +10,12 @@ import numpy as np
 
 from millrace_core.trigger.groups.columns import OWNER, Ints
 from millrace_core.trigger.groups.watermark import NEVER
-from millrace_core.trigger.period import PeriodMemory
 from millrace_core.trigger.slot.hosted import AnyStream
 from millrace_core.trigger.stream.delay import DelayMemory
 from millrace_core.trigger.stream.period import PeriodStream
 from millrace_core.trigger.stream.stream import Stream
 from millrace_core.trigger.stream.telling import Output
-from millrace_core.trigger.waits import waits_of
+from millrace_core.trigger.types.clock import NewsMemory
 from millrace_core.wire import diagnosis
 from millrace_core.wire.control import DiagnoseStream
 from millrace_core.wire.diagnosis import Diagnosis, GroupPart, OpenWindow, Wait
@@ -86,7 +85,7 @@ class _Groups:
         if isinstance(stream, PeriodStream):
             return GroupPart(group, waits=_instant(stream, place))
         watermark = stream.definition.clock.watermark
-        windows, idle = waits_of(stream.definition.windower, stream.memory.get(place), watermark)
+        windows, idle = stream.definition.windower.waits(stream.memory.get(place), watermark)
         newest = int(stream.clock.singles["newest"][place])
         seen = newest != NEVER
         return GroupPart(
@@ -121,5 +120,5 @@ def _instant(stream: PeriodStream, place: int) -> list[Wait]:
     progress = stream.progress
     waits = [Wait("time", stream.schedule.after(max(progress.instant, progress.began)))]
     memory = stream.memory.get(place)
-    assert isinstance(memory, PeriodMemory)
+    assert isinstance(memory, NewsMemory)
     return [*waits, Wait("data")] if stream.only_with_data and not memory.news else waits

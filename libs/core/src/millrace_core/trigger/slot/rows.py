@@ -17,10 +17,11 @@ from millrace_core.trigger.slot.contents import Contents
 from millrace_core.trigger.slot.hosted import AnyStream
 from millrace_core.trigger.slot.placing import Names, Tags, describe, placed, read_for, with_operations
 from millrace_core.trigger.slot.requests import delete, deletes_in
-from millrace_core.trigger.stream.calm import NEVER_CALM, Calm, Span, calm_of
+from millrace_core.trigger.stream.calm import Calm, calm_of
 from millrace_core.trigger.stream.stream import Stream
 from millrace_core.trigger.stream.telling import Output
 from millrace_core.trigger.stream.versions import passing
+from millrace_core.trigger.types.windower import NEVER_CALM, Span
 
 
 class TableReader:

@@ -19,7 +19,7 @@ from millrace_core.trigger.stream.routes import Routes
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.trigger.stream.versions import Versions, spans_of
-from millrace_core.trigger.windower import as_arrays
+from millrace_core.trigger.types.occurrences import as_arrays
 from millrace_core.wire.control import Offsets
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,96 +10,18 @@ import msgspec
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.expression import fields_of
 from millrace_core.model.schema import Table
-from millrace_core.model.stream import (
-    Count,
-    Event,
-    Interval,
-    Notify,
-    Options,
-    Period,
-    Places,
-    Session,
-    Sliding,
-    State,
-    StreamSpec,
-    Trigger,
-)  # fmt: skip
-from millrace_core.model.triggers import TRIGGERS
-from millrace_core.timeline import Schedule, ticks
-from millrace_core.trigger.count import CountWindower
-from millrace_core.trigger.event import EventWindower
-from millrace_core.trigger.event_arrays import EventRule
-from millrace_core.trigger.grid import Grid
+from millrace_core.model.stream import Notify, Places, StreamSpec
+from millrace_core.model.triggers import read_trigger
+from millrace_core.timeline import Schedule
 from millrace_core.trigger.groups.watermark import Clock
-from millrace_core.trigger.interval import IntervalWindower
-from millrace_core.trigger.period import PeriodWindower, schedule_of
 from millrace_core.trigger.rows.signals import Signal
-from millrace_core.trigger.session import SessionWindower
-from millrace_core.trigger.sliding import SlidingWindower
-from millrace_core.trigger.state import StateWindower
-from millrace_core.trigger.state_arrays import StateRule
 from millrace_core.trigger.stream.delay import Delay, delay_of
 from millrace_core.trigger.stream.emission import Emission
-from millrace_core.trigger.windower import Windower
+from millrace_core.trigger.types import type_of
+from millrace_core.trigger.types.setting import Setting
+from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire import regroup
 from millrace_core.wire.topics import REGROUP, slot_of, wal_topic
-
-
-def _interval(trigger: Interval, table: Table, options: Options, notify: Notify | None) -> Windower:
-    return IntervalWindower(Grid.of(trigger, table.precision), not options.ignore_nodata_trigger)
-
-
-def _session(trigger: Session, table: Table, options: Options, notify: Notify | None) -> Windower:
-    return SessionWindower(ticks(trigger.gap, table.precision))
-
-
-def _count(trigger: Count, table: Table, options: Options, notify: Notify | None) -> Windower:
-    return CountWindower(trigger.count, trigger.sliding, trigger.columns)
-
-
-def _sliding(trigger: Sliding, table: Table, options: Options, notify: Notify | None) -> Windower:
-    return SlidingWindower.of(trigger, table.precision, not options.ignore_nodata_trigger)
-
-
-def _period(trigger: Period, table: Table, options: Options, notify: Notify | None) -> Windower:
-    return PeriodWindower()
-
-
-def _state(trigger: State, table: Table, options: Options, notify: Notify | None) -> Windower:
-    true_for = ticks(trigger.true_for, table.precision) if trigger.true_for else 0
-    told = notify is not None, _tells_openings(options, notify)
-    return StateWindower(trigger.column, StateRule(trigger.extend, true_for, _shared(table), *told))
-
-
-def _event(trigger: Event, table: Table, options: Options, notify: Notify | None) -> Windower:
-    true_for = ticks(trigger.true_for, table.precision) if trigger.true_for else 0
-    told = notify is not None, _tells_openings(options, notify)
-    rule = EventRule(true_for, _shared(table), *told, trigger.start.columns, trigger.end.columns)
-    return EventWindower(trigger.start, trigger.end, rule)
-
-
-def _tells_openings(options: Options, notify: Notify | None) -> bool:
-    return "WINDOW_OPEN" in (*options.event_types, *(notify.events if notify else ()))
-
-
-def _shared(table: Table) -> bool:
-    """Whether rows of one table with equal times may be different rows."""
-    return any(column.composite_key for column in table.columns)
-
-
-WINDOWERS: dict[type[Trigger], Callable[..., Windower]] = {
-    Interval: _interval,
-    Period: _period,
-    Sliding: _sliding,
-    Session: _session,
-    State: _state,
-    Event: _event,
-    Count: _count,
-}
-"""Trigger type -> how its windower is made of (trigger, table, options, NOTIFY)."""
-
-RECALCULATES = {rule.type: rule.recalculates for rule in TRIGGERS.values()}
-"""Whether disorder means anything to a trigger type; where it does not, late rows are dropped and counted."""
 
 NO_TABLE = Table("", "", "normal", 0, "ns", ())
 """The trigger table of a PERIOD stream that has none: no topic is its."""
@@ -159,6 +80,15 @@ class Definition:
         return slot_of(REGROUP.name, regroup.key(self.spec.uid, 0), slots)
 
 
+def windower_of(spec: StreamSpec) -> Windower:
+    """What turns a stream's rows into windows.
+
+    :raises MillraceError: as :func:`compiled`.
+    """
+    table = spec.source.table if spec.source else NO_TABLE
+    return type_of(spec.trigger).windower(spec.trigger, Setting(table, spec.options, spec.notify))
+
+
 def essence(spec: StreamSpec) -> bytes:
     """The part of a definition that the slots keep, encoded."""
     notify = Notify((), spec.notify.events) if spec.notify else None
@@ -187,19 +117,20 @@ def compiled(definition: bytes) -> Definition:
     :raises MillraceError: UNSUPPORTED for a trigger type or option that is not there yet; INVALID_VALUE for a
         length that is no whole number of ticks.
     """
-    spec = msgspec.msgpack.decode(definition, type=StreamSpec)
-    make = WINDOWERS.get(type(spec.trigger))
-    period = isinstance(spec.trigger, Period)
-    if make is None or (spec.source is None and not period):
-        name = type(spec.trigger).__name__.upper()
-        raise MillraceError(ErrorCode.UNSUPPORTED, f"stream {spec.full_name}: {name} is not supported yet")
+    spec = msgspec.msgpack.decode(definition, type=StreamSpec, dec_hook=read_trigger)
+    type_ = type_of(spec.trigger)
+    if spec.source is None and not type_.by_clock:
+        raise MillraceError(
+            ErrorCode.UNSUPPORTED, f"stream {spec.full_name}: {type_.keyword} without a trigger table"
+        )
     table, child = (spec.source.table, spec.source.child) if spec.source else (NO_TABLE, None)
     single = table.name if table.kind == "normal" and spec.source else child
     home = single is not None or "tbname" in spec.partition
     options = spec.options
-    if not RECALCULATES[type(spec.trigger)]:
+    if not type_.recalculates:
+        # disorder means nothing to it: late rows are dropped and counted
         options = msgspec.structs.replace(options, ignore_disorder=True)
-    windower = make(spec.trigger, table, spec.options, spec.notify)
+    windower = windower_of(spec)
     every = delay_of(spec)
     return Definition(
         spec,
@@ -211,7 +142,7 @@ def compiled(definition: bytes) -> Definition:
         windower,
         Emission.of(spec),
         Delay(every, windower) if every else None,
-        schedule_of(spec) if period else None,
+        type_.schedule(spec) if type_.schedule else None,
         _filter(spec),
     )
 

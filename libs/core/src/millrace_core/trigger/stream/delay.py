@@ -19,10 +19,11 @@ import msgspec
 import numpy as np
 
 from millrace_core.model.stream import StreamSpec
-from millrace_core.model.triggers import TRIGGERS
 from millrace_core.timeline.precision import NS_PER_SECOND, duration_ns
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, starts_of
-from millrace_core.trigger.windower import CLOSE, DELAY, LIVE, OPEN, Occurrences, Windower
+from millrace_core.trigger.types import type_of
+from millrace_core.trigger.types.occurrences import CLOSE, DELAY, LIVE, OPEN, Occurrences
+from millrace_core.trigger.types.windower import Windower
 
 NS_PER_MS = NS_PER_SECOND // 1000
 FAR = (1 << 63) - 1
@@ -34,7 +35,6 @@ APART = 75 * NS_PER_MS
 AHEAD = 32
 """Of so many of the next ticks a slot tells the times. With :data:`APART` they reach about two seconds far:
 further than a micro-batch and the clock's longest wait together, so that the clock always knows the next."""
-_WINDOWS = frozenset(rule.type for rule in TRIGGERS.values() if rule.window)
 
 
 class Opened(msgspec.Struct, array_like=True):
@@ -57,7 +57,7 @@ def delay_of(spec: StreamSpec) -> int | None:
     alone does so at every delay as well (SEMANTICS, "Options").
     """
     options = spec.options
-    if options.max_delay is None or type(spec.trigger) not in _WINDOWS:
+    if options.max_delay is None or not type_of(spec.trigger).window:
         return None
     return min(duration_ns(options.max_delay), LONGEST)
 

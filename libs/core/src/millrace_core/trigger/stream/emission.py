@@ -9,7 +9,7 @@ import numpy as np
 
 from millrace_core.model.stream import StreamSpec
 from millrace_core.trigger.groups.columns import Ints
-from millrace_core.trigger.windower import (
+from millrace_core.trigger.types.occurrences import (
     CLOSE,
     DELAY,
     HISTORY,
@@ -19,7 +19,7 @@ from millrace_core.trigger.windower import (
     OPEN,
     RECALC,
     Occurrences,
-)  # fmt: skip
+)
 from millrace_core.wire.events import Cause, Group, Kind, TriggerEvent, trigger_ids
 
 NS_PER_MS = 1_000_000

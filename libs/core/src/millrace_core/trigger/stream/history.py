@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 import msgspec
 import numpy as np
 
-from millrace_core.model.stream import Count
 from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
 from millrace_core.trigger.stream.changes import Changes
@@ -19,7 +18,8 @@ from millrace_core.trigger.stream.judging import Judging
 from millrace_core.trigger.stream.past import arrivals_of, hold, release, stretches
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
-from millrace_core.trigger.windower import HISTORY, LIVE, as_arrays
+from millrace_core.trigger.types import type_of
+from millrace_core.trigger.types.occurrences import HISTORY, LIVE, as_arrays
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.recalc import Handover, Part, Past, Request, Taken
 
@@ -99,7 +99,7 @@ class History:
         state.grow()
         started = state.clock.singles["newest"] != NEVER
         until = state.until.tolist()
-        counting = isinstance(state.definition.spec.trigger, Count)
+        counting = type_of(state.definition.spec.trigger).numbered
         parts, left_out = [], []
         for place in np.flatnonzero(started).tolist():
             if counting and (last is None or last > until[place]):

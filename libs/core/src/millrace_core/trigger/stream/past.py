@@ -15,7 +15,7 @@ import numpy as np
 from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, objects, take
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
 from millrace_core.trigger.rows.signals import Signal
-from millrace_core.trigger.windower import REDO, Occurrences
+from millrace_core.trigger.types.occurrences import REDO, Occurrences
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Part, Past

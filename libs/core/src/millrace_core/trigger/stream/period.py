@@ -27,13 +27,13 @@ from millrace_core.timeline import Schedule
 from millrace_core.trigger.groups.columns import Columns, Ints
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.groups import Groups
-from millrace_core.trigger.period import News, PeriodMemory
 from millrace_core.trigger.rows.intake import Messages, TableRows
 from millrace_core.trigger.stream.definition import Definition
 from millrace_core.trigger.stream.delay import FAR
 from millrace_core.trigger.stream.routes import Received, Routes
 from millrace_core.trigger.stream.state import Life, StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
+from millrace_core.trigger.types.clock import News, NewsMemory
 from millrace_core.wire.control import Offsets, Tick
 from millrace_core.wire.events import Group, TriggerEvent, trigger_id
 from millrace_core.wire.recalc import Taken
@@ -139,7 +139,7 @@ class PeriodStream:
         self.progress.began = at
         self.progress.since = self.progress.ends = dict(self.life.live_from)
         self.memory.grow(len(self.groups))
-        self.memory.put({place: PeriodMemory() for place in range(len(self.groups))})
+        self.memory.put({place: NewsMemory() for place in range(len(self.groups))})
 
     def lose_table(self) -> None:
         """The trigger table is gone, and its groups with it."""
@@ -266,10 +266,10 @@ class PeriodStream:
         changed: dict[int, msgspec.Struct] = {}
         for place, mine in news.items():
             memory = self.memory.get(place)
-            assert isinstance(memory, PeriodMemory)
+            assert isinstance(memory, NewsMemory)
             told = self.life.live_from if memory.told is None else memory.told
             fresh = {p: (max(a, told.get(p, 0)), b) for p, (a, b) in mine.items() if b >= told.get(p, 0)}
-            changed[place] = PeriodMemory(memory.told, _with(memory.news or {}, fresh) or None)
+            changed[place] = NewsMemory(memory.told, _with(memory.news or {}, fresh) or None)
         self.memory.put(changed)
         if self.progress.instant > self.progress.began:
             yield from self._tell_all(self._fire(sorted(news)))
@@ -308,13 +308,13 @@ class PeriodStream:
         changed: dict[int, msgspec.Struct] = {}
         for place in places:
             memory = self.memory.get(place)
-            assert isinstance(memory, PeriodMemory)
+            assert isinstance(memory, NewsMemory)
             news: News = memory.news or {}
             if any(first < progress.ends.get(p, 0) for p, (first, _) in news.items()):
                 found.append(self._event(place, self.life.live_from if memory.told is None else memory.told))
                 # a later message's row may lie between; it is known of the last one only
                 rest = {p: (b, b) for p, (_, b) in news.items() if b >= progress.ends.get(p, 0)}
-                changed[place] = PeriodMemory(progress.ends, rest or None)
+                changed[place] = NewsMemory(progress.ends, rest or None)
         self.memory.put(changed)
         return found
 

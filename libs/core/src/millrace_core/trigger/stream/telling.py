@@ -10,7 +10,7 @@ from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.stream.delay import NS_PER_MS
 from millrace_core.trigger.stream.past import parts_of
 from millrace_core.trigger.stream.state import StreamState
-from millrace_core.trigger.windower import LIVE, RECALC, REDO, Occurrences
+from millrace_core.trigger.types.occurrences import LIVE, RECALC, REDO, Occurrences
 from millrace_core.wire import events, recalc
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import TriggerBatch, TriggerEvent

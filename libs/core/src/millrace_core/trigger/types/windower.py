@@ -8,109 +8,43 @@ a type that overrides it does so over arrays, and a property test proves the two
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from millrace_core.trigger.groups.columns import Array, Columns, Ints, objects
-from millrace_core.trigger.groups.watermark import Judged
+from millrace_core.trigger.groups.columns import Columns, Ints
+from millrace_core.trigger.groups.watermark import Bools, Judged
 from millrace_core.trigger.rows.signals import Signal
+from millrace_core.trigger.types.occurrences import (
+    RECALC,
+    REDO,
+    Occurrence,
+    Occurrences,
+    Row,
+    SoFar,
+    as_arrays,
+)  # fmt: skip
+from millrace_core.trigger.types.reach import Reach
+from millrace_core.wire.diagnosis import OpenWindow, Wait
 
-CLOSE, OPEN, ON_TIME, INVALID, REDO = range(5)
-"""Kinds of occurrences; at one instant a window closes before the next opens. ON_TIME: an instant of SLIDING
-or PERIOD came. INVALID: a window that was told of is none any more (cause RECALC: it had closed before).
-REDO: the closed windows that touch ``[start, end]`` must be cut again from the stored rows."""
-
-LIVE, RECALC, DELAY, HISTORY = range(4)
-"""Causes of occurrences: rows in order (or late ones in a window still open), disorder, MAX_DELAY, rows older
-than the stream (or written while it was stopped)."""
-
-
-class Row(NamedTuple):
-    """A judged row; ``unsure``: it may be another version of one judged before; ``cells``: what the trigger
-    reads of it."""
-
-    ts: int
-    unsure: bool
-    cells: dict[str, Any]
+WAITS_FOR_ROW = Wait("row")
 
 
-class SoFar(NamedTuple):
-    """A window that is open, with the rows so far; ``end``: its ``_twend`` if it closed now."""
+class Span(NamedTuple):
+    """Times of rows, both included."""
 
-    start: int
-    end: int
-    rownum: int
+    first: int
+    last: int
 
-
-class Occurrence(NamedTuple):
-    """Something happened to a window, or an instant came.
-
-    ``start``, ``end``, ``next``: as in ``wire.events.TriggerEvent``; ``rownum`` -1: the table must be asked.
-    ``detail``: fields of the notification that only the windower knows (prevState, triggerCondition, …).
-    """
-
-    kind: int
-    start: int
-    end: int
-    rownum: int
-    cause: int = LIVE
-    next: int = 0
-    detail: dict[str, object] | None = None
+    def holds(self, other: Span) -> bool:
+        """Whether all of the other lies in this one."""
+        return self.first <= other.first and other.last <= self.last
 
 
-@dataclass(slots=True)
-class Occurrences:
-    """Occurrences of many groups, in any order; ``step``: the arrival that caused each.
-
-    ``skipped``: empty windows that were left out because one move of T closed too many.
-    """
-
-    group: Ints
-    step: Ints
-    kind: Ints
-    start: Ints
-    end: Ints
-    rownum: Ints
-    cause: Ints
-    next: Ints
-    detail: Array
-    """object[]: a dict or None."""
-    skipped: int = 0
-
-    @staticmethod
-    def of(
-        group: Ints, step: Ints, kind: int, start: Ints, end: Ints, rownum: int | Ints, cause: int = LIVE
-    ) -> Occurrences:
-        """Occurrences of one kind and cause, without details."""
-        count = len(group)
-        detail = np.full(count, None, dtype=object)
-        zeros = np.zeros(count, dtype=np.int64)
-        return Occurrences(
-            group, step, zeros + kind, start, end, zeros + rownum, zeros + cause, zeros, detail
-        )
-
-    def __len__(self) -> int:
-        return len(self.group)
-
-    def take(self, index: npt.NDArray[Any]) -> Occurrences:
-        """Those at these places (or under this mask)."""
-        arrays = {f.name: getattr(self, f.name)[index] for f in fields(self) if f.name != "skipped"}
-        return Occurrences(**arrays, skipped=self.skipped)
-
-    @staticmethod
-    def join(parts: Iterable[Occurrences]) -> Occurrences:
-        """All of several."""
-        parts = list(parts)
-        if len(parts) == 1:
-            return parts[0]
-        names = [f.name for f in fields(Occurrences) if f.name != "skipped"]
-        arrays: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in names}
-        return Occurrences(**arrays, skipped=sum(part.skipped for part in parts))
+NEVER_CALM = Span(1, 0)
+"""No row lies in it."""
 
 
 class Windower(ABC):
@@ -162,6 +96,11 @@ class Windower(ABC):
         or nobody knows."""
         return None
 
+    def of_group(self, origin: int | None, first: Callable[[], int]) -> Windower:
+        """The windower of one group alone: of one whose windows are counted from ``origin``, or, where that
+        is None, from its first stored row on (``first`` tells that row's time)."""
+        return self
+
     def skipped(self, memory: Any, before: int, now: int) -> int:
         """How many windows :meth:`on_time` is about to leave out because they are too many."""
         return 0
@@ -169,6 +108,25 @@ class Windower(ABC):
     def unused(self, judged: Judged) -> dict[str, int]:
         """How many of these rows mean nothing to it, by cause (a counter of ``wire.counters``)."""
         return {}
+
+    def waits(self, memory: Any, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
+        """For DIAGNOSE: the open windows of a group with what each waits for, in order, and what the group
+        waits for while none is open. ``watermark`` in ticks: T lies so far behind the newest row."""
+        return [OpenWindow(*window, [WAITS_FOR_ROW]) for window in self.so_far(memory)], [WAITS_FOR_ROW]
+
+    def calm(self, memory: Columns, seen: Bools, until: Ints) -> Span:
+        """Between which values of T rows would mean nothing to all groups that have rows (``seen``), whose T
+        is
+        ``until`` (one for each): then a slot need not look at them yet. Only a type that reads nothing but
+        times can tell."""
+        return NEVER_CALM
+
+    def reach(self, origin: int | None = None) -> Reach:
+        """How far a change of stored rows reaches. ``origin``: of the group, as :meth:`origin_of`.
+
+        :raises TypeError: for a type that has nothing to do with the times of rows.
+        """
+        raise TypeError(f"{type(self).__name__} is never cut again")
 
     def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
         """The same for all rows of a batch; the memories move on."""
@@ -205,23 +163,3 @@ def _happenings(judged: Judged) -> Iterator[tuple[int, int, tuple[Any, Any]]]:
     happenings.sort(key=lambda item: item[:3])  # stable: rows of one step stay in order
     for group, step, _, happening in happenings:
         yield group, step, happening
-
-
-def as_arrays(found: list[tuple[int, int, Occurrence]], skipped: int) -> Occurrences:
-    """Of (group, step, occurrence)."""
-
-    def array(values: Iterable[int]) -> Ints:
-        return np.array(list(values), dtype=np.int64)
-
-    return Occurrences(
-        array(group for group, _, _ in found),
-        array(step for _, step, _ in found),
-        array(o.kind for _, _, o in found),
-        array(o.start for _, _, o in found),
-        array(o.end for _, _, o in found),
-        array(o.rownum for _, _, o in found),
-        array(o.cause for _, _, o in found),
-        array(o.next for _, _, o in found),
-        objects([o.detail for _, _, o in found]),
-        skipped,
-    )

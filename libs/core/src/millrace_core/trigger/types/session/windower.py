@@ -21,7 +21,7 @@ import numpy as np
 
 from millrace_core.trigger.groups.columns import Columns, Ints
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Bools, Judged, Moves
-from millrace_core.trigger.windower import (
+from millrace_core.trigger.types.occurrences import (
     CLOSE,
     INVALID,
     LIVE,
@@ -32,8 +32,10 @@ from millrace_core.trigger.windower import (
     Occurrences,
     Row,
     SoFar,
-    Windower,
-)  # fmt: skip
+)
+from millrace_core.trigger.types.session.reach import SessionReach
+from millrace_core.trigger.types.windower import WAITS_FOR_ROW, Span, Windower
+from millrace_core.wire.diagnosis import OpenWindow, Wait
 
 
 class SessionMemory(msgspec.Struct, array_like=True):
@@ -128,6 +130,32 @@ class SessionWindower(Windower):
     def so_far(self, memory: SessionMemory) -> Iterator[SoFar]:
         if memory.rows and not memory.vague:
             yield SoFar(memory.start, memory.last, _rownum(memory))
+
+    def waits(self, memory: SessionMemory, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
+        if not memory.rows:
+            return [], [WAITS_FOR_ROW]
+        # T must lie behind last + gap: a row exactly there still belongs to the session
+        waits = [Wait("row_at", memory.last + self.gap + 1 + watermark)]
+        if memory.vague:
+            waits.append(Wait("again"))
+        return [OpenWindow(memory.start, memory.last, _rownum(memory), waits)], [WAITS_FOR_ROW]
+
+    def calm(self, memory: Columns, seen: Bools, until: Ints) -> Span:
+        """Behind all that has closed, within a gap of each open session's last row, and of each other: a
+        table that is new must not close a session of its own."""
+        now = {name: array[seen] for name, array in memory.singles.items()}
+        is_open = now["rows"] > 0
+        first = int(np.where(is_open, now["start"], until + 1).max())
+        closed = now["closed"] > 0
+        if closed.any():
+            first = max(first, int(now["closed_end"][closed].max()) + self.gap + 1)
+        last = first + self.gap
+        if is_open.any():
+            last = min(last, int(now["last"][is_open].min()) + self.gap)
+        return Span(first, last)
+
+    def reach(self, origin: int | None = None) -> SessionReach:
+        return SessionReach(self.gap)
 
     def _open(self, memory: SessionMemory, row: Row) -> Occurrence:
         memory.start = memory.last = row.ts

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
-from millrace_core.model.stream import Duration, Interval
+from millrace_core.model.stream import Duration
 from millrace_core.timeline import ticks
 from millrace_core.timeline.precision import CALENDAR_MONTHS
+from millrace_core.trigger.types.interval.spec import Interval
 
 Ints = npt.NDArray[np.int64]
 

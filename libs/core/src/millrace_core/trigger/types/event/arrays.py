@@ -14,8 +14,8 @@ import numpy as np
 
 from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, objects, starts_of
 from millrace_core.trigger.groups.watermark import NEVER, Bools, Judged
-from millrace_core.trigger.kept import Detail, first_reaching, keep, occurrences, sums
-from millrace_core.trigger.windower import CLOSE, OPEN, Occurrences
+from millrace_core.trigger.types.kept import Detail, first_reaching, keep, occurrences, sums
+from millrace_core.trigger.types.occurrences import CLOSE, OPEN, Occurrences
 
 START, END = 1, 2
 """Flags of a row: the conditions that it meets."""

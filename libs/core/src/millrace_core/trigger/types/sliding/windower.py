@@ -12,7 +12,7 @@ may be another row and counts while its instant has not fired).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import overload
 
@@ -20,11 +20,14 @@ import msgspec
 import numpy as np
 
 from millrace_core.model.schema import Precision
-from millrace_core.model.stream import Sliding
 from millrace_core.timeline import Schedule, ticks, zone
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, Table, first_not_less, starts_of, take
 from millrace_core.trigger.groups.watermark import NEVER, Bools, Judged
-from millrace_core.trigger.windower import ON_TIME, Occurrence, Occurrences, Row, Windower
+from millrace_core.trigger.types.occurrences import ON_TIME, Occurrence, Occurrences, Row
+from millrace_core.trigger.types.sliding.reach import SlidingReach
+from millrace_core.trigger.types.sliding.spec import Sliding
+from millrace_core.trigger.types.windower import NEVER_CALM, WAITS_FOR_ROW, Span, Windower
+from millrace_core.wire.diagnosis import OpenWindow, Wait
 
 MOST_EMPTY = 100_000
 """Instants without rows further back than this many periods from where one move of T ends are left out, and
@@ -92,9 +95,11 @@ class SlidingWindower(Windower):
         """From where a group whose first row is that counts."""
         return int(self.schedule.day_of(np.array([first]))[0])
 
-    def counted_from(self, origin: int) -> SlidingWindower:
-        """The windower of the groups that count from there."""
-        return SlidingWindower(self.schedule, self.empty, self.most_empty, origin)
+    def of_group(self, origin: int | None, first: Callable[[], int]) -> SlidingWindower:
+        if not self.counts_by_group:
+            return self
+        begin = self.origin_at(first()) if origin is None else origin
+        return SlidingWindower(self.schedule, self.empty, self.most_empty, begin)
 
     @overload
     def at_or_before(self, ts: int, origin: int | None = None) -> int: ...
@@ -162,6 +167,32 @@ class SlidingWindower(Windower):
         for instant in sorted(rows):
             previous, following = self.at_or_before(instant - 1, instant), self.after(instant, instant)
             yield Occurrence(ON_TIME, previous, instant, rows[instant], next=following)
+
+    def waits(self, memory: SlidingMemory, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
+        """The next instant; with IGNORE_NODATA_TRIGGER the next one that owns rows."""
+        share = memory.shares[0] if memory.shares else None
+        if memory.past == NEVER or (share is None and not self.empty):
+            return [], [WAITS_FOR_ROW]
+        instant = self.after(memory.past, memory.past)
+        if share is not None and not self.empty:
+            instant = share.instant
+        rows = 0
+        if share is not None and share.instant == instant:
+            rows = -1 if share.unsure else share.rows
+        previous = self.at_or_before(instant - 1, instant)
+        open_ = OpenWindow(previous, instant, rows, [Wait("row_at", instant + watermark)])
+        return [open_], [WAITS_FOR_ROW]
+
+    def calm(self, memory: Columns, seen: Bools, until: Ints) -> Span:
+        """While all groups wait for the same instant."""
+        past = memory.singles["past"][seen]
+        only = int(past[0])
+        if (past != only).any():
+            return NEVER_CALM
+        return Span(only + 1, int(self.schedule.after(only)) - 1)
+
+    def reach(self, origin: int | None = None) -> SlidingReach:
+        return SlidingReach(self.at_or_before, self.after, self.empty)
 
     def skipped(self, memory: SlidingMemory, before: int, now: int) -> int:
         reached = self.at_or_before(now, memory.past)

@@ -14,7 +14,17 @@ import numpy as np
 
 from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, Table, starts_of, take
 from millrace_core.trigger.groups.watermark import Bools, Judged, Moves
-from millrace_core.trigger.windower import CLOSE, INVALID, LIVE, OPEN, RECALC, REDO, Occurrence, Occurrences
+from millrace_core.trigger.types.occurrences import (
+    CLOSE,
+    INVALID,
+    LIVE,
+    OPEN,
+    RECALC,
+    REDO,
+    Occurrence,
+    Occurrences,
+)
+from millrace_core.wire.diagnosis import Wait
 
 MOST_KEPT = 256
 """Rows that a group keeps, at most: a thousand groups then cost a slot about a megabyte, and late rows seldom
@@ -92,6 +102,11 @@ def keep(memory: Columns, groups: Ints, fresh: Table, anew: Bools, most: int) ->
     last = np.flatnonzero(gone)
     last = last[np.append(rows[OWNER][last][1:] != rows[OWNER][last][:-1], True)] if len(last) else last
     return rows[OWNER][last], rows["ts"][last]
+
+
+def waits_for_true_for(true_for: int, start: int, last: int) -> list[Wait]:
+    """What becomes of the open window ``[start, last]`` depends on ``true_for`` while it is shorter."""
+    return [Wait("true_for", start + true_for)] if last - start < true_for else []
 
 
 def split(judged: Judged, special: Bools) -> tuple[Judged, Judged]:

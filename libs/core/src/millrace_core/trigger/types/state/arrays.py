@@ -9,9 +9,11 @@ import numpy as np
 
 from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, objects, starts_of
 from millrace_core.trigger.groups.watermark import Bools, Judged
-from millrace_core.trigger.kept import Detail, first_reaching, keep, occurrences, sums
-from millrace_core.trigger.windower import CLOSE, OPEN, Occurrences
+from millrace_core.trigger.types.kept import Detail, first_reaching, keep, occurrences, sums
+from millrace_core.trigger.types.occurrences import CLOSE, OPEN, Occurrences
 
+STATE = "state"
+"""The signal that a window's rows have in common."""
 FIELDS = ("start", "last", "rows", "after", "told")
 
 
@@ -67,7 +69,7 @@ class _Runs:
 def in_order(rule: StateRule, most_kept: int, memory: Columns, judged: Judged) -> Occurrences:
     """Some rows in order, none of which may be another version of an earlier one; the memories move on."""
     heads = starts_of(judged.group)
-    valued = np.flatnonzero(judged.columns["state"] != None)  # noqa: E711 - element by element
+    valued = np.flatnonzero(judged.columns[STATE] != None)  # noqa: E711 - element by element
     runs = _runs(rule, memory, judged, heads, valued)
     opened = _open(rule, judged, runs, valued)
     found = [_told_open(rule, memory, judged, runs, opened), _told_close(rule, judged, runs)]

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from millrace_core.trigger.grid import Grid
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, Table, starts_of, take
 from millrace_core.trigger.groups.watermark import Bools, Judged, Moves
-from millrace_core.trigger.windower import (
+from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.reach import IntervalReach
+from millrace_core.trigger.types.occurrences import (
     CLOSE,
     LIVE,
     OPEN,
@@ -27,8 +28,9 @@ from millrace_core.trigger.windower import (
     Occurrences,
     Row,
     SoFar,
-    Windower,
-)  # fmt: skip
+)
+from millrace_core.trigger.types.windower import NEVER_CALM, WAITS_FOR_ROW, Span, Windower
+from millrace_core.wire.diagnosis import OpenWindow, Wait
 
 MOST_EMPTY = 100_000
 """Empty windows further back than this many windows from where one move of T ends are left out, and counted:
@@ -38,10 +40,10 @@ one row with a wild time (years ahead) must not fire billions of empty windows."
 NONE = (1 << 63) - 1
 """No window yet."""
 LOST = 2
-"""Of :attr:`OpenWindow.unsure`."""
+"""Of :attr:`Filled.unsure`."""
 
 
-class OpenWindow(msgspec.Struct, array_like=True):
+class Filled(msgspec.Struct, array_like=True):
     """A window with rows; ``unsure``: 1 where ``rows`` may count one row twice, LOST where only the stored
     rows know whether there is any: some were deleted, or came of which the trigger does not know all."""
 
@@ -53,7 +55,7 @@ class OpenWindow(msgspec.Struct, array_like=True):
 class IntervalMemory(msgspec.Struct, array_like=True):
     """The windows of a group that have rows and are ``open``, in order; ``first``: its very first window."""
 
-    open: list[OpenWindow] = []
+    open: list[Filled] = []
     first: int = NONE
 
 
@@ -136,6 +138,24 @@ class IntervalWindower(Windower):
             start, end = self.grid.start(open_.window), self.grid.end(open_.window)
             yield SoFar(start, end, -1 if open_.unsure else open_.rows)
 
+    def waits(self, memory: IntervalMemory, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
+        open_ = [
+            OpenWindow(start, end, rows, [Wait("row_at", end + watermark)])
+            for start, end, rows in self.so_far(memory)
+        ]
+        return open_, [WAITS_FOR_ROW]
+
+    def calm(self, memory: Columns, seen: Bools, until: Ints) -> Span:
+        """While all groups are in one window: no row touches a closed one, and T stays before its end."""
+        window = self.grid.unclosed(until)
+        only = int(window[0])
+        if (window != only).any():
+            return NEVER_CALM
+        return Span(self.grid.end(only - 1), self.grid.end(only) - 1)
+
+    def reach(self, origin: int | None = None) -> IntervalReach:
+        return IntervalReach(self.grid, self.empty, origin)
+
     def skipped(self, memory: IntervalMemory, before: int, now: int) -> int:
         """Empty windows that this move of T leaves out."""
         first, end = self.grid.unclosed(before), self.grid.unclosed(now) - self.most_empty
@@ -150,7 +170,7 @@ class IntervalWindower(Windower):
             found.rows += 1
             found.unsure = max(found.unsure, int(unsure))
             return
-        memory.open = [*memory.open[:place], OpenWindow(window, 1, int(unsure)), *memory.open[place:]]
+        memory.open = [*memory.open[:place], Filled(window, 1, int(unsure)), *memory.open[place:]]
         yield self._occur(OPEN, window, 1)
 
     def _occur(self, kind: int, window: int, rownum: int, cause: int = LIVE) -> Occurrence:

@@ -17,7 +17,10 @@ from millrace_core.model.expression import AnyExpression, Call, Field
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, starts_of
 from millrace_core.trigger.groups.watermark import Judged
 from millrace_core.trigger.rows.signals import Signal
-from millrace_core.trigger.windower import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar, Windower
+from millrace_core.trigger.types.count.reach import CountReach
+from millrace_core.trigger.types.occurrences import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar
+from millrace_core.trigger.types.windower import WAITS_FOR_ROW, Windower
+from millrace_core.wire.diagnosis import OpenWindow, Wait
 
 COUNTS = "counts"
 """The signal that says whether a row counts."""
@@ -85,6 +88,16 @@ class CountWindower(Windower):
         oldest = max(0, (memory.counted - self.count) // self.sliding + 1)
         for window, begun in enumerate(memory.open, oldest):
             yield SoFar(begun.start, memory.last, memory.counted - window * self.sliding)
+
+    def waits(self, memory: CountMemory, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
+        open_ = [
+            OpenWindow(start, last, rows, [Wait("rows", self.count - rows)])
+            for start, last, rows in self.so_far(memory)
+        ]
+        return open_, [WAITS_FOR_ROW]
+
+    def reach(self, origin: int | None = None) -> CountReach:
+        return CountReach()
 
     # ------------------------------------------------------------------ the same over arrays
 

@@ -21,12 +21,25 @@ import msgspec
 
 from millrace_core.model.expression import Field
 from millrace_core.model.stream import Condition
-from millrace_core.trigger.event_arrays import END, START, EventRule, in_order
 from millrace_core.trigger.groups.columns import Columns
 from millrace_core.trigger.groups.watermark import NEVER, Judged
-from millrace_core.trigger.kept import ALWAYS, MOST_KEPT, UNSURE, Cut, plus, redo, split, tell_again
 from millrace_core.trigger.rows.signals import Signal
-from millrace_core.trigger.windower import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar, Windower
+from millrace_core.trigger.types.event.arrays import END, START, EventRule, in_order
+from millrace_core.trigger.types.event.reach import EventReach
+from millrace_core.trigger.types.kept import (
+    ALWAYS,
+    MOST_KEPT,
+    UNSURE,
+    Cut,
+    plus,
+    redo,
+    split,
+    tell_again,
+    waits_for_true_for,
+)
+from millrace_core.trigger.types.occurrences import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar
+from millrace_core.trigger.types.windower import Windower
+from millrace_core.wire.diagnosis import OpenWindow, Wait
 
 CELL = "cell "
 """Before a column's name in the name of the signal that reads it: no condition is called so."""
@@ -231,6 +244,18 @@ class EventWindower(Windower):
     def so_far(self, memory: EventMemory) -> Iterator[SoFar]:
         if memory.start != NEVER and memory.told != UNKNOWN:
             yield SoFar(memory.start, memory.last, memory.rows)
+
+    def waits(self, memory: EventMemory, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
+        idle = [Wait("start")]
+        if memory.start == NEVER:
+            return [], idle
+        waits = [Wait("end"), *waits_for_true_for(self.rule.true_for, memory.start, memory.last)]
+        if memory.told == UNKNOWN:
+            waits.append(Wait("again"))
+        return [OpenWindow(memory.start, memory.last, memory.rows, waits)], idle
+
+    def reach(self, origin: int | None = None) -> EventReach:
+        return EventReach()
 
     # ------------------------------------------------------------------ over arrays
 

@@ -24,7 +24,8 @@ import msgspec
 from millrace_core.model.expression import Field
 from millrace_core.trigger.groups.columns import Columns
 from millrace_core.trigger.groups.watermark import NEVER, Judged
-from millrace_core.trigger.kept import (
+from millrace_core.trigger.rows.signals import Signal
+from millrace_core.trigger.types.kept import (
     ALWAYS,
     MOST_KEPT,
     UNSURE,
@@ -34,12 +35,13 @@ from millrace_core.trigger.kept import (
     redo,
     split,
     tell_again,
+    waits_for_true_for,
 )  # fmt: skip
-from millrace_core.trigger.rows.signals import Signal
-from millrace_core.trigger.state_arrays import StateRule, in_order
-from millrace_core.trigger.windower import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar, Windower
-
-STATE = "state"
+from millrace_core.trigger.types.occurrences import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar
+from millrace_core.trigger.types.state.arrays import STATE, StateRule, in_order
+from millrace_core.trigger.types.state.reach import StateReach
+from millrace_core.trigger.types.windower import WAITS_FOR_ROW, Windower
+from millrace_core.wire.diagnosis import OpenWindow, Wait
 
 
 class StateRow(msgspec.Struct, array_like=True):
@@ -362,6 +364,18 @@ class StateWindower(Windower):
     def so_far(self, memory: StateMemory) -> Iterator[SoFar]:
         if memory.state is not None and memory.start != NEVER:
             yield SoFar(memory.start, memory.last, memory.rows)
+
+    def waits(self, memory: StateMemory, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
+        if memory.state is None:
+            return [], [WAITS_FOR_ROW]
+        waits = [Wait("state", words=msgspec.json.encode(memory.state).decode())]
+        if memory.start == NEVER:
+            return [OpenWindow(None, memory.last, -1, [*waits, Wait("again")])], [WAITS_FOR_ROW]
+        waits += waits_for_true_for(self.rule.true_for, memory.start, memory.last)
+        return [OpenWindow(memory.start, memory.last, memory.rows, waits)], [WAITS_FOR_ROW]
+
+    def reach(self, origin: int | None = None) -> StateReach:
+        return StateReach()
 
     # ------------------------------------------------------------------ over arrays
 

@@ -1,0 +1,45 @@
+"""What trigger types that go by the clock share. No row is judged; ticks say that instants came.
+
+What a group remembers is which rows it has not triggered on yet: only IGNORE_NODATA_TRIGGER asks for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from millrace_core.trigger.groups.columns import Columns
+from millrace_core.trigger.groups.watermark import Judged
+from millrace_core.trigger.types.occurrences import Occurrence, Occurrences, Row
+from millrace_core.trigger.types.windower import Windower
+
+News = dict[int, tuple[int, int]]
+"""Messages with rows: partition -> (offset of the first, of the last)."""
+
+
+class NewsMemory(msgspec.Struct, array_like=True):
+    """``told``: offsets up to which the group's rows were in a trigger (None: in none yet); ``news``: the
+    messages behind these (a :data:`News`, or None)."""
+
+    told: Any = None
+    news: Any = None
+
+
+class ClockWindower(Windower):
+    """Rows mean nothing to it: it never tells of anything."""
+
+    memory = NewsMemory
+
+    def on_row(self, memory: NewsMemory, row: Row) -> Iterable[Occurrence]:
+        return ()
+
+    def on_late(self, memory: NewsMemory, row: Row, before: int) -> Iterable[Occurrence]:
+        return ()
+
+    def on_time(self, memory: NewsMemory, before: int, now: int) -> Iterable[Occurrence]:
+        return ()
+
+    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
+        return Occurrences.of(judged.group[:0], judged.step[:0], 0, judged.ts[:0], judged.ts[:0], 0)

@@ -1,0 +1,25 @@
+"""COUNT_WINDOW: every so many rows a window of so many rows."""
+
+from __future__ import annotations
+
+from millrace_core.model.rules import IntegerRule
+from millrace_core.model.triggers import Trait
+from millrace_core.trigger.types.count.read import read, write
+from millrace_core.trigger.types.count.spec import Count
+from millrace_core.trigger.types.count.windower import CountWindower
+from millrace_core.trigger.types.trigger_type import TriggerType
+
+MOST = (1 << 31) - 1
+"""Rows of a window."""
+
+COUNT = TriggerType(
+    spec=Count,
+    keyword="COUNT_WINDOW",
+    read=read,
+    write=write,
+    windower=lambda trigger, setting: CountWindower(trigger.count, trigger.sliding, trigger.columns),
+    rules={"count_val": IntegerRule(1, MOST), "sliding_val": IntegerRule(1, MOST)},
+    traits=frozenset({Trait.FINAL, Trait.ROWS, Trait.NUMBERED}),
+    by_child=True,
+    counted=lambda trigger: trigger.columns,
+)

@@ -1,0 +1,34 @@
+"""The arguments of INTERVAL."""
+
+from __future__ import annotations
+
+from millrace_core.timeline.precision import CALENDAR_MONTHS, shortest_ns
+from millrace_core.trigger.types.arguments import Arguments, Quote, bad, call
+from millrace_core.trigger.types.interval.spec import Interval
+
+
+def read(given: Arguments) -> Interval:
+    """``INTERVAL(interval_val [, interval_offset]) SLIDING(sliding_val)``."""
+    interval = given.duration("interval_val")
+    at = given.here
+    offset = given.optional_duration("interval_offset")
+    given.done()
+    if offset is not None and shortest_ns(offset) >= shortest_ns(interval):
+        raise bad(f"INTERVAL: interval_offset {offset} is not less than the interval {interval}", at)
+    following = given.then()
+    at = following.here
+    sliding = following.duration("sliding_val")
+    if following.more:
+        raise bad("SLIDING: with INTERVAL it takes one argument; an offset is INTERVAL's", following.here)
+    if (interval.unit in CALENDAR_MONTHS) != (sliding.unit in CALENDAR_MONTHS):
+        raise bad(
+            f"SLIDING: sliding_val {sliding} does not go with INTERVAL({interval}): months and years go "
+            "with months and years only",
+            at,
+        )
+    return Interval(interval, sliding, offset)
+
+
+def write(trigger: Interval, key: str, quote: Quote) -> str:
+    """The same clause again."""
+    return f"{call('INTERVAL', trigger.interval, trigger.offset)} SLIDING({trigger.sliding})"

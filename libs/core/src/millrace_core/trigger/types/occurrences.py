@@ -1,0 +1,124 @@
+"""What happens to windows: the words between a windower and whoever feeds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from millrace_core.trigger.groups.columns import Array, Ints, objects
+
+CLOSE, OPEN, ON_TIME, INVALID, REDO = range(5)
+"""Kinds of occurrences; at one instant a window closes before the next opens. ON_TIME: an instant of SLIDING
+or PERIOD came. INVALID: a window that was told of is none any more (cause RECALC: it had closed before).
+REDO: the closed windows that touch ``[start, end]`` must be cut again from the stored rows."""
+
+LIVE, RECALC, DELAY, HISTORY = range(4)
+"""Causes of occurrences: rows in order (or late ones in a window still open), disorder, MAX_DELAY, rows older
+than the stream (or written while it was stopped)."""
+
+
+class Row(NamedTuple):
+    """A judged row; ``unsure``: it may be another version of one judged before; ``cells``: what the trigger
+    reads of it."""
+
+    ts: int
+    unsure: bool
+    cells: dict[str, Any]
+
+
+class SoFar(NamedTuple):
+    """A window that is open, with the rows so far; ``end``: its ``_twend`` if it closed now."""
+
+    start: int
+    end: int
+    rownum: int
+
+
+class Occurrence(NamedTuple):
+    """Something happened to a window, or an instant came.
+
+    ``start``, ``end``, ``next``: as in ``wire.events.TriggerEvent``; ``rownum`` -1: the table must be asked.
+    ``detail``: fields of the notification that only the windower knows (prevState, triggerCondition, …).
+    """
+
+    kind: int
+    start: int
+    end: int
+    rownum: int
+    cause: int = LIVE
+    next: int = 0
+    detail: dict[str, object] | None = None
+
+
+@dataclass(slots=True)
+class Occurrences:
+    """Occurrences of many groups, in any order; ``step``: the arrival that caused each.
+
+    ``skipped``: empty windows that were left out because one move of T closed too many.
+    """
+
+    group: Ints
+    step: Ints
+    kind: Ints
+    start: Ints
+    end: Ints
+    rownum: Ints
+    cause: Ints
+    next: Ints
+    detail: Array
+    """object[]: a dict or None."""
+    skipped: int = 0
+
+    @staticmethod
+    def of(
+        group: Ints, step: Ints, kind: int, start: Ints, end: Ints, rownum: int | Ints, cause: int = LIVE
+    ) -> Occurrences:
+        """Occurrences of one kind and cause, without details."""
+        count = len(group)
+        detail = np.full(count, None, dtype=object)
+        zeros = np.zeros(count, dtype=np.int64)
+        return Occurrences(
+            group, step, zeros + kind, start, end, zeros + rownum, zeros + cause, zeros, detail
+        )
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def take(self, index: npt.NDArray[Any]) -> Occurrences:
+        """Those at these places (or under this mask)."""
+        arrays = {f.name: getattr(self, f.name)[index] for f in fields(self) if f.name != "skipped"}
+        return Occurrences(**arrays, skipped=self.skipped)
+
+    @staticmethod
+    def join(parts: Iterable[Occurrences]) -> Occurrences:
+        """All of several."""
+        parts = list(parts)
+        if len(parts) == 1:
+            return parts[0]
+        names = [f.name for f in fields(Occurrences) if f.name != "skipped"]
+        arrays: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in names}
+        return Occurrences(**arrays, skipped=sum(part.skipped for part in parts))
+
+
+def as_arrays(found: list[tuple[int, int, Occurrence]], skipped: int) -> Occurrences:
+    """Of (group, step, occurrence)."""
+
+    def array(values: Iterable[int]) -> Ints:
+        return np.array(list(values), dtype=np.int64)
+
+    return Occurrences(
+        array(group for group, _, _ in found),
+        array(step for _, step, _ in found),
+        array(o.kind for _, _, o in found),
+        array(o.start for _, _, o in found),
+        array(o.end for _, _, o in found),
+        array(o.rownum for _, _, o in found),
+        array(o.cause for _, _, o in found),
+        array(o.next for _, _, o in found),
+        objects([o.detail for _, _, o in found]),
+        skipped,
+    )

@@ -1,0 +1,36 @@
+"""STATE_WINDOW: runs of rows of one state."""
+
+from __future__ import annotations
+
+from millrace_core.model.rules import IntegerRule
+from millrace_core.model.triggers import Trait
+from millrace_core.trigger.types.setting import Setting
+from millrace_core.trigger.types.state.arrays import StateRule
+from millrace_core.trigger.types.state.read import read, write
+from millrace_core.trigger.types.state.spec import State
+from millrace_core.trigger.types.state.windower import StateWindower
+from millrace_core.trigger.types.trigger_type import TriggerType
+
+
+def _windower(trigger: State, setting: Setting) -> StateWindower:
+    true_for = setting.ticks(trigger.true_for)
+    return StateWindower(
+        trigger.column,
+        StateRule(trigger.extend, true_for, setting.shared, setting.notifies, setting.tells_openings),
+    )
+
+
+STATE = TriggerType(
+    spec=State,
+    keyword="STATE_WINDOW",
+    read=read,
+    write=write,
+    windower=_windower,
+    rules={"extend": IntegerRule(0, 2)},
+    traits=frozenset({Trait.ROWS}),
+    by_child=True,
+    takes_true_for=True,
+    details={"WINDOW_OPEN": ("prevState", "curState"), "WINDOW_CLOSE": ("curState", "nextState")},
+    # with 2 it begins behind the last row of the window before
+    begins_with_row=lambda trigger: trigger.extend != 2,
+)

@@ -1,0 +1,92 @@
+"""What a trigger type consists of. Each package beside this module exports one :class:`TriggerType`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from millrace_core.model.rules import FIXED_UNITS, DurationRule, IntegerRule
+from millrace_core.model.stream import Condition, EventType, StreamSpec
+from millrace_core.model.triggers import Trait, Trigger
+from millrace_core.timeline import Schedule
+from millrace_core.trigger.types.arguments import ARGUMENTS, Arguments, Quote, Syntax
+from millrace_core.trigger.types.moment import WINDOW, Moment
+from millrace_core.trigger.types.setting import Setting
+from millrace_core.trigger.types.windower import Windower
+
+S = TypeVar("S", bound=Trigger)
+
+TRUE_FOR = DurationRule(FIXED_UNITS, zero=True)
+"""TRUE_FOR, of the types that take it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerType(Generic[S]):
+    """A trigger type. Whoever deals with triggers in general asks this and knows no type by name."""
+
+    spec: type[S]
+    """A trigger of this type as data: what definitions of streams hold. Its class's name is the type's."""
+    keyword: str
+    """In SQL."""
+    read: Callable[[Arguments], S]
+    """Makes a spec of a clause's arguments."""
+    write: Callable[[S, str, Quote], str]
+    """The clause of a spec, as :attr:`read` reads it. The text is the name of the trigger table's time
+    column."""
+    windower: Callable[[S, Setting], Windower]
+    """Makes what turns the rows of a stream with this trigger into windows."""
+    rules: Mapping[str, DurationRule | IntegerRule] = field(default_factory=dict)
+    """What its arguments may be, by the seed's names."""
+    syntax: Syntax = ARGUMENTS
+    traits: frozenset[Trait] = frozenset()
+    """What it has in common with other types. Options are refused or have no effect by it."""
+    moment: Moment = WINDOW
+    """What its events say to the query."""
+    details: Mapping[EventType, tuple[str, ...]] = field(default_factory=dict)
+    """The fields that only its notifications have."""
+    words: Mapping[str, Callable[[S], str]] = field(default_factory=dict)
+    """For DIAGNOSE, by :attr:`Wait.what`: what a row must be that is waited for, where only the spec
+    tells."""
+    schedule: Callable[[StreamSpec], Schedule] | None = None
+    """The planned instants (ns) of a stream, for a type with :attr:`Trait.CLOCK`."""
+    by_child: bool = False
+    """On a super table it must be grouped by tbname."""
+    takes_true_for: bool = False
+    at_home: Callable[[S, str], S] = lambda spec, timezone: spec
+    """The spec where the server's time zone is this: of a type that counts days from midnights."""
+    conditions: Callable[[S], tuple[Condition, ...]] = lambda spec: ()
+    """The conditions on rows in a spec."""
+    counted: Callable[[S], tuple[str, ...]] = lambda spec: ()
+    """The columns of which one must not be NULL for a row to count at all; none: every row counts."""
+    begins_with_row: Callable[[S], bool] = lambda spec: False
+    """Whether a window that is cut again is one only as long as the row is there that it begins with."""
+
+    def __post_init__(self) -> None:
+        if (self.schedule is not None) is not self.by_clock:
+            raise ValueError(f"{self.keyword}: what goes by the clock has a schedule, and nothing else has")
+
+    @property
+    def name(self) -> str:
+        """As messages and notifications call it."""
+        return self.spec.__name__
+
+    @property
+    def window(self) -> bool:
+        """It has windows, which open and close, rather than instants."""
+        return Trait.INSTANTS not in self.traits
+
+    @property
+    def recalculates(self) -> bool:
+        """Disorder, updates and (with DELETE_RECALC) deletes make it calculate again."""
+        return Trait.FINAL not in self.traits
+
+    @property
+    def by_clock(self) -> bool:
+        """Processing time triggers it, rows do not: it needs no trigger table."""
+        return Trait.CLOCK in self.traits
+
+    @property
+    def numbered(self) -> bool:
+        """Its windows are numbers of rows: by hand they are calculated again only between two times."""
+        return Trait.NUMBERED in self.traits
