@@ -20,6 +20,8 @@ from api_gateway.calc_client import CalcClient
 from api_gateway.catalog.topics import WalTopics
 from api_gateway.catalog.writer import CatalogWriter
 from api_gateway.context import Context
+from api_gateway.iotdb.door import iotdb_router
+from api_gateway.iotdb.execute import IotdbExecutor
 from api_gateway.protocols.streams_api import resource_router
 from api_gateway.protocols.tdengine_rest import rest_router
 from api_gateway.settings import GatewaySettings
@@ -54,6 +56,7 @@ class Gateway:
             CalcClient(settings.calc_url, settings.query_seconds, calc), settings, logger,
         )  # fmt: skip
         self.executor = Executor(self.context)
+        self.iotdb = IotdbExecutor(self.context)
         self.logins = Logins(self.context.catalog.users)
         self._lives = Lives(logger, settings.stall_seconds)
         self._stalls = Stalls(self.context, self._lives.stalls, others)
@@ -115,7 +118,11 @@ def gateway_app(gateway: Gateway) -> FastAPI:
 
     app = service_app("api-gateway", gateway.health, lifespan)
     settings = gateway.context.settings
-    app.include_router(rest_router(gateway.executor, gateway.logins, settings.timezone, settings.body_bytes))
+    app.include_router(
+        rest_router(gateway.executor, gateway.iotdb, gateway.logins, settings.timezone, settings.body_bytes)
+    )
+    first_password = settings.root_password.get_secret_value()
+    app.include_router(iotdb_router(gateway.iotdb, gateway.logins, settings.timezone, first_password))
     app.include_router(resource_router(gateway.context, gateway.executor, gateway.logins))
 
     @app.exception_handler(RequestValidationError)

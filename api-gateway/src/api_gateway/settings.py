@@ -12,6 +12,12 @@ from millrace_service import ServiceSettings
 class GatewaySettings(ServiceSettings):
     """The descriptions are the documentation."""
 
+    iotdb_port: int = Field(
+        0,
+        ge=0,
+        le=65_535,
+        description="Port at which IoTDB's REST v2 answers as well (IoTDB's own is 18080). 0: none.",
+    )
     wal_partitions: int = Field(4, ge=1, le=256, description="Partitions of a new super table's WAL topic.")
     root_password: SecretStr = Field(
         SecretStr("taosdata"), description="Password that the user root gets at the very first start."

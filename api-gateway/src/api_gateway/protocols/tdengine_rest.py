@@ -12,20 +12,26 @@ from fastapi.responses import Response
 
 from api_gateway.access.login import Logins, make_token, read_authorization
 from api_gateway.answer import rest_error, rest_reply
+from api_gateway.iotdb.execute import IotdbExecutor
+from api_gateway.iotdb.reply import as_answer
 from api_gateway.session import Session
 from api_gateway.statements.execute import Executor
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.timeline.calendar import zone
+
+DIALECTS = ("tdengine", "iotdb")
 
 
 def _json(body: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(body), status, media_type="application/json")
 
 
-def rest_router(executor: Executor, logins: Logins, timezone: str, body_bytes: int) -> APIRouter:
+def rest_router(
+    executor: Executor, iotdb: IotdbExecutor, logins: Logins, timezone: str, body_bytes: int
+) -> APIRouter:
     """The routes. ``timezone``: of sessions whose request has no ``tz``; ``body_bytes``: the longest SQL."""
     router = APIRouter(tags=["TDengine REST"])
-    protocol = _Protocol(executor, logins, timezone, body_bytes)
+    protocol = _Protocol(executor, iotdb, logins, timezone, body_bytes)
 
     @router.post("/rest/sql")
     async def sql(
@@ -33,9 +39,10 @@ def rest_router(executor: Executor, logins: Logins, timezone: str, body_bytes: i
         tz: Annotated[str, Query(description="Time zone of times in the SQL and in the reply.")] = "",
         req_id: Annotated[str, Query(description="Number of the request, for the logs.")] = "",
         row_with_meta: Annotated[bool, Query(description="Rows as objects of the columns.")] = False,
+        dialect: Annotated[str, Query(description="The SQL's dialect: tdengine or iotdb.")] = "tdengine",
     ) -> Response:
         """Run the SQL text in the body. An SQL error is HTTP 200 with ``code`` other than 0 and ``desc``."""
-        return await protocol.answer(request, None, tz, req_id, row_with_meta)
+        return await protocol.answer(request, None, tz, req_id, row_with_meta, dialect)
 
     @router.post("/rest/sql/{db}")
     async def sql_in(
@@ -57,26 +64,38 @@ def rest_router(executor: Executor, logins: Logins, timezone: str, body_bytes: i
 
 
 class _Protocol:
-    def __init__(self, executor: Executor, logins: Logins, timezone: str, body_bytes: int) -> None:
+    def __init__(
+        self, executor: Executor, iotdb: IotdbExecutor, logins: Logins, timezone: str, body_bytes: int
+    ) -> None:
         self._executor = executor
+        self._iotdb = iotdb
         self._logins = logins
         self._timezone = timezone
         self._body_bytes = body_bytes
 
-    async def answer(self, request: Request, db: str | None, tz: str, req_id: str, names: bool) -> Response:
+    async def answer(
+        self, request: Request, db: str | None, tz: str, req_id: str, names: bool, dialect: str = "tdengine"
+    ) -> Response:
         header = request.headers.get("authorization")
         try:
             # nothing is read from somebody who is not known
             user = await run_in_threadpool(self._logins.check, *read_authorization(header))
             session = self._session(user.name, db, tz, req_id)
             sql = _text(await self._body(request))
+            if dialect not in DIALECTS:
+                raise MillraceError(
+                    ErrorCode.INVALID_VALUE, f"unknown dialect {dialect!r}: there are {', '.join(DIALECTS)}"
+                )
         except MillraceError as error:
             return _json(rest_error(error), error.code.value.http)
-        return await run_in_threadpool(self._answer, session, sql, names)
+        return await run_in_threadpool(self._answer, session, sql, names, dialect)
 
-    def _answer(self, session: Session, sql: str, names: bool) -> Response:
+    def _answer(self, session: Session, sql: str, names: bool, dialect: str) -> Response:
         try:
-            answer = self._executor.execute(session, sql)
+            if dialect == "iotdb":
+                answer = as_answer(self._iotdb.execute(session, sql))
+            else:
+                answer = self._executor.execute(session, sql)
             return _json(rest_reply(answer, session.timezone, with_names=names))
         except MillraceError as error:
             return _json(rest_error(error))

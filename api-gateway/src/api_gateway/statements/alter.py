@@ -54,12 +54,12 @@ def alter_table(context: Context, session: Session, statement: AlterTable) -> An
             _check_grouping(
                 context, table, None, dropped, "dropped", {change.name.text: change.name.position}
             )
-        number = _install(context, table, columns, tags)
+        number = install(context, table, columns, tags)
     context.board.wait_applied(number, context.settings.accept_seconds)
     return affected(0)
 
 
-def _install(context: Context, table: Table, columns: tuple[Column, ...], tags: tuple[Column, ...]) -> int:
+def install(context: Context, table: Table, columns: tuple[Column, ...], tags: tuple[Column, ...]) -> int:
     """Put the new definition in force; the number of its control record. Hold ``writer.ddl``.
 
     The control record is the intent (``recovery`` follows it after a crash), then comes the catalog, at last

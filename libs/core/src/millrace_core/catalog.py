@@ -12,6 +12,7 @@ from copy import copy
 import msgspec
 
 from millrace_core.analytics import Algorithm, AnalysisKind, Directory, of_anodes
+from millrace_core.model.device import Device
 from millrace_core.model.revisions import current
 from millrace_core.model.schema import Child, Database, Table
 from millrace_core.model.stream import StreamSpec
@@ -102,10 +103,11 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "grant": Grant,
     "snode": Snode,
     "anode": Anode,
+    "device": Device,
 }
-Record = Database | Table | Child | StreamEntry | User | Tombstone | Grant | Snode | Anode
+Record = Database | Table | Child | StreamEntry | User | Tombstone | Grant | Snode | Anode | Device
 _SEP = "\x1f"
-_IN_DATABASE = frozenset({"table", "child", "stream", "tombstone"})
+_IN_DATABASE = frozenset({"table", "child", "stream", "tombstone", "device"})
 """Kinds whose records are named by a database and a name in it; the others have one name."""
 
 
@@ -134,6 +136,8 @@ def key_of(record: Record) -> bytes:
             return record_key("snode", str(number))
         case Anode(id=number):
             return record_key("anode", str(number))
+        case Device(db=db, name=name):
+            return record_key("device", db, name)
 
 
 _FORMATS = {
@@ -155,7 +159,7 @@ def read(key: bytes | None, value: bytes | None) -> tuple[str, tuple[str, ...], 
     return kind, names, None if form.deletes(value) else form.read(key, value)
 
 
-_LARGE = frozenset({"tables", "children", "family", "streams", "tombstones", "users", "grants"})
+_LARGE = frozenset({"tables", "children", "family", "streams", "tombstones", "users", "grants", "devices"})
 """What may be many; all else of a catalog is in any part of it."""
 
 
@@ -172,6 +176,8 @@ class Catalog:
         self.grants: dict[str, Grant] = {}
         self.snodes: dict[str, Snode] = {}
         self.anodes: dict[str, Anode] = {}
+        self.devices: dict[tuple[str, str], Device] = {}
+        """Those of IoTDB, by database and path."""
         self.algorithms: tuple[Algorithm, ...] = ()
         """What the process that reads the catalog can compute itself: no record says so."""
         self.family: dict[tuple[str, str], dict[str, Child]] = {}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import socket
 from types import FrameType
 
+import structlog
 import uvicorn
 from fastapi import FastAPI
 
@@ -14,11 +16,15 @@ KEEP_ALIVE = 75
 """Seconds that an idle connection is kept, longer than clients keep theirs (httpx 5, aiohttp 15, many 60):
 the client closes first, for a request sent just when the server closes finds the connection reset."""
 
+BACKLOG = 2048
+"""Connections that wait to be taken: uvicorn's own number."""
 
-def serve(app: FastAPI, host: str, port: int, stop_seconds: float = 10) -> int:
+
+def serve(app: FastAPI, host: str, port: int, stop_seconds: float = 10, other_port: int = 0) -> int:
     """Serve until SIGTERM or SIGINT; then take no more requests, let those under way end within
     ``stop_seconds``, run the app's lifespan to its end, and return the process's exit status: 1 if a thread
-    could not go on. Exits the process if the port is taken or the lifespan does not start."""
+    could not go on. ``other_port``: it answers there too (0: not). Exits the process if a port is
+    taken or the lifespan does not start."""
     server = uvicorn.Server(
         uvicorn.Config(
             app,
@@ -38,8 +44,20 @@ def serve(app: FastAPI, host: str, port: int, stop_seconds: float = 10) -> int:
     # uvicorn takes these over while it runs, and when done raises the signal anew for whom it took it from
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        server.run()
+        if other_port:
+            server.run([_listening(host, one) for one in (port, other_port)])
+        else:
+            server.run()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     return int(process_failed())
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """:raises SystemExit: if the port is taken, as uvicorn does."""
+    try:
+        return socket.create_server((host, port), backlog=BACKLOG)
+    except OSError as error:
+        structlog.get_logger().error("cannot listen", host=host, port=port, reason=str(error))
+        raise SystemExit(1) from error

@@ -60,6 +60,11 @@ class Pattern(msgspec.Struct, frozen=True, dict=True):
     nodes: tuple[Node, ...]
     position: Position | None = None
 
+    @staticmethod
+    def of(names: Sequence[str]) -> Pattern:
+        """The path of these nodes, whatever characters they have."""
+        return Pattern(tuple(Node(name, not _PLAIN.fullmatch(name)) for name in names))
+
     def __str__(self) -> str:
         return ".".join(node.text if node.wild else write_node(node.text) for node in self.nodes)
 

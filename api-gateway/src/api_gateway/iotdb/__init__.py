@@ -1,0 +1,1 @@
+"""The dialect of IoTDB: its statements and rows, run on the same tables as everything else."""

@@ -1,0 +1,122 @@
+"""One statement of IoTDB in, one reply out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from api_gateway import metrics
+from api_gateway.context import Context
+from api_gateway.iotdb.delete import delete, delete_timeseries
+from api_gateway.iotdb.reply import Listing, Reply
+from api_gateway.iotdb.schema import count, create_database, create_timeseries, delete_database, show
+from api_gateway.iotdb.select import select
+from api_gateway.iotdb.write import Tablet, insert, write_tablets
+from api_gateway.session import Session
+from api_gateway.upkeep.recovery import settle
+from millrace_core.dialect.iotdb import IotdbError, Status, parse
+from millrace_core.dialect.iotdb import statements as s
+from millrace_core.dialect.iotdb.codes import unsupported
+from millrace_core.errors import ErrorCode, Fault, MillraceError
+
+T = TypeVar("T")
+LOGGED = 1000
+"""Characters of a statement that go into the log."""
+
+
+def _later(what: str) -> Callable[[Context, Session, Any], Reply]:
+    def refuse(_context: Context, _session: Session, statement: Any) -> Reply:
+        raise unsupported(f"{what} are not supported yet", statement.position)
+
+    return refuse
+
+
+def _unknown(status: Status, what: str) -> Callable[[Context, Session, Any], Reply]:
+    def refuse(_context: Context, _session: Session, statement: Any) -> Reply:
+        raise IotdbError(status, f"there is no {what} {statement.name}", statement.position)
+
+    return refuse
+
+
+_TRIGGERS = ("TriggerName", "Event", "Type", "State", "PathPattern", "ClassName", "NodeId")
+_CQS = ("cq_id", "query", "state")
+Handler = Callable[[Context, Session, Any], Reply]
+HANDLERS: dict[type, Handler] = {
+    s.CreateDatabase: create_database,
+    s.DeleteDatabase: delete_database,
+    s.CreateTimeseries: create_timeseries,
+    s.DeleteTimeseries: delete_timeseries,
+    s.Show: show,
+    s.Count: count,
+    s.Insert: insert,
+    s.Delete: delete,
+    s.Select: select,
+    s.CreateTrigger: _later("triggers"),
+    s.DropTrigger: _unknown(Status.DROP_TRIGGER_ERROR, "trigger"),
+    s.ShowTriggers: lambda *_: Listing(_TRIGGERS, ("TEXT",) * len(_TRIGGERS), []),
+    s.CreateCq: _later("continuous queries"),
+    s.DropCq: _unknown(Status.NO_SUCH_CQ, "continuous query"),
+    s.ShowCqs: lambda *_: Listing(_CQS, ("TEXT",) * len(_CQS), []),
+}
+"""Triggers and continuous queries are read and checked, but none can be made yet: there is none to list."""
+READERS = frozenset({s.Show, s.Count, s.Select, s.ShowTriggers, s.ShowCqs})
+
+
+class IotdbExecutor:
+    """Runs statements and writes rows; may be called by many threads."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._unsettled = False
+
+    def execute(self, session: Session, sql: str) -> Reply:
+        """:raises MillraceError: ``status_of`` gives what IoTDB's clients see of it."""
+        return self._counted("Statement", sql, lambda: self.run(session, parse(sql)))
+
+    def run(self, session: Session, statement: s.Statement) -> Reply:
+        """A statement that was read already."""
+        changes = type(statement) not in READERS
+        handler = HANDLERS[type(statement)]
+        return self._changing(changes, lambda: handler(self._context, session, statement))
+
+    def write(self, session: Session, tablets: list[Tablet]) -> int:
+        """Rows of a protocol that brings them without SQL."""
+        return self._counted(
+            "Tablets",
+            "",
+            lambda: self._changing(True, lambda: write_tablets(self._context, session, tablets)),
+        )
+
+    def query(self, session: Session, statement: s.Select, most: int) -> Reply:
+        """A SELECT of which no more than ``most`` rows are wanted; one more says that there are."""
+        return self._counted("Select", "", lambda: select(self._context, session, statement, most))
+
+    def _changing(self, changes: bool, work: Callable[[], T]) -> T:
+        if changes and self._unsettled:
+            settle(self._context)
+            self._unsettled = False
+        try:
+            return work()
+        except MillraceError as error:
+            # the broker may or may not have taken what was sent: look before the next change
+            self._unsettled |= changes and error.code.value.fault is Fault.EXTERNAL
+            raise
+
+    def _counted(self, kind: str, sql: str, work: Callable[[], T]) -> T:
+        begin = time.monotonic()
+        kind = f"Iotdb{kind}"
+        try:
+            return work()
+        except MillraceError as error:
+            metrics.ERRORS.labels(error.code.name).inc()
+            raise
+        except Exception as error:
+            metrics.ERRORS.labels(ErrorCode.INTERNAL.name).inc()
+            self._context.logger.exception("a statement failed unexpectedly", sql=sql[:LOGGED])
+            raise MillraceError(
+                ErrorCode.INTERNAL, f"the statement failed unexpectedly: {type(error).__name__}; see the log"
+            ) from error
+        finally:
+            metrics.REQUESTS.labels(kind).inc()
+            metrics.SECONDS.labels(kind).observe(time.monotonic() - begin)

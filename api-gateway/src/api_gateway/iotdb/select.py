@@ -1,0 +1,36 @@
+"""SELECT: its queries go to calc-svc as any user's, the answer is put together here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from api_gateway.access.privileges import Need, check
+from api_gateway.context import Context
+from api_gateway.session import Session
+from millrace_core.dialect.iotdb import statements as s
+from millrace_core.dialect.iotdb import times
+from millrace_core.dialect.iotdb.codes import unsupported
+from millrace_core.dialect.iotdb.schema import TABLE, Schema
+from millrace_core.dialect.iotdb.select.assemble import Result, assemble
+from millrace_core.dialect.iotdb.select.lower import Fetch, lower
+from millrace_core.errors import MillraceError
+
+
+def select(context: Context, session: Session, statement: s.Select, most: int | None = None) -> Result:
+    """``most``: a row more than so many is enough to know that there are too many."""
+    if statement.into:
+        raise unsupported("SELECT … INTO is not supported yet", statement.position)
+    query = lower(statement, Schema(context.catalog), times.Session(session.now, session.timezone), most=most)
+    return assemble(query, [_rows(context, session, fetch) for fetch in query.fetches])
+
+
+def _rows(context: Context, session: Session, fetch: Fetch) -> list[list[object]]:
+    only = next(iter(fetch.devices)) if len(fetch.devices) == 1 else TABLE
+    check(context.catalog, session.user, [Need("read", fetch.db, table=only)])
+    asking = replace(session, database=fetch.db, dialect="tdengine")
+    try:
+        answer = context.calc.query(fetch.sql, asking, context.writer.position, context.written.ends())
+    except MillraceError as error:
+        # its places are those of a text that the user has not written
+        raise MillraceError(error.code, error.message) from error
+    return [list(row) for row in answer.rows]

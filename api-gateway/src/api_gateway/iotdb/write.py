@@ -1,0 +1,105 @@
+"""Rows of devices: series are made where they are missing, values are fitted to their series, and what does
+not fit fails its column alone (status 507) while the others are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from api_gateway.context import Context
+from api_gateway.iotdb.reply import Done
+from api_gateway.iotdb.schema import ensure
+from api_gateway.session import Session
+from api_gateway.tables.find import TableName
+from api_gateway.tables.write import Rows, given, write
+from millrace_core.dialect.iotdb import statements as s
+from millrace_core.dialect.iotdb import times
+from millrace_core.dialect.iotdb.codes import IotdbError, Status
+from millrace_core.dialect.iotdb.paths import write_path
+from millrace_core.dialect.iotdb.schema import Schema
+from millrace_core.dialect.iotdb.values import Unfit, fit, rows_by_columns, type_of
+from millrace_core.model.device import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Tablet:
+    """Rows of one device. ``columns``: measurement -> values, as many as ``times`` (milliseconds);
+    ``types``: of series that are made for them (a measurement that is not there: by its values)."""
+
+    nodes: tuple[str, ...]
+    times: list[int]
+    columns: dict[str, list[object]]
+    types: dict[str, str]
+    aligned: bool = False
+
+
+def insert(context: Context, session: Session, statement: s.Insert) -> Done:
+    meant = times.Session(session.now, session.timezone)
+    rows = [
+        (session.now // 1_000_000 if r.time is None else times.resolve(r.time, meant)) for r in statement.rows
+    ]
+    columns: dict[str, list[object]] = {
+        name: [row.values[place].value for row in statement.rows]
+        for place, name in enumerate(statement.measurements)
+    }
+    tablet = Tablet(statement.device.names, rows, columns, {}, statement.aligned)
+    return Done(write_tablets(context, session, [tablet]))
+
+
+def write_tablets(context: Context, session: Session, tablets: Sequence[Tablet]) -> int:
+    """Write rows of devices, all of them or none; how many there were.
+
+    :raises IotdbError: METADATA_ERROR if values of some columns do not fit: the others are stored then.
+    """
+    devices = [_device(context, session, tablet) for tablet in tablets]
+    problems: list[str] = []
+    rows: list[Rows] = []
+    for tablet, device in zip(tablets, devices, strict=True):
+        if device is not None:
+            rows += _rows(tablet, device, session, problems)
+    if rows:
+        write(context, rows, session.caller)
+    if problems:
+        raise IotdbError(
+            Status.METADATA_ERROR, f"failed to write {'; '.join(problems)}. The other values are stored."
+        )
+    return sum(len(tablet.times) for tablet in tablets)
+
+
+def _device(context: Context, session: Session, tablet: Tablet) -> Device | None:
+    """The device with all series that the rows need; None: they are NULL alone, and nobody knows it."""
+    device = Schema(context.catalog).device(tablet.nodes)
+    if not _wanted(tablet, device):
+        return device
+    with context.writer.ddl:
+        device = Schema(context.catalog).device(tablet.nodes)
+        wanted = _wanted(tablet, device)
+        return ensure(context, session, tablet.nodes, wanted, aligned=tablet.aligned) if wanted else device
+
+
+def _wanted(tablet: Tablet, device: Device | None) -> list[tuple[str, str]]:
+    found = []
+    for name, values in tablet.columns.items():
+        if device is not None and device.find(name) is not None:
+            continue
+        type_ = tablet.types.get(name) or next(filter(None, map(type_of, values)), None)
+        if type_ is not None:
+            found.append((name, type_))
+    return found
+
+
+def _rows(tablet: Tablet, device: Device, session: Session, problems: list[str]) -> list[Rows]:
+    meant = times.Session(session.now, session.timezone)
+    columns: dict[str, list[object]] = {}
+    for name, values in tablet.columns.items():
+        series = device.find(name)
+        if series is None:
+            continue  # NULL alone
+        try:
+            columns[series.column] = [fit(value, series.type, meant) for value in values]
+        except Unfit as error:
+            problems.append(f"{write_path((*tablet.nodes, name))}: {error}")
+    if not columns:
+        return []
+    table = TableName(device.db, device.name)
+    return [Rows(table, given(kind)) for kind in rows_by_columns(tablet.times, columns)]

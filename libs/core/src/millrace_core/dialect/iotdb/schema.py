@@ -1,0 +1,208 @@
+"""Databases, devices and series in the catalog (docs/decisions, "A device is a child table").
+
+A database ``root.plant`` is the catalog's database of that name. It has one super table ``devices``: the
+time, and a column for each measurement that a device of it has; where devices give one measurement different
+types, a column for each type. A device is the child table that has its path for name; which of the columns
+are series of it, its own record says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from millrace_core.catalog import Catalog
+from millrace_core.dialect.iotdb.codes import IotdbError, Status
+from millrace_core.dialect.iotdb.paths import MANY, ROOT, Node, Pattern, read_path, write_path
+from millrace_core.model.device import Device, Series
+from millrace_core.model.schema import MAX_NAME, Child, Column, Database, Table
+from millrace_core.model.types import BIGINT, BOOL, DOUBLE, MAX_LENGTH, TIMESTAMP, DataType
+
+TABLE, TIME, TAG = "devices", "time", "device"
+COLUMN_TYPES: dict[str, DataType] = {
+    "BOOLEAN": BOOL, "INT32": DataType("INT"), "INT64": BIGINT, "FLOAT": DataType("FLOAT"), "DOUBLE": DOUBLE,
+    "TEXT": DataType("VARCHAR", MAX_LENGTH), "STRING": DataType("VARCHAR", MAX_LENGTH),
+    "TIMESTAMP": TIMESTAMP,
+}  # fmt: skip
+"""IoTDB's types, and those of the columns."""
+_TAKEN = frozenset({TIME, TAG, "tbname"})
+_LEADING = ROOT + "."
+
+
+def is_database(database: Database) -> bool:
+    return database.name.startswith(_LEADING)
+
+
+class Schema:
+    """What of a catalog is IoTDB's, by path."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+
+    # -- databases -------------------------------------------------------------------------------------------
+
+    def databases(self, pattern: Pattern | None = None) -> list[str]:
+        """The databases that a pattern means, by name."""
+        names = sorted(name for name, one in list(self.catalog.databases.items()) if is_database(one))
+        return [name for name in names if pattern is None or pattern.matches(read_path(name))]
+
+    def database_of(self, device: Sequence[str]) -> str | None:
+        """The database that a device of these nodes is in; None: there is none yet."""
+        for count in range(2, len(device) + 1):
+            name = write_path(device[:count])
+            if name in self.catalog.databases:
+                return name
+        return None
+
+    def check_new(self, path: Pattern) -> str:
+        """The name of a database to be made.
+
+        :raises IotdbError: DATABASE_ALREADY_EXISTS if it, one above it or one below it is there.
+        """
+        nodes = path.names
+        name = write_path(nodes)
+        above = self.database_of(nodes)
+        below = next((one for one in self.databases() if read_path(one)[: len(nodes)] == nodes), None)
+        if above is not None or below is not None:
+            there = above or below
+            message = f"{name} has already been created as database"
+            if there != name:
+                message = f"{name} cannot be a database: {there} is one, and none lies in another"
+            raise IotdbError(Status.DATABASE_ALREADY_EXISTS, message, path.position)
+        return name
+
+    # -- devices and series ----------------------------------------------------------------------------------
+
+    def device(self, nodes: Sequence[str]) -> Device | None:
+        db = self.database_of(nodes)
+        found = None if db is None else self.catalog.devices.get((db, write_path(nodes)))
+        return found if found is not None and self._stands(found) else None
+
+    def _stands(self, device: Device) -> bool:
+        """Whether the device's tables are those that it was made with: the other dialect may drop them."""
+        table = self.catalog.tables.get((device.db, TABLE))
+        child = self.catalog.children.get((device.db, device.name))
+        return (
+            table is not None and child is not None
+            and (table.uid, child.incarnation) == (device.table, device.incarnation)
+        )  # fmt: skip
+
+    def devices(self, pattern: Pattern | None = None) -> list[Device]:
+        """The devices that a pattern means, by path."""
+        if pattern is not None and not pattern.wild:
+            found = self.device(pattern.names)
+            return [] if found is None else [found]
+        all_ = list(self.catalog.devices.values())
+        if pattern is not None:
+            matches = text_regex(pattern.nodes).fullmatch
+            all_ = [device for device in all_ if matches(device.name)]
+        return sorted(filter(self._stands, all_), key=_by_name)
+
+    def series(self, pattern: Pattern) -> list[tuple[Device, Series]]:
+        """The series that a pattern means, by path."""
+        *above, last = pattern.nodes
+        found = []
+        heads = [Pattern(tuple(above))] if above else []
+        if last == Node(MANY):
+            heads.append(pattern)
+        devices = {device.name: device for head in heads for device in self.devices(head)}
+        for name in sorted(devices):
+            device = devices[name]
+            for series in by_name(device):
+                if last.wild and last.text != MANY:
+                    if Pattern((last,)).matches((series.measurement,)):
+                        found.append((device, series))
+                elif last.wild or series.measurement == last.text:
+                    found.append((device, series))
+        return found
+
+    def table(self, db: str) -> Table | None:
+        return self.catalog.tables.get((db, TABLE))
+
+
+def _by_name(device: Device) -> str:
+    return device.name
+
+
+def by_name(device: Device) -> list[Series]:
+    """The series of a device, by measurement."""
+    return sorted(device.series, key=lambda series: series.measurement)
+
+
+def path_of(device: Device, series: Series) -> str:
+    return f"{device.name}.{write_path([series.measurement])}"
+
+
+# -- patterns over names -------------------------------------------------------------------------------------
+
+_ANY_NODE = r"(?:[^.`]+|`(?:[^`]|``)+`)"
+
+
+def text_regex(nodes: Sequence[Node]) -> re.Pattern[str]:
+    """A pattern as a regular expression over names of devices, so that 100,000 of them need not be taken
+    apart. It is one of Java's too, and knows no groups."""
+    return re.compile("[.]".join(map(_part, nodes)))
+
+
+def _part(node: Node) -> str:
+    if not node.wild:
+        return re.escape(write_path([node.text]))
+    if node.text == MANY:
+        return f"{_ANY_NODE}(?:[.]{_ANY_NODE})*"
+    if node.text == "*":
+        return _ANY_NODE
+    part = "[^.`]*".join(re.escape(text) for text in node.text.split("*"))
+    return f"`?{part}`?"
+
+
+# -- what is to be made --------------------------------------------------------------------------------------
+
+
+def new_table(db: str, uid: int, columns: Sequence[Column], created: int) -> Table:
+    """The super table of a database's devices."""
+    tag = Column(TAG, DataType("VARCHAR", MAX_NAME))
+    return Table(db, TABLE, "super", uid, "ms", (Column(TIME, TIMESTAMP), *columns), (tag,), created)
+
+
+def new_child(db: str, name: str, incarnation: int, created: int) -> Child:
+    """The child table of a device. :raises IotdbError: ILLEGAL_PATH for a path that is too long for one."""
+    if len(name.encode()) > MAX_NAME:
+        raise IotdbError(
+            Status.ILLEGAL_PATH, f"the device {name[:64]}… has a path of more than {MAX_NAME} bytes"
+        )
+    return Child(db, TABLE, name, (name,), incarnation, created)
+
+
+def extended(
+    device: Device, wanted: Iterable[tuple[str, str]], table: Table | None
+) -> tuple[Device, tuple[Column, ...]]:
+    """The device with these further series (measurement, IoTDB's type), and the columns that the table of
+    devices (None: it is not there) lacks for them."""
+    columns = {column.name: column.type for column in table.columns} if table is not None else {}
+    used = {one.column for one in device.series}
+    series, added = list(device.series), []
+    for measurement, type_ in wanted:
+        column = _column(measurement, type_, columns, used)
+        if column not in columns:
+            columns[column] = COLUMN_TYPES[type_]
+            # no name holds a NUL: nothing that was dropped can have been stored under this
+            stored = f"{column}\0{table.version + 1}" if table is not None else ""
+            added.append(Column(column, COLUMN_TYPES[type_], stored=stored))
+        used.add(column)
+        series.append(Series(measurement, type_, column))
+    return msgspec.structs.replace(device, series=tuple(series)), tuple(added)
+
+
+def _column(measurement: str, type_: str, columns: dict[str, DataType], used: set[str]) -> str:
+    """Called like the measurement if that is free, or a column of that type already; else with the type."""
+    candidates = [measurement] if measurement not in _TAKEN and measurement[0] != "_" else []
+    candidates.append(f"{measurement}:{type_}")
+    count = 1
+    while True:
+        for name in candidates:
+            if name not in used and columns.get(name, COLUMN_TYPES[type_]) == COLUMN_TYPES[type_]:
+                return name
+        count += 1
+        candidates = [f"{measurement}:{type_}:{count}"]

@@ -1,0 +1,143 @@
+"""IoTDB's aggregates: what of each the planner calculates for a device, and how devices' parts are merged.
+
+A part is a column of SQL. That of ``avg`` is a count and a sum, so parts of several devices can be put
+together, which GROUP BY LEVEL needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from millrace_core.dialect.iotdb.schema import TIME
+from millrace_core.dialect.iotdb.select.sql import NUMBERS, Sql
+from millrace_core.dialect.lexer import quote_name
+
+Part = tuple[object, ...]
+"""The values of one device's (or merged) columns for one aggregate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """``columns``: the SQL over an argument; ``merge``: of two parts; ``result``: of a part; ``type``: of the
+    result (None: the argument's); ``numeric``: it takes numbers alone; ``counts``: of no row it is 0."""
+
+    columns: Callable[[str], tuple[str, ...]]
+    merge: Callable[[Part, Part], Part]
+    result: Callable[[Part], object]
+    type: str | None = None
+    numeric: bool = False
+    counts: bool = False
+
+    def type_for(self, argument: Sql) -> str:
+        return self.type or argument.type
+
+    @property
+    def empty(self) -> object:
+        """The result where there is no row."""
+        return 0 if self.counts else None
+
+
+def _least(a: object, b: object) -> object:
+    return b if a is None else a if b is None else min(a, b)  # type: ignore[call-overload]
+
+
+def _greatest(a: object, b: object) -> object:
+    return b if a is None else a if b is None else max(a, b)  # type: ignore[call-overload]
+
+
+def _plus(a: object, b: object) -> object:
+    return b if a is None else a if b is None else a + b  # type: ignore[operator]
+
+
+def _each(*merges: Callable[[object, object], object]) -> Callable[[Part, Part], Part]:
+    return lambda a, b: tuple(merge(x, y) for merge, x, y in zip(merges, a, b, strict=True))
+
+
+def _only(part: Part) -> object:
+    return part[0]
+
+
+def _average(part: Part) -> object:
+    count, total = part
+    return total / count if count and total is not None else None  # type: ignore[operator]
+
+
+def _spread(part: Part) -> object:
+    low, high = part
+    return None if low is None else high - low  # type: ignore[operator]
+
+
+def _extreme(part: Part) -> object:
+    """What is farthest from 0; of two as far the positive one."""
+    low, high = part
+    if low is None:
+        return None
+    return high if abs(high) >= abs(low) else low  # type: ignore[arg-type]
+
+
+def _by_time(part: Callable[[object, object], bool]) -> Callable[[Part, Part], Part]:
+    def merge(a: Part, b: Part) -> Part:
+        if a[1] is None or b[1] is None:
+            return b if a[1] is None else a
+        return b if part(b[1], a[1]) else a
+
+    return merge
+
+
+_WHEN = f"(CASE WHEN {{0}} IS NOT NULL THEN {quote_name(TIME)} END)"
+
+
+def _time(function: str) -> Callable[[str], str]:
+    return lambda x: f"{function}{_WHEN.format(x)}"
+
+
+def _double(function: str) -> Callable[[str], str]:
+    return lambda x: f"{function}(CAST({x} AS DOUBLE))"
+
+
+def _call(function: str) -> Callable[[str], str]:
+    return lambda x: f"{function}({x})"
+
+
+def _all(*made: Callable[[str], str]) -> Callable[[str], tuple[str, ...]]:
+    return lambda x: tuple(one(x) for one in made)
+
+
+AGGREGATES: dict[str, Aggregate] = {
+    "count": Aggregate(_all(_call("count")), _each(_plus), lambda part: part[0] or 0, "INT64", counts=True),
+    "sum": Aggregate(_all(_double("sum")), _each(_plus), _only, "DOUBLE", True),
+    "avg": Aggregate(_all(_call("count"), _double("sum")), _each(_plus, _plus), _average, "DOUBLE", True),
+    "max_value": Aggregate(_all(_call("max")), _each(_greatest), _only, None, True),
+    "min_value": Aggregate(_all(_call("min")), _each(_least), _only, None, True),
+    "first_value": Aggregate(
+        _all(_call("first"), _time("min")), _by_time(lambda new, old: new < old), _only  # type: ignore[operator]
+    ),
+    "last_value": Aggregate(
+        _all(_call("last"), _time("max")), _by_time(lambda new, old: new >= old), _only  # type: ignore[operator]
+    ),
+    "min_time": Aggregate(_all(_time("min")), _each(_least), _only, "INT64"),
+    "max_time": Aggregate(_all(_time("max")), _each(_greatest), _only, "INT64"),
+    "spread": Aggregate(
+        _all(_double("min"), _double("max")), _each(_least, _greatest), _spread, "DOUBLE", True
+    ),
+    "extreme": Aggregate(_all(_call("min"), _call("max")), _each(_least, _greatest), _extreme, None, True),
+}  # fmt: skip
+
+
+def check(name: str, argument: Sql) -> str | None:
+    """Why the aggregate does not take the argument; None: it does."""
+    if AGGREGATES[name].numeric and argument.type not in NUMBERS | {"TIMESTAMP"}:
+        return f"{name} needs numbers, not {argument.type}"
+    return None
+
+
+def merged(name: str, parts: Sequence[Part]) -> object:
+    """The result over the parts of all devices."""
+    made = AGGREGATES[name]
+    if not parts:
+        return made.empty
+    total = parts[0]
+    for part in parts[1:]:
+        total = made.merge(total, part)
+    return made.result(total)

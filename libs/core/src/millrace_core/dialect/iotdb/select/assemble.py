@@ -1,0 +1,300 @@
+"""The answer of a SELECT, made of the rows that its queries gave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from millrace_core.dialect.iotdb import expressions as e
+from millrace_core.dialect.iotdb.codes import semantic
+from millrace_core.dialect.iotdb.select.aggregates import AGGREGATES, Part, merged
+from millrace_core.dialect.iotdb.select.bind import Bound, Column, Formula, calls
+from millrace_core.dialect.iotdb.select.lower import Query, texts_of
+from millrace_core.dialect.iotdb.statements import Fill
+
+Rows = Sequence[Sequence[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Columns of an answer, values by column. ``times``: milliseconds, None: rows have no time;
+    ``devices``: of each row, under ALIGN BY DEVICE."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    values: list[list[object]]
+    times: list[int] | None = None
+    devices: list[str] | None = None
+
+    @property
+    def rows(self) -> int:
+        if self.times is not None:
+            return len(self.times)
+        return len(self.values[0]) if self.values else 0
+
+
+@dataclass(slots=True)
+class _Row:
+    device: str | None
+    time: int | None
+    cells: list[object]
+
+
+def assemble(query: Query, answers: Sequence[Rows]) -> Result:
+    """``answers``: of each query of ``query.fetches``, in their order."""
+    rows = _aggregated(query, answers) if query.aggregated else _raw(query, answers)
+    select = query.select
+    if select.fill is not None:
+        for device in query.devices if select.by_device else (None,):
+            _fill([row for row in rows if row.device == device], select.fill, query.columns)
+    if select.by_device and select.by_time:
+        rows.sort(key=lambda row: row.time or 0, reverse=select.descending)
+    elif select.descending and not select.by_device:
+        rows.reverse()
+    rows = rows[select.offset : None if select.limit is None else select.offset + select.limit]
+    timed = not query.aggregated or query.grid is not None or query.span is not None
+    return Result(
+        tuple(column.name for column in query.columns), tuple(column.type for column in query.columns),
+        [[row.cells[i] for row in rows] for i in range(len(query.columns))],
+        [row.time or 0 for row in rows] if timed else None,
+        [row.device or "" for row in rows] if select.by_device else None,
+    )  # fmt: skip
+
+
+# -- raw rows ------------------------------------------------------------------------------------------------
+
+
+def _raw(query: Query, answers: Sequence[Rows]) -> list[_Row]:
+    """Ascending by time; under ALIGN BY DEVICE by device first."""
+    found: dict[tuple[str | None, int], list[object]] = {}
+    width = len(query.columns)
+    places = _places(query.columns)
+    for fetch, rows in zip(query.fetches, answers, strict=True):
+        at = {text: i for i, text in enumerate(fetch.parts, 2)}
+        of_device = {
+            name: [(column, at[text]) for column, text in places.get(name, ())] for name in fetch.devices
+        }
+        for row in rows:
+            device, time = str(row[0]), row[1]
+            assert isinstance(time, int)
+            for column, part in of_device.get(device, ()):
+                if row[part] is not None:
+                    key = (device if query.select.by_device else None, time)
+                    cells = found.get(key)
+                    if cells is None:
+                        cells = found[key] = [None] * width
+                    cells[column] = row[part]
+    ordered = sorted(found, key=lambda key: (key[0] or "", key[1]))
+    return [_Row(device, time, found[device, time]) for device, time in ordered]
+
+
+def _places(columns: Sequence[Column]) -> dict[str, list[tuple[int, str]]]:
+    """Device -> (column, the SQL of its value)."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for place, column in enumerate(columns):
+        for bound in column.bound:
+            found.setdefault(bound.device.name, []).append((place, texts_of(bound)[0]))
+    return found
+
+
+# -- aggregates ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """(device, group's start) -> the values of its parts by their SQL."""
+
+    rows: dict[tuple[str, int | None], dict[str, object]]
+
+    def part(self, device: str, start: int | None, texts: Sequence[str]) -> Part | None:
+        row = self.rows.get((device, start))
+        return None if row is None else tuple(row[text] for text in texts)
+
+
+def _aggregated(query: Query, answers: Sequence[Rows]) -> list[_Row]:
+    starts: Sequence[int | None] = query.grid.starts() if query.grid is not None else (None,)
+    fetched = _fetched(query, answers)
+    made = []
+    for device in query.devices if query.select.by_device else (None,):
+        for start in starts:
+            if not _having(query, device, start, fetched):
+                continue
+            cells = [_value(column.bound, device, start, fetched) for column in query.columns]
+            time = start if start is not None else query.span[0] if query.span is not None else None
+            made.append(_Row(device, time, cells))
+    return made if query.columns else []
+
+
+def _fetched(query: Query, answers: Sequence[Rows]) -> _Fetched:
+    rows: dict[tuple[str, int | None], dict[str, object]] = {}
+    for fetch, answer in zip(query.fetches, answers, strict=True):
+        skip = 2 if fetch.timed else 1
+        for row in answer:
+            start = row[1] if fetch.timed else None
+            assert start is None or isinstance(start, int)
+            if row[0] in fetch.devices:
+                rows[str(row[0]), start] = dict(zip(fetch.parts, row[skip:], strict=True))
+    return _Fetched(rows)
+
+
+def _value(bound: Sequence[Bound], device: str | None, start: int | None, fetched: _Fetched) -> object:
+    """A result: of one device, or merged of several."""
+    mine = [one for one in bound if device is None or one.device.name == device]
+    if not mine:
+        return None
+    formula = mine[0].formula
+    assert formula is not None
+    names = [one.device.name for one in mine]
+    formulas = [one.formula for one in mine if one.formula is not None]
+    results = [
+        _call_result(
+            [(name, other, number) for name, other in zip(names, formulas, strict=True)], start, fetched
+        )
+        for number in range(len(formula.calls))
+    ]
+    return _evaluate(formula, results)
+
+
+def _call_result(calls_: Sequence[tuple[str, Formula, int]], start: int | None, fetched: _Fetched) -> object:
+    parts = []
+    for device, formula, number in calls_:
+        call = formula.calls[number]
+        part = fetched.part(device, start, AGGREGATES[call.name].columns(call.argument.text))
+        if part is not None:
+            parts.append(part)
+    return merged(calls_[0][1].calls[calls_[0][2]].name, parts)
+
+
+def _having(query: Query, device: str | None, start: int | None, fetched: _Fetched) -> bool:
+    if not query.having:
+        return True
+    name = device if device is not None else next(iter(query.having))
+    formula = query.having[name]
+    if formula is None:
+        return False
+    results = [_call_result([(name, formula, i)], start, fetched) for i in range(len(formula.calls))]
+    return _evaluate(formula, results) is True
+
+
+# -- what is calculated of aggregates ------------------------------------------------------------------------
+
+
+def _evaluate(formula: Formula, results: Sequence[object]) -> object:
+    known = {id(call): value for call, value in zip(calls(formula.tree), results, strict=True)}
+    return _Evaluation(known).value(formula.tree)
+
+
+_ARITHMETIC: dict[str, Callable[[float, float], float | None]] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b if b else None, "%": lambda a, b: a % b if b else None,
+}  # fmt: skip
+_COMPARISON: dict[str, Callable[[object, object], bool]] = {
+    "=": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b,  # type: ignore[operator]
+    "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,  # type: ignore[operator]
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluation:
+    known: dict[int, object]
+
+    def value(self, node: e.Expression) -> object:
+        """The value; None where one that is needed is None."""
+        if id(node) in self.known:
+            return self.known[id(node)]
+        match node:
+            case e.Constant(value=value):
+                return value
+            case e.Unary(operator="-"):
+                found = self._number(node.operand)
+                return None if found is None else -found
+            case e.Unary():
+                truth = self.value(node.operand)
+                return None if truth is None else not truth
+            case e.Binary(operator="and" | "or"):
+                return self._logic(node)
+            case e.Binary():
+                return self._binary(node)
+            case e.Between():
+                low = self._compare(">=", node.operand, node.low, node)
+                high = self._compare("<=", node.operand, node.high, node)
+                return None if low is None or high is None else (low and high) != node.negated
+            case e.In():
+                found_value = self.value(node.operand)
+                inside = found_value in [one.value for one in node.values]
+                return None if found_value is None else inside != node.negated
+            case e.IsNull():
+                return (self.value(node.operand) is None) != node.negated
+        raise semantic("this cannot be calculated of aggregates", node.position)
+
+    def _logic(self, node: e.Binary) -> object:
+        left, right = self.value(node.left), self.value(node.right)
+        decisive = node.operator == "or"
+        if decisive in (left, right):
+            return decisive
+        return None if left is None or right is None else not decisive
+
+    def _binary(self, node: e.Binary) -> object:
+        if node.operator not in _ARITHMETIC:
+            return self._compare(node.operator, node.left, node.right, node)
+        left, right = self._number(node.left), self._number(node.right)
+        return None if left is None or right is None else _ARITHMETIC[node.operator](left, right)
+
+    def _compare(self, operator: str, a: e.Expression, b: e.Expression, node: e.Expression) -> bool | None:
+        left, right = self.value(a), self.value(b)
+        if left is None or right is None:
+            return None
+        if isinstance(left, str) != isinstance(right, str):
+            raise semantic(f"{left!r} and {right!r} cannot be compared", node.position)
+        return _COMPARISON[operator](left, right)
+
+    def _number(self, node: e.Expression) -> float | None:
+        found = self.value(node)
+        if found is None:
+            return None
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            raise semantic("arithmetic needs numbers", node.position)
+        return float(found)
+
+
+# -- FILL ----------------------------------------------------------------------------------------------------
+
+_FITS: dict[str, tuple[type, ...]] = {
+    "INT32": (int,), "INT64": (int,), "FLOAT": (int, float), "DOUBLE": (int, float), "BOOLEAN": (bool,),
+    "TEXT": (str,), "STRING": (str,), "TIMESTAMP": (int,),
+}  # fmt: skip
+
+
+def _fill(rows: Sequence[_Row], fill: Fill, columns: Sequence[Column]) -> None:
+    """Rows ascending by time. What has no value on one side stays NULL (PREVIOUS, LINEAR)."""
+    for place, column in enumerate(columns):
+        if fill.mode == "value":
+            value = fill.value.value if fill.value is not None else None
+            fits = isinstance(value, _FITS[column.type]) and (column.type == "BOOLEAN") == isinstance(
+                value, bool
+            )
+            if fits:
+                real = float(value) if column.type in ("FLOAT", "DOUBLE") else value  # type: ignore[arg-type]
+                for row in rows:
+                    row.cells[place] = real if row.cells[place] is None else row.cells[place]
+        elif fill.mode == "previous":
+            last: object = None
+            for row in rows:
+                if row.cells[place] is None:
+                    row.cells[place] = last
+                last = row.cells[place]
+        elif column.type in ("INT32", "INT64", "FLOAT", "DOUBLE"):
+            _linear(rows, place, whole=column.type.startswith("INT"))
+
+
+def _linear(rows: Sequence[_Row], place: int, *, whole: bool) -> None:
+    known = [i for i, row in enumerate(rows) if row.cells[place] is not None]
+    for low, high in pairwise(known):
+        a, b = rows[low], rows[high]
+        begin, end = a.cells[place], b.cells[place]
+        assert isinstance(begin, int | float) and isinstance(end, int | float)
+        for row in rows[low + 1 : high]:
+            share = ((row.time or 0) - (a.time or 0)) / ((b.time or 0) - (a.time or 0))
+            value = begin + (end - begin) * share
+            row.cells[place] = int(value) if whole else value

@@ -1,0 +1,332 @@
+"""SELECT lowered: queries in the SQL that the planner runs, one for each database and set of columns.
+
+A query gives long rows, a device each; :mod:`assemble` makes the answer's columns of them. What is aggregated
+is aggregated by the planner, device by device and group by group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from millrace_core.dialect.iotdb import expressions as e
+from millrace_core.dialect.iotdb.codes import semantic, unsupported
+from millrace_core.dialect.iotdb.paths import Pattern, read_path, write_node
+from millrace_core.dialect.iotdb.schema import TABLE, TAG, TIME, Schema, text_regex
+from millrace_core.dialect.iotdb.select.aggregates import AGGREGATES
+from millrace_core.dialect.iotdb.select.bind import (
+    Bound,
+    Column,
+    Formula,
+    bind_condition,
+    devices_of,
+    expand,
+    is_aggregated,
+)
+from millrace_core.dialect.iotdb.select.sql import Missing, render
+from millrace_core.dialect.iotdb.statements import GroupBy, Select
+from millrace_core.dialect.iotdb.times import Session, resolve
+from millrace_core.dialect.lexer import quote, quote_name
+from millrace_core.model.device import Device, Series
+
+NAMED_DEVICES = 500
+"""So many devices a query names; more are found by their pattern."""
+MOST_GROUPS = 1_000_000
+LEAST_GROUP = 10
+"""Milliseconds: the shortest INTERVAL that the planner takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Groups of time: ``[start, end)`` in steps; the last one is cut at the end. Milliseconds."""
+
+    start: int
+    end: int
+    interval: int
+    step: int
+
+    def starts(self) -> range:
+        return range(self.start, self.end, self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A query: its rows are the device's path, the time (of a row, or of a group's start; none if there are
+    no groups), and the values of ``parts``, texts of SQL. Rows of other devices may come, too."""
+
+    db: str
+    sql: str
+    devices: frozenset[str]
+    parts: tuple[str, ...]
+    timed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is to be fetched, and what the answer is made of. ``span``: the range of a continuous query's run.
+    ``having``: HAVING over each device."""
+
+    select: Select
+    columns: tuple[Column, ...]
+    fetches: tuple[Fetch, ...]
+    aggregated: bool
+    devices: tuple[str, ...]
+    grid: Grid | None
+    span: tuple[int, int] | None
+    having: dict[str, Formula | None]
+
+
+def lower(
+    select: Select, schema: Schema, session: Session, *, span: tuple[int, int] | None = None,
+    most: int | None = None,
+) -> Query:  # fmt: skip
+    """``span``: the times [first, last) that a continuous query's run covers. ``most``: no more rows than one
+    above it are needed.
+
+    :raises IotdbError: SEMANTIC_ERROR for what cannot be meant, UNSUPPORTED_OPERATION for what is not
+        done yet.
+    """
+    aggregated = is_aggregated(select)
+    _check_clauses(select, aggregated)
+    columns = expand(select, schema, session)
+    if select.group is not None and select.group.levels:
+        columns = _merged(columns, select.group)
+    devices = {bound.device.name: bound.device for column in columns for bound in column.bound}
+    having = _having(select, devices, session)
+    grid = _grid(select.group, span, session)
+    fetches = _Fetches(select, schema, session, aggregated, grid, span, most).make(columns, devices, having)
+    ordered = [device.name for device in devices_of(select, schema)] if select.by_device else sorted(devices)
+    shown = tuple(name for name in ordered if name in devices)
+    return Query(select, tuple(columns), fetches, aggregated, shown, grid, span, having)
+
+
+def _check_clauses(select: Select, aggregated: bool) -> None:
+    group = select.group
+    if group is not None and not aggregated:
+        raise semantic("GROUP BY needs aggregates", group.position)
+    if select.having is not None and not aggregated:
+        raise semantic("HAVING needs aggregates", select.having.position)
+    if group is not None and group.levels and select.by_device:
+        raise semantic("GROUP BY LEVEL and ALIGN BY DEVICE exclude each other", group.position)
+    for node in e.walk(select.having) if select.having is not None else ():
+        if isinstance(node, e.TimeColumn):
+            raise semantic("HAVING has conditions on aggregates, not on time", node.position)
+
+
+def _grid(group: GroupBy | None, span: tuple[int, int] | None, session: Session) -> Grid | None:
+    if group is None or group.interval is None:
+        return None
+    if group.start is not None and group.end is not None:
+        first, last = resolve(group.start, session), resolve(group.end, session)
+        if first >= last:
+            raise semantic("GROUP BY: the range must end after its start", group.position)
+    elif span is not None:
+        first, last = span
+    else:
+        raise semantic(
+            "GROUP BY needs a range of time here: GROUP BY([start, end), interval)", group.position
+        )
+    made = Grid(first, last, group.interval, group.step or group.interval)
+    if max(made.interval, made.step) < LEAST_GROUP:
+        raise unsupported(
+            f"GROUP BY with groups shorter than {LEAST_GROUP} ms is not supported yet", group.position
+        )
+    if len(made.starts()) > MOST_GROUPS:
+        raise semantic(f"GROUP BY would make more than {MOST_GROUPS} groups", group.position)
+    return made
+
+
+def _merged(columns: Sequence[Column], group: GroupBy) -> list[Column]:
+    """The results of series that have the same nodes at the levels, as one."""
+    found: dict[tuple[str, str], list[Column]] = {}
+    for column in columns:
+        (bound,) = column.bound
+        if bound.measurement is None or bound.formula is None:
+            raise unsupported(
+                f"{column.name}: GROUP BY LEVEL takes aggregates of single series", group.position
+            )
+        nodes = read_path(bound.device.name)
+        shown = [write_node(n) if i in group.levels else "*" for i, n in enumerate(nodes)]
+        name = ".".join((nodes[0], *shown[1:], write_node(bound.measurement)))
+        found.setdefault((bound.formula.calls[0].name, name), []).append(column)
+    made = []
+    for (function, name), same in found.items():
+        types = {column.type for column in same}
+        if len(types) > 1:
+            raise semantic(
+                f"{function}({name}) is of several types: {', '.join(sorted(types))}", group.position
+            )
+        made.append(Column(f"{function}({name})", types.pop(), tuple(one.bound[0] for one in same)))
+    return made
+
+
+def _having(select: Select, devices: dict[str, Device], session: Session) -> dict[str, Formula | None]:
+    if select.having is None:
+        return {}
+    if len(devices) > 1 and not select.by_device:
+        raise unsupported(
+            "HAVING over several devices is not supported yet; with ALIGN BY DEVICE it is judged for each",
+            select.having.position,
+        )
+    return {name: bind_condition(select.having, device, session) for name, device in devices.items()}
+
+
+def texts_of(bound: Bound) -> list[str]:
+    """The columns of SQL that a result is made of."""
+    return [bound.sql.text] if bound.sql is not None else formula_texts(bound.formula)
+
+
+def formula_texts(formula: Formula | None) -> list[str]:
+    calls = formula.calls if formula is not None else ()
+    return [text for call in calls for text in AGGREGATES[call.name].columns(call.argument.text)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetches:
+    select: Select
+    schema: Schema
+    session: Session
+    aggregated: bool
+    grid: Grid | None
+    span: tuple[int, int] | None
+    most: int | None
+
+    def make(
+        self, columns: Iterable[Column], devices: dict[str, Device], having: dict[str, Formula | None]
+    ) -> tuple[Fetch, ...]:
+        """One for each database, set of columns and condition."""
+        needed: dict[str, dict[str, None]] = {name: {} for name in devices}
+        for column in columns:
+            for bound in column.bound:
+                needed[bound.device.name].update(dict.fromkeys(texts_of(bound)))
+        for name, formula in having.items():
+            needed[name].update(dict.fromkeys(formula_texts(formula)))
+        alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+        for name, texts in needed.items():
+            try:
+                condition = self._condition(devices, devices[name])
+            except Missing:
+                continue  # a condition on what the device lacks is met by no row
+            alike.setdefault((devices[name].db, condition, tuple(texts)), []).append(name)
+        return tuple(
+            Fetch(
+                db, self._sql(db, condition, texts, names), frozenset(names), texts,
+                not self.aggregated or self.grid is not None,
+            )
+            for (db, condition, texts), names in alike.items()
+        )  # fmt: skip
+
+    def _condition(self, devices: dict[str, Device], device: Device) -> str:
+        """WHERE over one device, in SQL."""
+        where = self.select.where
+        if where is None:
+            return ""
+        valued = next((node for node in e.walk(where) if isinstance(node, e.Series)), None)
+        if valued is not None and len(devices) > 1 and not self.select.by_device:
+            raise unsupported(
+                "a condition on values over several devices is not supported yet; with ALIGN BY DEVICE it is "
+                "judged for each",
+                valued.position,
+            )
+        found = render(where, lambda node: self._meant(node, device), self.session)
+        if found.type != "BOOLEAN":
+            raise semantic("WHERE needs a condition", where.position)
+        return found.text
+
+    def _meant(self, node: e.Series, device: Device) -> Series | None:
+        if node.path.wild:
+            raise semantic(f"{node.path}: a condition takes series without wildcards", node.position)
+        if self.select.by_device:
+            if len(node.path.nodes) != 1:
+                raise semantic(f"{node.path}: ALIGN BY DEVICE takes measurements", node.position)
+            return device.find(node.path.nodes[0].text)
+        found = {
+            (one.name, series)
+            for source in self.select.sources
+            for one, series in self.schema.series(source.joined(node.path))
+        }
+        if any(name != device.name for name, _ in found):
+            raise unsupported(
+                f"{node.path}: a condition on another device than those selected is not supported",
+                node.position,
+            )
+        return next((series for _, series in found), None)
+
+    # -- SQL -------------------------------------------------------------------------------------------------
+
+    def _sql(self, db: str, condition: str, texts: Sequence[str], names: Sequence[str]) -> str:
+        time = quote_name(TIME)
+        table = names[0] if len(names) == 1 else TABLE
+        conditions = [*self._range(), condition, self._which(db, names)]
+        selected = list(texts)
+        tail = ""
+        if not self.aggregated:
+            selected = [time, *texts]
+            conditions.append("(" + " OR ".join(f"{text} IS NOT NULL" for text in texts) + ")")
+            tail = f" ORDER BY {time}{' DESC' if self.select.descending else ''}{self._limit(len(names))}"
+        elif self.grid is not None:
+            selected = ["_wstart", *texts]
+            tail = f" PARTITION BY tbname {self._window(self.grid)}"
+        else:
+            tail = " PARTITION BY tbname"
+        where = " AND ".join(text for text in conditions if text)
+        return (
+            f"SELECT {', '.join(('tbname', *selected))} FROM {quote_name(db)}.{quote_name(table)}"
+            f"{' WHERE ' + where if where else ''}{tail}"
+        )
+
+    def _range(self) -> list[str]:
+        first, last = self.span or (None, None)
+        if self.grid is not None:
+            first, last = self.grid.start, self.grid.end
+        if first is None or last is None:
+            return []
+        time = quote_name(TIME)
+        found = [f"{time} >= {first}", f"{time} < {last}"]
+        grid = self.grid
+        if grid is not None and grid.step > grid.interval:
+            found.append(f"(CAST({time} AS BIGINT) - {grid.start}) % {grid.step} < {grid.interval}")
+        return found
+
+    def _window(self, grid: Grid) -> str:
+        offset = grid.start % grid.step
+        if grid.step >= grid.interval:
+            return f"INTERVAL({grid.step}a, {offset}a)" if offset else f"INTERVAL({grid.step}a)"
+        window = f"INTERVAL({grid.interval}a, {offset}a)" if offset else f"INTERVAL({grid.interval}a)"
+        return f"{window} SLIDING({grid.step}a)"
+
+    def _which(self, db: str, names: Sequence[str]) -> str:
+        if len(names) == 1:
+            return ""
+        if len(names) <= NAMED_DEVICES:
+            return f"tbname IN ({', '.join(map(quote, names))})"
+        table = self.schema.table(db)
+        family = self.schema.catalog.family.get((db, TABLE), {}) if table is not None else {}
+        if len(family) == len(names):
+            return ""
+        heads = {self._head(source) for source in self.select.sources}
+        if None in heads:
+            return ""
+        patterns = "|".join(sorted(text_regex(head.nodes).pattern for head in heads if head is not None))
+        return f"{quote_name(TAG)} MATCH {quote(f'^(?:{patterns})$')}"
+
+    def _head(self, source: Pattern) -> Pattern | None:
+        """What devices are called, where the measurements stand alone; None: not so."""
+        for item in self.select.items:
+            for node in e.walk(item.expression):
+                if isinstance(node, e.Series) and (
+                    len(node.path.nodes) != 1 or node.path.nodes[0].text == "**"
+                ):
+                    return None
+        return source
+
+    def _limit(self, devices: int) -> str:
+        """As many rows as the wanted times can have: each device has one at a time."""
+        select = self.select
+        if select.fill is not None or select.by_device:
+            return ""
+        wanted = None if select.limit is None else select.limit + select.offset
+        if self.most is not None:
+            most = self.most + select.offset + 1
+            wanted = most if wanted is None else min(wanted, most)
+        return "" if wanted is None else f" LIMIT {wanted * devices}"
