@@ -21,7 +21,7 @@ from bench.report import run
 from bench.stage import DB, BenchError, say
 from bench.stats import rate
 from bench.workload import BASE, rows_of
-from calc_svc.jobs.job import Product
+from millrace_core.calc.product import Product
 from millrace_core.model.stream import StreamSpec
 from millrace_core.wire.events import TriggerEvent
 

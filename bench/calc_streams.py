@@ -29,9 +29,10 @@ from bench.stage import DB, BenchError, say
 from bench.stats import latencies_ms, rate
 from bench.workload import BASE, rows_of
 from calc_svc.jobs.compute import Calculator
-from calc_svc.jobs.job import Product, StreamJobs
+from calc_svc.jobs.job import StreamJobs
 from calc_svc.loops.holding import LIVE
 from calc_svc.spark.session import Engine
+from millrace_core.calc.product import Product
 from millrace_core.model.stream import StreamSpec
 
 WAYS = {"shared": LIVE.side_by_side, "apart": 2}

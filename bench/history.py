@@ -35,10 +35,11 @@ from bench.in_process import InProcess, fire, in_process, store, where
 from bench.stage import DB, BenchError, Stage, family, say, stage, wait
 from bench.stats import latencies_ms, rate
 from bench.workload import Block, Window, closed, rows_of, windows
-from calc_svc.jobs.answers import Answers, Work
-from calc_svc.loops.told import Told
+from calc_svc.jobs.answers import Answers
 from millrace.demo.listen import Event, Listener
 from millrace_core.model.stream import StreamSpec
+from millrace_core.recalc.sending import Work
+from millrace_core.recalc.told import Told
 from millrace_core.trigger.groups import RANGE
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.recalc import Request

@@ -21,13 +21,14 @@ import polars as pl
 from bench.stage import DB, BenchError
 from bench.workload import BASE
 from calc_svc.jobs.compute import Calculator
-from calc_svc.jobs.job import Product, StreamJobs
+from calc_svc.jobs.job import StreamJobs
 from calc_svc.spark.session import Engine
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.table import StoredTable
 from calc_svc.store.tables import TableStore
 from millrace.java import find_java
 from millrace.settings import project_root
+from millrace_core.calc.product import Product
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.dialect.statements import CreateStream
 from millrace_core.dialect.tdengine import lower, parse

@@ -8,6 +8,7 @@ from api_gateway.settings import GatewaySettings
 from calc_svc.service import CalcSettings
 from millrace.settings import CommandSettings
 from millrace_service import Addresses, ServiceSettings, settings_table
+from millrace_spark import SparkSettings
 from notify_svc.settings import NotifySettings
 from trigger_svc.settings import TriggerSettings
 
@@ -25,8 +26,14 @@ _PARTS = (
     ("The command line and all services", "", Addresses, None),
     ("All services", "", ServiceSettings, Addresses),
     ("api-gateway", "", GatewaySettings, ServiceSettings),
-    ("trigger-svc", "", TriggerSettings, ServiceSettings),
-    ("calc-svc", "", CalcSettings, ServiceSettings),
+    (
+        "trigger-svc and calc-svc",
+        "Where Spark runs, and where their files lie.\n\n",
+        SparkSettings,
+        ServiceSettings,
+    ),
+    ("trigger-svc", "", TriggerSettings, SparkSettings),
+    ("calc-svc", "", CalcSettings, SparkSettings),
     ("notify-svc", "", NotifySettings, ServiceSettings),
     (
         "The command line",

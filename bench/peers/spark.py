@@ -9,6 +9,7 @@ from typing import Any
 from bench.peers import environment
 from bench.peers.peer import ProgramPeer, versions
 from bench.peers.run import Run
+from millrace_spark import spark_conf
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.spark.query import SINK, SOURCE
 from trigger_svc.spark.session import COMPILED, CONF
@@ -32,9 +33,12 @@ class Spark(ProgramPeer):
 
     def settings(self, run: Run, again: bool) -> dict[str, Any]:
         """Millrace's settings, and its connector."""
-        jars = sorted((run.jars / "spark").glob("*.jar"))
+        jars, ours = sorted((run.jars / "spark").glob("*.jar")), TriggerSettings()
         return {
-            "conf": CONF | COMPILED | OTHER_THAN_OURS | {POLL: f"{_default('trigger_poll_ms')}ms"},
+            "conf": spark_conf(ours, ours.trigger_heap, CONF)
+            | COMPILED
+            | OTHER_THAN_OURS
+            | {POLL: f"{_default('trigger_poll_ms')}ms"},
             "source_options": {name: text for name, text in SOURCE.items() if name != _START},
             "sink_options": SINK,
             "class_path": ":".join(str(jar.absolute()) for jar in jars),

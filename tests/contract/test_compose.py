@@ -95,7 +95,7 @@ def test_an_image_has_java_if_its_service_needs_spark_and_our_packages_it_depend
     text = _dockerfile(service)
     needs_spark = any(one.startswith("pyspark") for one in project["dependencies"])
     assert ("openjdk-17-jre-headless" in text) == needs_spark
-    for name in ("core", "wal", "service"):
+    for name in ("core", "wal", "service", "spark"):
         assert (f"millrace-{name}" in project["dependencies"]) <= (f"COPY libs/{name} " in text)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 from pydantic import Field
@@ -16,20 +17,22 @@ from calc_svc.loops.consumer import WalConsumer
 from calc_svc.loops.flusher import Flusher
 from calc_svc.loops.holding import AGAIN, LIVE
 from calc_svc.loops.overtaking import Overtaking
-from calc_svc.loops.recalc import LANES, RecalcLoop
-from calc_svc.loops.told import Told
+from calc_svc.loops.recalc import RecalcLoop
 from calc_svc.loops.triggers import TriggerLoop
 from calc_svc.spark.session import Engine
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.stored import StoredReport, store_id
 from calc_svc.store.tables import TableStore
+from millrace_core.recalc.requests import LANES
+from millrace_core.recalc.told import Told
 from millrace_core.wire import registrations
 from millrace_core.wire.registrations import OutputWanted
-from millrace_service import Health, Heap, Life, Lives, ServiceSettings
+from millrace_service import Health, Heap, Life, Lives
+from millrace_spark import SparkSettings
 from millrace_wal import KafkaLog, Message
 
 
-class CalcSettings(ServiceSettings):
+class CalcSettings(SparkSettings):
     """The settings of calc-svc."""
 
     calc_memory_rows: int = Field(
@@ -46,6 +49,11 @@ class CalcSettings(ServiceSettings):
         False, description="One job per trigger, never one for many: slow, to compare with."
     )
 
+    @property
+    def tables(self) -> Path:
+        """Where the tables' files are."""
+        return self.files_dir / "tables"
+
 
 class CalcService:
     """Everything that runs, and the order in which it starts and stops."""
@@ -55,24 +63,24 @@ class CalcService:
         self._logger = structlog.get_logger("calc-svc")
         self._log = KafkaLog(settings.broker, "calc-svc")
         self._catalog = CatalogView()
-        self.store = TableStore(self._catalog, settings.data_dir / "tables", settings.calc_memory_rows)
+        self.store = TableStore(self._catalog, settings.tables, settings.calc_memory_rows)
         # not serving before it is there: its JVM takes seconds to start
         self._engine = Engine(
             {LIVE.pool: 2, AGAIN.pool: 1, "queries": settings.calc_query_lanes},
             settings.calc_spark_cores, settings.calc_spark_memory,
-            {share.pool: share.side_by_side for share in (LIVE, AGAIN)},
+            {share.pool: share.side_by_side for share in (LIVE, AGAIN)}, settings,
         )  # fmt: skip
         self.calculator = Calculator(
             self._engine, self._catalog, self.store, settings.calc_result_rows, settings.calc_one_by_one
         )
         self._consumer = WalConsumer(self._log, self._catalog, self.store)
-        name = store_id(settings.data_dir / "tables.id")
+        name = store_id(settings.tables.with_name("tables.id"))
         report = StoredReport(self._log, self._catalog, self.store, name)
         self._flusher = Flusher(self.store, report.step, expire_every=settings.calc_expire_seconds)
         jobs = {}
         for share in (LIVE, AGAIN):
             jobs[share] = StreamJobs(self.calculator, self._catalog, self.store, share.pool)
-            jobs[share].ask, jobs[share].ends = self._ask, self._log.end_offsets
+            jobs[share].outputs.ask, jobs[share].ends = self._ask, self._log.end_offsets
         overtaking = Overtaking()
         self._loop = TriggerLoop(self._log, jobs[LIVE], overtaking)
         self._again = TriggerLoop(self._log, jobs[AGAIN], overtaking, AGAIN, self._loop)

@@ -60,7 +60,7 @@ class Streams:
         self.engine = engine
         with engine.lane("triggers", 1) as lane:
             self.lane: Lane = lane
-        self.jobs = Noted(engine._root.sparkContext, 1)
+        self.jobs = Noted(engine._jvm, 1)
         lane.prepared._jobs = self.jobs
         self.threads = ThreadPoolExecutor(LANES)
 

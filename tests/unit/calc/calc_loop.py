@@ -9,13 +9,13 @@ from typing import Any
 
 import structlog
 
-from calc_svc.jobs.job import Product
 from calc_svc.jobs.waits import Waits
 from calc_svc.loops.holding import LIVE, Share
 from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.triggers import TriggerLoop
 from calc_svc.store.catalog import CatalogView
-from calc_svc.store.tables import Behind, Wanted
+from millrace_core.calc.product import Product
+from millrace_core.calc.waiting import Behind, Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.errors import MillraceError
 from millrace_core.model.stream import Duration, StreamSpec

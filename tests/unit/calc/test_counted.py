@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from calc_svc.jobs.job import Product
-from calc_svc.loops.counted import Arrival, count_round, messages, tally_of
-from calc_svc.loops.recalc import seconds_left
+from calc_svc.loops.counted import messages, tally_of
 from calc_svc.store.catalog import CatalogView
+from millrace_core.calc.product import Product
+from millrace_core.calc.rounds import Arrival, count_round
+from millrace_core.recalc.requests import seconds_left
 from millrace_core.wire import status
 from millrace_core.wire.counters import CALC
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from calc_svc.jobs.job import Product
 from calc_svc.jobs.waits import Waits
 from calc_svc.loops import holding
 from calc_svc.loops import triggers as loop
 from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.triggers import TriggerLoop
 from calc_svc.store.catalog import CatalogView
+from millrace_core.calc.product import Product
 from millrace_core.catalog import encode, key_of
 from millrace_core.model.schema import Table
 from millrace_core.wire import events, status

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from calc_svc.jobs.job import Product
 from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.triggers import TriggerLoop
 from calc_svc.store.catalog import CatalogView
+from millrace_core.calc.product import Product
 from millrace_core.catalog import encode, key_of
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.types import TIMESTAMP

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from calc_svc.jobs.job import Product
+from millrace_core.calc.product import Product
 from millrace_core.catalog import StreamEntry
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import Duration, Notify, Options, Output, Source, StreamSpec

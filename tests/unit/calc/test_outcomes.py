@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import polars as pl
 
-from calc_svc.jobs.compute import outcome_of
+from millrace_core.calc.outcome import outcome_of
 from millrace_core.plan import Plan
 
 

@@ -11,13 +11,13 @@ import pytest
 
 from calc_svc.jobs import groups
 from calc_svc.jobs.groups import GroupNames
-from calc_svc.jobs.job import Product
 from calc_svc.jobs.waits import Waits
 from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.patience import append_apart
 from calc_svc.loops.triggers import TriggerLoop
 from calc_svc.store.catalog import CatalogView
-from calc_svc.store.tables import Wanted
+from millrace_core.calc.product import Product
+from millrace_core.calc.waiting import Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.model.schema import Child, Column, Database, Table
@@ -105,7 +105,7 @@ def test_an_output_table_that_was_dropped_is_waited_for_unless_it_cannot_come(de
     desk.define(1, "SELECT _twstart AS ts, count(*) AS n FROM %%trows")
     desk.forget(OUT)
     asked: list[OutputWanted] = []
-    desk.jobs.ask = asked.append
+    desk.jobs.outputs.ask = asked.append
     for _ in range(3):
         product = desk.run(1, EVENT)
         assert product.waits is not None and "d.out was dropped" in product.waits.message

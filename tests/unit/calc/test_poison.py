@@ -14,11 +14,12 @@ from calc_svc.jobs.answers import Answers
 from calc_svc.jobs.job import StreamJobs
 from calc_svc.loops.holding import AGAIN, LIVE
 from calc_svc.loops.overtaking import Overtaking
-from calc_svc.loops.recalc import LANES, RecalcLoop
-from calc_svc.loops.told import Told
+from calc_svc.loops.recalc import RecalcLoop
 from calc_svc.loops.triggers import TriggerLoop
 from calc_svc.store import orphans
 from millrace_core.model.schema import Child
+from millrace_core.recalc.requests import LANES
+from millrace_core.recalc.told import Told
 from millrace_core.wire import dead
 from millrace_core.wire.topics import CATALOG, RECALC, STATUS, TOPICS, TRIGGERS, buried_by, wal_topic
 from millrace_service import Life

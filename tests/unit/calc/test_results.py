@@ -6,10 +6,9 @@ import msgspec
 import polars as pl
 import pytest
 
-from calc_svc.loops.holding import Left
 from calc_svc.loops.rounds import Intake
-from calc_svc.loops.triggers import notice_messages
 from millrace_core.calc.outcome import Outcome
+from millrace_core.calc.product import notice_messages
 from millrace_core.calc.results import (
     ROWS_PER_MESSAGE,
     SubTable,
@@ -20,6 +19,7 @@ from millrace_core.calc.results import (
     scale,
     write_results,
 )
+from millrace_core.calc.waiting import Left
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Column, Table, cut_name
 from millrace_core.model.stream import Duration, Notify, Options, Output, OutputTag, ResultColumn, StreamSpec

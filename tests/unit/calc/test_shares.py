@@ -12,16 +12,16 @@ from typing import Any, cast
 import pytest
 import structlog
 
-from calc_svc.jobs.job import Product
 from calc_svc.jobs.waits import Waits
 from calc_svc.loops import triggers as loop
 from calc_svc.loops.holding import AGAIN, LIVE, Share
 from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.triggers import TriggerLoop
 from calc_svc.store.catalog import CatalogView
-from calc_svc.store.tables import Behind, Wanted
 from millrace_core.calc import job_size
 from millrace_core.calc.job_size import job_sizes
+from millrace_core.calc.product import Product
+from millrace_core.calc.waiting import Behind, Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.stream import Duration, StreamSpec
 from millrace_core.trigger.types import Period

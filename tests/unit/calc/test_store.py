@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from calc_svc.store.tables import TableStore, Wanted
+from calc_svc.store.tables import TableStore
+from millrace_core.calc.waiting import Wanted
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Child
 from millrace_core.wire import topics

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from calc_svc.loops.told import Told
 from calc_svc.store.catalog import CatalogView
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.stream import Notify, StreamSpec
+from millrace_core.recalc.told import Told
 from millrace_core.trigger.types import State
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 

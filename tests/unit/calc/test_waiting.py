@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from calc_svc.store.tables import Behind, Wanted
+from millrace_core.calc.waiting import Behind, Wanted
 from millrace_core.catalog import key_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import CATALOG
@@ -118,7 +118,7 @@ def test_what_a_query_needs_beside_is_waited_for_once(log: MemoryLog) -> None:
 
 
 def test_what_may_come_by_itself_is_tried_again(log: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calc_svc.loops.reach.AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr("millrace_core.calc.rounds.AGAIN_SECONDS", 0.02)
     calc = Calc(log)
     tries = iter(range(1000))
     calc.jobs.others[ONE] = lambda: (

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from calc_svc.jobs.compute import Calculator
-from calc_svc.jobs.job import Product
 from millrace_core.calc.outcome import Outcome
+from millrace_core.calc.product import Product
 from millrace_core.catalog import StreamEntry
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import Condition, Duration, Output, Source, StreamSpec

@@ -11,14 +11,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from calc_svc.jobs.answers import Answers, Work
-from calc_svc.loops.told import Told
+from calc_svc.jobs.answers import Answers
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.schema import Child, Database, Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.recalc.cut import Cutter, in_order, with_openings
+from millrace_core.recalc.sending import Work
+from millrace_core.recalc.told import Told
 from millrace_core.store.place import place_of
 from millrace_core.trigger.stream import compiled, essence
 from millrace_core.trigger.types.occurrences import CLOSE, ON_TIME, OPEN, Occurrences

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_gateway.watching.diagnosis_rows import Case, rows_of
-from calc_svc.loops.told import wants
 from millrace_core.calc.results import notices
 from millrace_core.catalog import Catalog, StreamEntry, encode, key_of, read
 from millrace_core.dialect.front_ends import FRONT_ENDS
@@ -23,6 +22,7 @@ from millrace_core.model.schema import Database
 from millrace_core.model.stream import StreamSpec
 from millrace_core.model.triggers import UnknownTrigger
 from millrace_core.plan import plan_stream, trigger_relation
+from millrace_core.recalc.told import wants
 from millrace_core.trigger.types import register, trigger_types, unregister
 from millrace_core.wire import control, diagnosis
 from millrace_core.wire.topics import CONTROL, STATUS

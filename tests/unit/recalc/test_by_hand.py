@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from calc_svc.jobs.answers import Work
+from millrace_core.recalc.sending import Work
 from millrace_core.wire import control
 
 from .conftest import make

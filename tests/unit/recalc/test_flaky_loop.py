@@ -9,12 +9,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from calc_svc.jobs.answers import Later, Output, Work
+from calc_svc.jobs.answers import Later
 from calc_svc.loops import recalc as recalc_loop
-from calc_svc.loops.recalc import LANES, RecalcLoop
-from calc_svc.loops.told import Told
+from calc_svc.loops.recalc import RecalcLoop
 from calc_svc.store.catalog import CatalogView
-from calc_svc.store.tables import Behind, Wanted
+from millrace_core.calc.waiting import Behind, Wanted
+from millrace_core.recalc.requests import LANES
+from millrace_core.recalc.sending import Output, Work
+from millrace_core.recalc.told import Told
 from millrace_core.wire import events, recalc
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.recalc import Handover, Request, Why

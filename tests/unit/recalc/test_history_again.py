@@ -12,8 +12,9 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calc_svc.jobs.answers import Work
-from calc_svc.loops.recalc import Batch, RecalcLoop
+from calc_svc.loops.recalc import RecalcLoop
+from millrace_core.recalc.requests import Batch
+from millrace_core.recalc.sending import Work
 from millrace_core.wire import events, recalc
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.operations import Delete

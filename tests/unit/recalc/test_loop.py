@@ -11,16 +11,18 @@ import msgspec
 import pytest
 import structlog
 
-from calc_svc.jobs.answers import Answers, Work
+from calc_svc.jobs.answers import Answers
 from calc_svc.loops import recalc as recalc_loop
-from calc_svc.loops.recalc import LANES, Batch, RecalcLoop, batches, queued
+from calc_svc.loops.recalc import RecalcLoop
 from calc_svc.loops.rounds import Intake
 from calc_svc.store.delta import DamagedTable
-from calc_svc.store.tables import Wanted
+from millrace_core.calc.waiting import Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.stream import Duration
 from millrace_core.plan import News, system_rows
+from millrace_core.recalc.requests import LANES, Batch, batches, queued
+from millrace_core.recalc.sending import Work
 from millrace_core.trigger.types import Session
 from millrace_core.wire import events, recalc, status, topics
 from millrace_core.wire.topics import HANDOVER, RECALC, STATUS, TOPICS, TRIGGERS
@@ -28,6 +30,7 @@ from millrace_service import Life
 from millrace_wal import DeadLetters, MemoryLog, Message, Record, replay
 
 ALL = -(1 << 62)
+LOGGER = structlog.get_logger("test")
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -35,9 +38,6 @@ def until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < end, "it did not come"
         time.sleep(0.02)
-
-
-LOGGER = structlog.get_logger("test")
 
 
 def understood(records: list[Record]) -> list[tuple[Record, recalc.Request]]:

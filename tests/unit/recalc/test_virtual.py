@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calc_svc.jobs.answers import Answers, Work
-from calc_svc.loops.told import Told
+from calc_svc.jobs.answers import Answers
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.schema import Child, Column, Database, Origin, Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.recalc.sending import Work
+from millrace_core.recalc.told import Told
 from millrace_core.store.place import place_of
 from millrace_core.wire import control
 from millrace_core.wire.operations import Delete

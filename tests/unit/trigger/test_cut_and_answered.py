@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calc_svc.jobs.answers import coalesced
 from millrace_core.recalc.answer import cut_again
+from millrace_core.recalc.sending import coalesced
 from millrace_core.trigger.groups import Columns
 from millrace_core.trigger.groups.watermark import RANGE, Clock, ClockMemory
 from millrace_core.trigger.types.event.arrays import END, START

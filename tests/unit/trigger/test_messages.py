@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace_core.trigger.rows import Messages
-from millrace_service.python_workers import without_archives
+from millrace_spark.python_workers import without_archives
 from trigger_svc.spark.workers import Arrived
 
 Record = tuple[str, int, int, int, bytes | None, bytes | None]

@@ -6,15 +6,18 @@ from pathlib import Path
 
 from pydantic import Field
 
-from millrace_service import Heap, ServiceSettings
+from millrace_service import Heap
+from millrace_spark import SparkSettings
 
 
-class TriggerSettings(ServiceSettings):
+class TriggerSettings(SparkSettings):
     """Environment variables ``MILLRACE_…``; see docs/decisions/0008 for how the defaults were chosen."""
 
-    spark_master: str = Field(
-        default="local[4]",
-        description="Spark master of the trigger query; two threads a core, for reading is mostly waiting.",
+    trigger_threads: int = Field(
+        default=4,
+        ge=1,
+        description="Threads of the trigger query where Spark is local; two a core, for reading is mostly "
+        "waiting.",
     )
     trigger_workers: int = Field(
         default=2, ge=1, description="Workers that judge a large micro-batch side by side."
@@ -43,9 +46,9 @@ class TriggerSettings(ServiceSettings):
     @property
     def checkpoint(self) -> Path:
         """Where the query keeps its offsets."""
-        return self.data_dir.absolute() / "trigger" / "query"
+        return self.files_dir / "trigger" / "query"
 
     @property
     def slot_states(self) -> Path:
         """Where the slots' states are kept; workers on other machines must see the same folder."""
-        return self.data_dir.absolute() / "trigger" / "slots"
+        return self.files_dir / "trigger" / "slots"

@@ -7,51 +7,31 @@ path: reading the rows dominates, and no job of Spark's reads them faster than t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from calc_svc.jobs.recalc_rows import TriggerRows, slices
 from calc_svc.jobs.spool import Spool
-from calc_svc.loops.told import Told
 from calc_svc.store.catalog import CatalogView
-from calc_svc.store.tables import TableStore, Wanted
-from millrace_core.calc.job_size import ROWS_PER_JOB, JobSize
+from calc_svc.store.tables import TableStore
+from millrace_core.calc.job_size import ROWS_PER_JOB
+from millrace_core.calc.waiting import Wanted
 from millrace_core.model.stream import StreamSpec
 from millrace_core.recalc.answer import cut_again
-from millrace_core.recalc.by_hand import ByHand
 from millrace_core.recalc.history import History, rows_of
+from millrace_core.recalc.sending import Output, Work, Writer, chunks, coalesced, handovers, retell
+from millrace_core.recalc.told import Told
 from millrace_core.trigger.groups import RANGE
-from millrace_core.trigger.stream import Definition, compiled, essence
+from millrace_core.trigger.stream import compiled, essence
 from millrace_core.trigger.stream.versions import spans_of
-from millrace_core.trigger.types.occurrences import CLOSE, INVALID, Occurrences
-from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.events import Group, TriggerBatch
 from millrace_core.wire.recalc import Handover, Part, Past, Request
 from millrace_core.wire.topics import CATALOG, wal_topic
 
-NS_PER_MS = 1_000_000
 SLICE_ROWS = 400_000
-GROUPS_PER_MESSAGE = 500
-ROWS_PER_MESSAGE = 20_000
-NUMBER_BITS = 32
-ANSWERING = -1
-"""In place of a slot, in answers."""
 
 
-@dataclass(slots=True)
-class Work:
-    """How far an answer has come. ``fraction``: of the time that it covers, 0 to 1. ``began``: when, in
-    seconds of a clock that never goes back."""
-
-    rows: int = 0
-    events: int = 0
-    fraction: float = 0.0
-    began: float = 0.0
-    by_hand: ByHand = field(default_factory=ByHand)
-
-
-Output = TriggerBatch | Handover
 _Known = tuple[Sequence[Group], np.ndarray, Mapping[Group, list[int]]]
 """Groups, the group of each table (by number), the tables of each group."""
 Later = Callable[[], Iterable[Request]]
@@ -87,7 +67,7 @@ class Answers:
         definition = compiled(essence(spec))
         table = spec.source.table
         rows = TriggerRows(definition, self.store.readable(table))
-        writer = _Writer(requests[0], place, dict(rows.stored.positions), definition, work)
+        writer = Writer(requests[0], place, dict(rows.stored.positions), definition, work)
         match requests[0].why:
             case "HISTORY":
                 yield from self._history(requests, rows, writer, later)
@@ -138,7 +118,7 @@ class Answers:
     # ------------------------------------------------------------------ windows cut again
 
     def _again(
-        self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer, told: Told
+        self, requests: Sequence[Request], rows: TriggerRows, writer: Writer, told: Told
     ) -> Iterator[Output]:
         changed = requests[0].why == "CHANGE"
         groups: dict[Group, list[int]] = {}
@@ -155,7 +135,7 @@ class Answers:
         yield from self._cut(parts, groups, rows, writer, told, changed=changed)
 
     def _cut(
-        self, parts: Sequence[Part], groups: Mapping[Group, list[int]], rows: TriggerRows, writer: _Writer,
+        self, parts: Sequence[Part], groups: Mapping[Group, list[int]], rows: TriggerRows, writer: Writer,
         told: Told, *, changed: bool,
     ) -> Iterator[Output]:  # fmt: skip
         """``groups``: their tables, by number; ``told``, ``changed``: as :func:`cut_again` has them."""
@@ -169,7 +149,7 @@ class Answers:
                     told_of[part.group.id] = dict(told.of(definition.spec.uid, part.group.id))
                 known = told_of[part.group.id]
                 answer = cut_again(definition.windower, part, read, changed=changed, told=known.items())
-                _retell(known, answer.found)
+                retell(known, answer.found)
                 writer.work.rows += answer.rows
                 yield from writer.batches(answer.found, [part.group])
             writer.work.fraction = (done + 1) / len(parts)
@@ -189,7 +169,7 @@ class Answers:
     # ------------------------------------------------------------------ history
 
     def _history(
-        self, requests: Sequence[Request], rows: TriggerRows, writer: _Writer, later: Later
+        self, requests: Sequence[Request], rows: TriggerRows, writer: Writer, later: Later
     ) -> Iterator[Output]:
         """History knows less of a window than what is live does, and may be told later than that, above all
         where it is told again after a kill. So the windows that have changed since are told last, as they are
@@ -206,7 +186,7 @@ class Answers:
                     spool.add(batch)
                 else:
                     yield batch
-            yield from _handovers(requests, history.pasts(groups), slots)
+            yield from handovers(requests, history.pasts(groups), slots)
             yield from spool.replay()
         tables = {
             group: mine
@@ -244,7 +224,7 @@ class Answers:
 
     def _batches(
         self, history: History, requests: Sequence[Request], rows: TriggerRows, owner: np.ndarray,
-        groups: Sequence[Group], writer: _Writer,
+        groups: Sequence[Group], writer: Writer,
     ) -> Iterator[TriggerBatch]:  # fmt: skip
         """What history opens and closes, slice by slice."""
         first = min(request.rest[0] for request in requests if request.rest is not None)
@@ -269,7 +249,7 @@ class Answers:
             for place in np.unique(part.group).tolist():
                 ts, columns = rows_of(part, place)
                 pasts.append(Past(groups[place], ts, columns, high))
-            yield from _chunks(request, pasts)
+            yield from chunks(request, pasts)
         yield Handover(request.stream, request.epoch, request.slot, done=True)
 
 
@@ -283,30 +263,6 @@ def _raise(offsets: dict[int, int], others: Mapping[int, int]) -> None:
     """Make them reach as far as the others do."""
     for partition, offset in others.items():
         offsets[partition] = max(offset, offsets.get(partition, 0))
-
-
-def _retell(told: dict[int, int], found: Occurrences) -> None:
-    """Windows that were told of (start -> end), after these as well: parts of one request may touch."""
-    for kind, start, end in zip(*(a.tolist() for a in (found.kind, found.start, found.end)), strict=True):
-        if kind == INVALID:
-            told.pop(start, None)
-        elif kind == CLOSE:
-            told[start] = end
-
-
-def coalesced(parts: Sequence[Part]) -> list[Part]:
-    """Ranges of one group that meet, put together, each as far as the latest T."""
-    found: list[Part] = []
-    until: dict[int, int] = {}
-    for part in parts:
-        until[part.group.id] = max(part.until, until.get(part.group.id, part.until))
-    for part in sorted(parts, key=lambda part: (part.group.id, part.first)):
-        last = found[-1] if found else None
-        if last is not None and last.group.id == part.group.id and part.first <= last.last + 1:
-            found[-1] = msgspec.structs.replace(last, last=max(last.last, part.last))
-        else:
-            found.append(msgspec.structs.replace(part, until=until[part.group.id]))
-    return found
 
 
 def _numbered(requests: Sequence[Request], rows: TriggerRows) -> tuple[list[Group], list[int], np.ndarray]:
@@ -323,66 +279,3 @@ def _numbered(requests: Sequence[Request], rows: TriggerRows) -> tuple[list[Grou
     for table, group_number in numbers:
         owner[table] = group_number
     return groups, slots, owner
-
-
-def _handovers(
-    requests: Sequence[Request], pasts: Iterator[tuple[int, Past]], slots: list[int]
-) -> Iterator[Handover]:
-    by_slot: dict[int, list[Past]] = {}
-    for group, past in pasts:
-        by_slot.setdefault(slots[group], []).append(past)
-    for request in requests:
-        yield from _chunks(request, by_slot.get(request.slot, []))
-        yield Handover(request.stream, request.epoch, request.slot, done=True)
-
-
-def _chunks(request: Request, pasts: Sequence[Past]) -> Iterator[Handover]:
-    """Messages of a size that a log takes."""
-    some: list[Past] = []
-    size = 0
-    for past in pasts:
-        some.append(past)
-        size += len(past.ts)
-        if len(some) >= GROUPS_PER_MESSAGE or size >= ROWS_PER_MESSAGE:
-            yield Handover(request.stream, request.epoch, request.slot, some)
-            some, size = [], 0
-    if some:
-        yield Handover(request.stream, request.epoch, request.slot, some)
-
-
-@dataclass(slots=True)
-class _Writer:
-    """Makes trigger batches of what was found: each is one job's."""
-
-    request: Request
-    place: tuple[int, int]
-    seen: dict[int, int]
-    definition: Definition
-    work: Work
-    _events: list[TriggerEvent] = field(default_factory=list)
-    _size: JobSize = field(default_factory=JobSize)
-    _sent: int = 0
-
-    def batches(self, found: Occurrences, groups: Sequence[Group]) -> Iterator[TriggerBatch]:
-        arranged = self.definition.emission.arrange(found)
-        arranged.step = np.zeros(len(arranged), dtype=np.int64)
-        at = [self.request.localtime // NS_PER_MS]
-        for event in self.definition.emission.events(arranged, groups.__getitem__, at):
-            if not self._size.takes(event):
-                yield from self._send()
-            self._events.append(event)
-
-    def flush(self, rows: int = 0) -> Iterator[TriggerBatch]:
-        """Send what has been found, if it is of so many rows."""
-        if self._events and self._size.rows >= rows:
-            self._size = JobSize()
-            yield from self._send()
-
-    def _send(self) -> Iterator[TriggerBatch]:
-        _, offset = self.place
-        number = (offset << NUMBER_BITS) + self._sent
-        events, self._events = self._events, []
-        self._sent += 1
-        self.work.events += len(events)
-        # under one key, whatever asked: what is answered later is calculated later
-        yield TriggerBatch(self.request.stream, self.request.epoch, ANSWERING, number, self.seen, events)

@@ -16,8 +16,8 @@ from calc_svc.spark.session import Engine, Lane, Relation
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.columns import plain_arrow
 from calc_svc.store.tables import TableStore
-from millrace_core.calc.outcome import NOTIFY, Outcome
-from millrace_core.errors import ErrorCode, MillraceError, PlanError
+from millrace_core.calc.outcome import NOTIFY, Outcome, outcome_of
+from millrace_core.errors import MillraceError, PlanError
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, system_rows, trigger_relation
 from millrace_core.plan.analytics.anomaly import FAILED
@@ -201,19 +201,6 @@ def result_frame(result: pa.Table, plan: Plan, offset: int) -> pl.DataFrame:
             pl.Series(pl.from_arrow(result.column(place).combine_chunks())).cast(pl.String).alias(FAILED)
         )
     return pl.DataFrame(columns)
-
-
-def outcome_of(rows: pl.DataFrame, plan: Plan) -> Outcome:
-    """What a trigger's rows say: some may tell what went wrong instead of a result."""
-    if not plan.failed:
-        return Outcome(rows)
-    errors = rows[FAILED].drop_nulls()
-    found = rows.filter(pl.col(FAILED).is_null()).drop(FAILED)
-    if not len(errors):
-        return Outcome(found)
-    more = f" (and in {len(errors) - 1} other partitions)" if len(errors) > 1 else ""
-    error = PlanError(ErrorCode.INVALID_VALUE, f"{errors[0]}{more}")
-    return Outcome(found, partial=error) if len(found) else Outcome(found, error)
 
 
 def typed_result(plan: Plan, result: pa.Table) -> pa.Table:

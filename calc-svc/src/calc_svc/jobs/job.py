@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Literal
 
-import polars as pl
 import structlog
 
 from calc_svc import metrics
@@ -18,13 +15,26 @@ from calc_svc.jobs import conditions
 from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.counts import count_rows, without_beginning
 from calc_svc.jobs.groups import GroupNames
+from calc_svc.jobs.outputs import OutputTables
 from calc_svc.jobs.waits import Waits
 from calc_svc.spark.session import SMALL_ROWS, Lane
 from calc_svc.store.catalog import CatalogView
-from calc_svc.store.tables import TableStore, Wanted
-from millrace_core.calc.job_size import job_sizes
+from calc_svc.store.tables import TableStore
+from millrace_core.calc.job import (
+    Dropped,
+    Output,
+    Stage,
+    deliver,
+    errors_of,
+    job_of,
+    of_known_tables,
+    seen_by,
+    with_refusals,
+    writes,
+)
 from millrace_core.calc.outcome import Outcome
-from millrace_core.calc.results import calculates, check_output, notices, scale, write_results
+from millrace_core.calc.product import Product
+from millrace_core.calc.waiting import Wanted
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
@@ -32,37 +42,13 @@ from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan
 from millrace_core.store.family import Family
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
-from millrace_core.wire.notices import Notice
-from millrace_core.wire.registrations import OutputGone, OutputWanted
+from millrace_core.wire.registrations import OutputGone
 from millrace_core.wire.status import StreamFailure
 from millrace_core.wire.topics import wal_topic
-from millrace_wal import Message
 
 SECONDS = 30.0  # the longest wait of a job for what is not there yet, where nobody says otherwise
 LANE_SECONDS = 30.0
-ASK_SECONDS = 10.0  # between two requests for an output table
 LARGE_JOBS = 2  # jobs of more rows than share one, whose rows are in memory at the same time
-
-
-@dataclass(slots=True)
-class Product:
-    """What a stream's job gives: rows to write, then notifications and perhaps a change of status.
-
-    ``waits``: something may still come that the job needs (rows, an output table, the broker): it gives
-    nothing else, and is to be done again. That is no failure, however long it takes.
-    """
-
-    stream: int
-    messages: list[Message] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
-    status: StreamFailure | None = None
-    outputs_gone: list[OutputGone] = field(default_factory=list)
-    """What to tell the gateway once the messages are written."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """What was done, by counters of ``wire.counters``."""
-    known: bool = True
-    """Whether the stream exists."""
-    waits: MillraceError | None = None
 
 
 @dataclass(slots=True)
@@ -75,20 +61,19 @@ class StreamJobs:
     pool: str = "triggers"
     """Where the jobs run, a pool of the engine."""
     names: GroupNames = field(default_factory=GroupNames)
-    ask: Callable[[OutputWanted], None] | None = None
-    """Asks the gateway for an output table that was dropped (None: nobody can)."""
     ends: Callable[[str], Mapping[int, int]] | None = None
     """How far a topic goes now: partition -> offset (None: nothing is written but what is stored)."""
     _plans: dict[int, tuple[int, Plan]] = field(default_factory=dict)
     _failed: set[int] = field(default_factory=set)
-    _asked: dict[int, float] = field(default_factory=dict)
-    """When a stream's output table was asked for."""
     _large: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(LARGE_JOBS))
-    _stop: threading.Event = field(default_factory=threading.Event)
+    outputs: OutputTables = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.outputs = OutputTables(self.catalog, self.store)
 
     def stop(self) -> None:
         """Wait no more."""
-        self._stop.set()
+        self.outputs.stop()
 
     def low_latency(self, uid: int) -> bool:
         entry = self.catalog.stream(uid)
@@ -99,35 +84,29 @@ class StreamJobs:
         source = self._trigger_table(spec) if (spec := self._spec(uid)) else None
         if source is None:
             return Wanted()
-        seen: dict[int, int] = {}
-        for batch in batches:
-            for partition, offset in batch.seen.items():
-                seen[partition] = max(offset, seen.get(partition, 0))
-            for event in batch.events:
-                for partition, (_, end) in (event.written or {}).items():
-                    seen[partition] = max(end, seen.get(partition, 0))
         topic = wal_topic(source.db, source.name)
-        return Wanted(wal={topic: seen}, uids={topic: source.uid})
+        return Wanted(wal={topic: seen_by(batches)}, uids={topic: source.uid})
 
     def run(self, uid: int, batches: Sequence[TriggerBatch], waits: Waits | None = None) -> Product:
         """Calculate the batches' events, whose rows are stored (:meth:`wanted`). An error of a query ends in
         the product's status, never here."""
         product = Product(uid)
-        events = _not_missed([event for batch in batches for event in batch.events if event.kind != "GONE"])
-        gone = [event.group for batch in batches for event in batch.events if event.kind == "GONE"]
         spec = self._spec(uid)
+        job = job_of(spec, batches)
+        if job.missed:
+            metrics.EVENTS_DROPPED.labels("max delay passed").inc(job.missed)
         if spec is None:
-            metrics.EVENTS_DROPPED.labels("no such stream").inc(len(events))
+            metrics.EVENTS_DROPPED.labels("no such stream").inc(job.events)
             product.known = False
             return product
         waits = waits or Waits(time.monotonic() + SECONDS)
         failure: MillraceError | None = None
         try:
-            if any(calculates(spec, event) for event in events):
+            if job.calculates:
                 self._reach_others(spec, waits)
-            for part in job_sizes(events):
-                failure = self._attempt(spec, part, product, waits) or failure
-            failure = self._take_leave(spec, gone, product) or failure
+            for stage in job.stages:
+                failure = self._attempt(spec, stage, product, waits) or failure
+            failure = self._take_leave(spec, job.gone, product) or failure
         except MillraceError as error:
             return Product(uid, waits=error)
         product.counts["notices"] = len(product.notices)
@@ -166,71 +145,69 @@ class StreamJobs:
         return entry.spec if entry else None
 
     def _attempt(
-        self, spec: StreamSpec, events: Sequence[TriggerEvent], product: Product, waits: Waits
+        self, spec: StreamSpec, stage: Stage, product: Product, waits: Waits
     ) -> MillraceError | None:
         """Calculate; or the error for which these are given up.
 
         :raises MillraceError: where trying again helps.
         """
         try:
-            return self._calculate(spec, events, product, waits)
+            return self._calculate(spec, stage, product, waits)
         except Exception as error:  # a broken plan must not stop the other streams
             last = _for_good(spec, error)
-        metrics.CALCULATION_FAILURES.labels(last.code.name).inc(len(events))
-        product.counts["failures"] += len(events)
+        events = len(stage.events)
+        metrics.CALCULATION_FAILURES.labels(last.code.name).inc(events)
+        product.counts["failures"] += events
         structlog.get_logger("calc-svc").error(
-            "calculation given up", stream=spec.full_name, events=len(events), error=str(last)
+            "calculation given up", stream=spec.full_name, events=events, error=str(last)
         )
         return last
 
     def _calculate(
-        self, spec: StreamSpec, events: Sequence[TriggerEvent], product: Product, waits: Waits
+        self, spec: StreamSpec, stage: Stage, product: Product, waits: Waits
     ) -> MillraceError | None:
         if spec.source is not None and self._trigger_table(spec) is None:
-            _count_dropped(product, "table", len(events))
+            _count_dropped(product, "table", len(stage.events))
             return None
-        there = self._of_known_groups(spec, events)
-        _count_dropped(product, "table", len(events) - len(there))
-        events = there
-        wanted = [event for event in events if calculates(spec, event)]
-        outcomes: dict[int, Outcome] = {}
-        with self._room(wanted), self.calculator.engine.lane(self.pool, LANE_SECONDS) as lane:
-            plan = self._plan(spec) if wanted or conditions.has_condition(spec) else None
-            met = conditions.met(self.calculator, spec, plan, events, lane)
-            if plan is not None and wanted:
-                counted = count_rows(self.calculator, spec, wanted, plan, lane)
-                found = self.calculator.calculate(spec, plan, counted, lane)
-                outcomes = {id(event): outcome for event, outcome in zip(wanted, found, strict=True)}
-            self._name_groups(spec, [event.group for event in events], lane)
-        self._refuse(spec, wanted, outcomes)
-        events = self._with_beginning(spec, events, product)
+        there = self._of_known_tables(spec, stage)
+        _count_dropped(product, "table", len(stage.events) - len(there.events))
+        plan, outcomes, met = self._run(spec, there)
+        if writes(spec):
+            with self.catalog.lock:
+                groups = [event.group for event in there.asked]
+                refused = self.names.refusals(spec, groups, self.catalog.catalog)
+            outcomes = with_refusals(there.asked, outcomes, refused)
+        events = self._with_beginning(spec, there.events, product)
         self._deliver(spec, plan, events, outcomes, product, waits, met)
-        told = [outcome.error or outcome.partial for outcome in outcomes.values()]
-        errors = [error for error in told if error is not None]
+        errors = errors_of(outcomes)
         for error in errors:
             metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
         product.counts["failures"] += len(errors)
         product.counts["calculations"] += len(outcomes) - len(errors)
         return errors[0] if errors else None
 
+    def _run(
+        self, spec: StreamSpec, stage: Stage
+    ) -> tuple[Plan | None, dict[int, Outcome], dict[int, bool] | None]:
+        """The stage's queries: the plan, what each event's gave, and whether it meets NOTIFY's condition."""
+        outcomes: dict[int, Outcome] = {}
+        with self._room(stage), self.calculator.engine.lane(self.pool, LANE_SECONDS) as lane:
+            plan = self._plan(spec) if stage.asked or conditions.has_condition(spec) else None
+            met = conditions.met(self.calculator, spec, plan, stage.events, lane)
+            if plan is not None and stage.asked:
+                counted = count_rows(self.calculator, spec, stage.asked, plan, lane)
+                found = self.calculator.calculate(spec, plan, counted, lane)
+                outcomes = {id(event): outcome for event, outcome in zip(stage.asked, found, strict=True)}
+            self._name_groups(spec, [event.group for event in stage.events], lane)
+        return plan, outcomes, met
+
     def _name_groups(self, spec: StreamSpec, groups: Sequence[Group], lane: Lane) -> None:
         known = self.catalog.catalog.databases.get(spec.output.db) if spec.output else None
         self.names.resolve(spec, groups, lane, known.precision if known else None)
 
-    def _refuse(self, spec: StreamSpec, events: Sequence[TriggerEvent], outcomes: dict[int, Outcome]) -> None:
-        """In place of results that cannot be written to their group's sub-table, the reason: the others go
-        on, and the table that has the name is left alone."""
-        if spec.output is None or spec.options.calc_notify_only:
-            return
-        with self.catalog.lock:
-            refused = self.names.refusals(spec, [e.group for e in events], self.catalog.catalog)
-        for event in events:
-            if event.group.id in refused and outcomes[id(event)].error is None:
-                outcomes[id(event)] = Outcome(pl.DataFrame(), refused[event.group.id])
-
-    def _room(self, events: Sequence[TriggerEvent]) -> AbstractContextManager[object]:
+    def _room(self, stage: Stage) -> AbstractContextManager[object]:
         """Many streams side by side have few rows each, as far as their triggers know."""
-        return self._large if sum(event.rownum for event in events) > SMALL_ROWS else nullcontext()
+        return self._large if stage.rows > SMALL_ROWS else nullcontext()
 
     def _trigger_table(self, spec: StreamSpec) -> Table | None:
         """As it is now; None where the stream has none, or it is gone."""
@@ -276,12 +253,10 @@ class StreamJobs:
     def _family(self, spec: StreamSpec) -> Family | None:
         return None if spec.source is None else self.store.readable(spec.source.table).family
 
-    def _of_known_groups(self, spec: StreamSpec, events: Sequence[TriggerEvent]) -> list[TriggerEvent]:
+    def _of_known_tables(self, spec: StreamSpec, stage: Stage) -> Stage:
         """Without the events of tables that were dropped since."""
         family = self._family(spec)
-        if family is None:
-            return list(events)
-        return [e for e in events if e.group.table is None or e.group.table in family.numbers]
+        return stage if family is None else stage.of(of_known_tables(stage.events, family.numbers))
 
     def _with_beginning(
         self, spec: StreamSpec, events: Sequence[TriggerEvent], product: Product
@@ -298,80 +273,19 @@ class StreamJobs:
 
     def _deliver(
         self, spec: StreamSpec, plan: Plan | None, events: Sequence[TriggerEvent],
-        outcomes: dict[int, Outcome], product: Product, waits: Waits, met: Mapping[int, bool] | None,
+        outcomes: Mapping[int, Outcome], product: Product, waits: Waits, met: Mapping[int, bool] | None,
     ) -> None:  # fmt: skip
-        precision = spec.source.table.precision if spec.source else "ms"
-        result = plan.result if plan else ()
-        factor = times = (1, 1)
-        stores = spec.output is not None and not spec.options.calc_notify_only
+        output = None
         if spec.output is not None:
-            table = self._output_table(spec, waits)
-            factor = scale(precision, table.precision)
-            times = scale(plan.precision, table.precision) if plan is not None else times
-            if plan is not None and stores:
-                family = self.store.table(table).family
-                found = [(event, outcomes[id(event)]) for event in events if id(event) in outcomes]
-                written = write_results(
-                    spec, table, plan.result, plan.precision, found,
-                    lambda group: self.names.of(spec, group), lambda name: name in family.numbers,
-                )  # fmt: skip
-                product.messages += written.messages
-                metrics.RESULT_ROWS.inc(written.rows)
-                metrics.NULL_KEYS.inc(written.null_keys)
-                product.counts.update(result_rows=written.rows, null_key=written.null_keys)
-        product.notices += notices(
-            spec, result, [(event, outcomes.get(id(event))) for event in events],
-            lambda group: self.names.of(spec, group).name if stores else None, factor, times,
-            None if met is None else [met[id(event)] for event in events],
-        )  # fmt: skip
-
-    def _output_table(self, spec: StreamSpec, waits: Waits) -> Table:
-        """:raises MillraceError: UNAVAILABLE while it was dropped and is not made again, TIMEOUT while it is
-        not opened, UNKNOWN_TABLE where it cannot be made again."""
-        assert spec.output is not None
-        name = (spec.output.db, spec.output.table)
-        table = self.catalog.tables().get(name)
-        if table is None and self.ask is not None and self._may_be_made(*name):
-            # dropped under the stream: the next result makes it again (seed 000)
-            table = self._made_again(spec, name, waits)
-        if table is None:
-            raise MillraceError(ErrorCode.UNKNOWN_TABLE, f"the output table {'.'.join(name)} is gone")
-        check_output(spec, table)
-        # its topic may be there before the store has opened it
-        self.store.reach(Wanted(opened=wal_topic(table.db, table.name)), waits.seconds)
-        return table
-
-    def _may_be_made(self, db: str, name: str) -> bool:
-        with self.catalog.lock:
-            catalog = self.catalog.catalog
-            return db in catalog.databases and catalog.find(db, name) is None
-
-    def _made_again(self, spec: StreamSpec, name: tuple[str, str], waits: Waits) -> Table:
-        """The output table, which the gateway is asked for."""
-        assert self.ask is not None
-        now = time.monotonic()
-        if now - self._asked.get(spec.uid, -ASK_SECONDS) >= ASK_SECONDS:
-            self.ask(OutputWanted(spec.uid))
-            self._asked[spec.uid] = now
-        while not self._stop.is_set():
-            if (table := self.catalog.tables().get(name)) is not None:
-                del self._asked[spec.uid]
-                return table
-            if waits.seconds == 0:
-                break
-            self._stop.wait(0.05)
-        message = f"the output table {'.'.join(name)} was dropped, and the gateway has not made it again yet"
-        raise MillraceError(ErrorCode.UNAVAILABLE, message)
-
-
-def _not_missed(events: Sequence[TriggerEvent]) -> list[TriggerEvent]:
-    """Without the triggers of MAX_DELAY that came while a calculation ran for longer than it (seed 000): of
-    several that wait for one window only the last one counts."""
-    last = {(e.group.id, e.start): at for at, e in enumerate(events) if e.cause == "DELAY"}
-    kept = [e for at, e in enumerate(events) if e.cause != "DELAY" or last[e.group.id, e.start] == at]
-    if len(kept) < len(events):
-        metrics.EVENTS_DROPPED.labels("max delay passed").inc(len(events) - len(kept))
-    return kept
+            table = self.outputs.of(spec, waits)
+            known = self.store.table(table).family.numbers if plan is not None and writes(spec) else {}
+            output = Output(table, lambda group: self.names.of(spec, group), known.__contains__)
+        found = deliver(spec, plan, output, events, outcomes, met)
+        product.messages += found.messages
+        product.notices += found.notices
+        product.counts.update(found.counts)
+        metrics.RESULT_ROWS.inc(found.rows)
+        metrics.NULL_KEYS.inc(found.null_keys)
 
 
 def _for_good(spec: StreamSpec, error: Exception) -> MillraceError:
@@ -387,7 +301,7 @@ def _for_good(spec: StreamSpec, error: Exception) -> MillraceError:
     return MillraceError(ErrorCode.INTERNAL, f"{type(error).__name__}: {error}")
 
 
-def _count_dropped(product: Product, what: Literal["table", "window"], events: int) -> None:
+def _count_dropped(product: Product, what: Dropped, events: int) -> None:
     """Events of a table that was dropped since, or of a window that is none any more."""
     if events:
         metrics.EVENTS_DROPPED.labels(f"no such {what}").inc(events)

@@ -15,15 +15,11 @@ from dataclasses import dataclass, field
 
 from calc_svc import metrics
 from calc_svc.store.catalog import CatalogView
-from calc_svc.store.tables import Wanted
+from millrace_core.calc.waiting import Left, Part, Wanted
 from millrace_core.wire import events, status
 from millrace_core.wire.status import TriggersHeld
 from millrace_core.wire.topics import STATUS, TRIGGERS
 from millrace_wal import Gap, Log, Message, Reader, Record
-
-Part = tuple[int, int]
-"""A stream (its uid) and a partition of ``triggers``, numbered as :meth:`Share.task` does; all triggers of a
-group lie in one."""
 
 DIGITS = 20
 """Of a uid; what has more is no key of ours, and may have millions."""
@@ -53,23 +49,6 @@ class Share:
 
 LIVE = Share("calc-svc", True, "triggers", 16)
 AGAIN = Share("calc-again", False, "again", 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A part's triggers that cannot be calculated yet, from ``offset`` on; ``why``: what is not there, in
-    words.
-
-    ``wanted``: what the store must have read first; None: they are tried again at ``again`` (monotonic).
-    ``upto``: triggers before this offset need no more than that of other tables than the one that triggers:
-    what was written there later is not theirs (0: that is not known).
-    """
-
-    offset: int
-    why: str
-    wanted: Wanted | None = None
-    again: float = 0.0
-    upto: int = 0
 
 
 @dataclass(frozen=True, slots=True)

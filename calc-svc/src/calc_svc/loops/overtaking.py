@@ -1,86 +1,42 @@
-"""One window, calculated by two loops at a time: who read the rows first may write last.
-
-The loop of what is live and the one of history and recalculation go on side by side (decision 0024). Each
-tells the other which windows it has written; a window that the other one wrote meanwhile is calculated
-again, from the rows as they are now. So the result that stands in the end has read its rows after every other
-one was written.
-"""
+"""The turns of all loops of a process (``millrace_core.calc.overtaking``), each of which is a thread."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import msgspec
-
-from millrace_core.wire.events import TriggerBatch, TriggerEvent
-
-Batches = Mapping[int, Sequence[TriggerBatch]]
-"""What is calculated together: by stream (its uid)."""
-_Window = tuple[int, int, int]
-"""Stream, group and start."""
+from millrace_core.calc.overtaking import Batches, Turn, Turns
+from millrace_core.wire.events import TriggerBatch
 
 
-@dataclass(slots=True)
-class Turn:
-    """From before rows are read until their results are in the log."""
+@dataclass(frozen=True, slots=True)
+class OneTurn:
+    """A loop's turn, from before rows are read until their results are in the log."""
 
-    _overtaking: Overtaking
-    _meanwhile: set[_Window] = field(default_factory=set)
+    _lock: threading.Lock
+    _turns: Turns
+    _turn: Turn
 
     def written(self, batches: Batches) -> dict[int, list[TriggerBatch]]:
-        """The results of these batches are in the log: those events of them whose windows others have written
-        since the turn began. The turn is over."""
-        return self._overtaking._end(self, batches)
+        """See :meth:`Turns.written`."""
+        with self._lock:
+            return self._turns.written(self._turn, batches)
 
 
 class Overtaking:
     """Thread-safe. One for all loops of a process."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._turns: list[Turn] = []
+        self._lock, self._turns = threading.Lock(), Turns()
 
     @contextmanager
-    def turn(self) -> Iterator[Turn]:
-        turn = Turn(self)
+    def turn(self) -> Iterator[OneTurn]:
         with self._lock:
-            self._turns.append(turn)
+            turn = self._turns.begin()
         try:
-            yield turn
+            yield OneTurn(self._lock, self._turns, turn)
         finally:
             with self._lock:
-                self._turns = [other for other in self._turns if other is not turn]
-
-    def _end(self, turn: Turn, batches: Batches) -> dict[int, list[TriggerBatch]]:
-        with self._lock:
-            # at once: of two that write the same at a time, the one that comes here second is told of it
-            self._turns = [other for other in self._turns if other is not turn]
-            if self._turns:
-                windows = {_window(uid, event) for uid, event in _events(batches)}
-                for other in self._turns:
-                    other._meanwhile |= windows
-        if not turn._meanwhile:
-            return {}
-        return _only(batches, turn._meanwhile)
-
-
-def _events(batches: Batches) -> Iterator[tuple[int, TriggerEvent]]:
-    return ((uid, event) for uid, some in batches.items() for batch in some for event in batch.events)
-
-
-def _window(uid: int, event: TriggerEvent) -> _Window:
-    return uid, event.group.id, event.start
-
-
-def _only(batches: Batches, windows: set[_Window]) -> dict[int, list[TriggerBatch]]:
-    """What of the batches is of these windows."""
-    found: dict[int, list[TriggerBatch]] = {}
-    for uid, some in batches.items():
-        for batch in some:
-            events = [event for event in batch.events if _window(uid, event) in windows]
-            if events:
-                found.setdefault(uid, []).append(msgspec.structs.replace(batch, events=events))
-    return found
+                self._turns.end(turn)

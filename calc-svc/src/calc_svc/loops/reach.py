@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from calc_svc.jobs.job import StreamJobs
-from calc_svc.loops.holding import Left, Part
-from calc_svc.loops.rounds import Round
-from calc_svc.store.tables import Behind, Wanted
-from millrace_core.errors import MillraceError
+from millrace_core.calc.rounds import Round
+from millrace_core.calc.waiting import Behind, Left, Part, Wanted, in_words
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.topics import CATALOG
 from millrace_wal import Log
-
-AGAIN_SECONDS = 1.0  # until triggers are tried again that wait for something else than the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +52,5 @@ class Reach:
             if arrival.part not in left:
                 one = wanted(arrival.batch.stream, [arrival.batch])
                 if (missing := store.missing(one)) is not None:
-                    left[arrival.part] = Left(arrival.offset, _words(missing), one)
+                    left[arrival.part] = Left(arrival.offset, in_words(missing), one)
         return left
-
-
-def left_whole(found: Round, waiting: Mapping[int, MillraceError]) -> dict[Part, Left]:
-    """All that the round has of these streams (by uid), whose jobs say what they wait for."""
-    left: dict[Part, Left] = {}
-    for arrival in found.fresh:
-        if (error := waiting.get(arrival.batch.stream)) is None:
-            continue
-        first = left[arrival.part].offset if arrival.part in left else arrival.offset
-        if isinstance(error, Behind):
-            left[arrival.part] = Left(first, _words(error.missing), error.wanted, upto=arrival.offset + 1)
-        else:
-            again = time.monotonic() + AGAIN_SECONDS
-            left[arrival.part] = Left(first, f"waits: {error.message}", again=again)
-    return left
-
-
-def _words(missing: str) -> str:
-    return f"waits until this is stored: {missing}"

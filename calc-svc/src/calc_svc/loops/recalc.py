@@ -12,23 +12,34 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
 
 from calc_svc import metrics
-from calc_svc.jobs.answers import Answers, Output, Work
+from calc_svc.jobs.answers import Answers
 from calc_svc.loops.counted import messages, tally_of
 from calc_svc.loops.patience import patiently
-from calc_svc.loops.told import Told, wants
-from calc_svc.store.tables import Behind, Wanted
+from millrace_core.calc.waiting import Behind
 from millrace_core.errors import MillraceError, WireError
+from millrace_core.recalc.requests import (
+    DONE,
+    LANES,
+    TOLD_OF,
+    Batch,
+    Pending,
+    batches,
+    queued,
+    seconds_left,
+    spans_of,
+)
+from millrace_core.recalc.sending import Output, Work
+from millrace_core.recalc.told import Told, wants
 from millrace_core.wire import events, recalc, status, topics
 from millrace_core.wire.events import TriggerBatch
-from millrace_core.wire.recalc import Handover, Request, Why
+from millrace_core.wire.recalc import Handover, Request
 from millrace_service import behind, passed_over
 from millrace_wal import BEGIN, DeadLetters, GapWatch, GroupReader, Log, Message, Reader, Record
 
@@ -43,73 +54,6 @@ AGAIN_SECONDS = 1.0  # until a request is tried again that waits for something e
 TELL_SECONDS = 10.0  # between two reports of what a request waits for
 MOST = 10_000  # requests that wait in memory; with more of them the rest waits in the log
 PACE_SECONDS = 10.0  # the longest wait for their calculation; another process may own the partition
-LANES: dict[str, frozenset[Why]] = {
-    "calc-recalc": frozenset({"CHANGE", "MANUAL"}), "calc-history": frozenset({"HISTORY", "UNTREATED"}),
-}  # fmt: skip
-"""Consumer group -> what it answers: a long history does not hold up late rows."""
-DONE = ("Finished", "Ignored")
-"""States of what is over, and has not failed."""
-TOLD_OF: frozenset[Why] = frozenset({"MANUAL", "HISTORY", "UNTREATED"})
-"""What stands in ``ins_stream_recalculates``; late rows are too many for that."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Requests of one stream and epoch that ask why alike, and where the last one stands; ``begins``: where
-    the first one of each partition does."""
-
-    requests: list[Request]
-    place: tuple[int, int]
-    begins: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def source(self) -> tuple[int, int, Why]:
-        first = self.requests[0]
-        return first.stream, first.epoch, first.why
-
-    def and_then(self, later: Batch) -> Batch:
-        """Both, as one."""
-        return Batch([*self.requests, *later.requests], later.place, later.begins | self.begins)
-
-
-def batches(asked: Sequence[tuple[Record, Request]], why: frozenset[Why]) -> Iterator[Batch]:
-    """What is asked for, in order; what can be answered together is."""
-    found: dict[tuple[int, int, Why], Batch] = {}
-    for record, request in asked:
-        if request.why not in why:
-            continue
-        one = Batch([request], (record.partition, record.offset), {record.partition: record.offset})
-        found[one.source] = found[one.source].and_then(one) if one.source in found else one
-    yield from found.values()
-
-
-@dataclass(slots=True)
-class Pending:
-    """What is not answered yet. ``wanted``: what the store must have read first, as far as is known: the
-    definitions, then (``defined``) the rows; None: nobody has asked so far. ``again``: when to try again
-    (monotonic). ``told``: when it was reported last that it waits."""
-
-    batch: Batch
-    wanted: Wanted | None = None
-    defined: bool = False
-    again: float = 0.0
-    told: float = 0.0
-
-    @property
-    def stream(self) -> int:
-        return self.batch.requests[0].stream
-
-
-def queued(pending: Sequence[Pending], fresh: Iterator[Batch]) -> list[Pending]:
-    """Those that wait, in order, with new ones: put together with others that nobody has begun with."""
-    found = list(pending)
-    for batch in fresh:
-        last = next((one for one in reversed(found) if one.batch.source == batch.source), None)
-        if last is not None and last.wanted is None:
-            last.batch = last.batch.and_then(batch)
-        else:
-            found.append(Pending(batch))
-    return found
 
 
 class RecalcLoop:
@@ -342,7 +286,7 @@ class RecalcLoop:
         if batch.requests[0].why not in TOLD_OF:
             return
         request = batch.requests[0]
-        spans = [span for one in batch.requests for span in _spans(one)]
+        spans = [span for one in batch.requests for span in spans_of(one)]
         first, last = min(span[0] for span in spans), max(span[1] for span in spans)
         news = status.Recalculation(
             request.stream, batch.place[0], batch.place[1], request.why, first, last, state,
@@ -369,19 +313,6 @@ class RecalcLoop:
 
     def _patiently(self, action: Callable[[], object]) -> bool:
         return patiently(action, self.stopping, self._logger, "writing")
-
-
-def seconds_left(state: str, fraction: float, seconds: float) -> float | None:
-    """How long what has taken so many seconds for this fraction still takes at the same pace; None for what
-    is given up, or has done nothing yet."""
-    if state in DONE:
-        return 0.0
-    return seconds * (1 - fraction) / fraction if state == "Running" and fraction > 0 else None
-
-
-def _spans(request: Request) -> list[tuple[int, int]]:
-    found = [(part.first, part.last) for part in request.parts]
-    return [*found, *(span for span in (request.rest, request.asked) if span is not None)]
 
 
 def _message(output: Output) -> Message:

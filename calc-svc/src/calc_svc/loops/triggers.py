@@ -12,18 +12,21 @@ from functools import partial
 import structlog
 
 from calc_svc import metrics
-from calc_svc.jobs.job import Product, StreamJobs
+from calc_svc.jobs.job import StreamJobs
 from calc_svc.jobs.waits import Waits
-from calc_svc.loops.counted import Arrival, count_round, messages, tally_of
-from calc_svc.loops.holding import LIVE, Holding, Left, Part, Share
-from calc_svc.loops.overtaking import Batches, Overtaking
+from calc_svc.loops.counted import messages, tally_of
+from calc_svc.loops.holding import LIVE, Holding, Share
+from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.patience import append_apart, patiently
-from calc_svc.loops.reach import Reach, left_whole
-from calc_svc.loops.rounds import Intake, Round
+from calc_svc.loops.reach import Reach
+from calc_svc.loops.rounds import Intake
+from millrace_core.calc.overtaking import Batches
+from millrace_core.calc.product import Product, notice_messages
+from millrace_core.calc.rounds import Arrival, Round, count_round, left_whole
+from millrace_core.calc.waiting import Left, Part
 from millrace_core.errors import MillraceError
-from millrace_core.wire import counters, notices, registrations, status, topics
+from millrace_core.wire import counters, registrations, status, topics
 from millrace_core.wire.events import TriggerBatch
-from millrace_core.wire.notices import Notice, NoticeBatch
 from millrace_service import behind, passed_over
 from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Message, Record
 
@@ -226,7 +229,7 @@ class TriggerLoop:
                 if late is None:
                     return None
                 waiting |= late
-        later = left_whole(found, waiting)
+        later = left_whole(found, waiting, time.monotonic())
         found = found.without(later)
         self._intake.done(found)
         metrics.TRIGGERS_CALCULATED.inc(found.events)
@@ -309,16 +312,3 @@ class TriggerLoop:
 
 def _count_refused(error: MillraceError) -> None:
     metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
-
-
-def notice_messages(stream: int, told: Sequence[Notice]) -> list[Message]:
-    """One message per group, in order."""
-    by_group: dict[str, list[Notice]] = {}
-    for notice in told:
-        by_group.setdefault(notice.group, []).append(notice)
-    return [
-        Message(
-            topics.NOTIFICATIONS.name, f"{stream}/{group}".encode(), notices.encode(NoticeBatch(part, stream))
-        )
-        for group, part in by_group.items()
-    ]

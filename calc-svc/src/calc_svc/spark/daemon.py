@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import millrace_analytics.columns  # noqa: F401
 from millrace_analytics.registry import algorithms
-from millrace_service.python_workers import serve_workers
+from millrace_spark.python_workers import serve_workers
 
 if __name__ == "__main__":
     algorithms()

@@ -6,8 +6,7 @@ the one partition of each relation. That is sound where nothing below keeps what
 so broadcasts and subqueries are refused, and functions that shall give something else each time. Of a plan
 with exchanges each run takes a copy.
 
-What is used of Spark without being promised by it is used in this module alone:
-``tests/integration/calc/test_prepared.py`` fails where a new version of Spark has changed it.
+What of that nobody promises is in ``jvm.py``.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from calc_svc.spark.jvm import Jvm
 from calc_svc.spark.shared_job import SharedJobs
 
 INLINE_BYTES = "spark.sql.execution.arrow.localRelationThreshold"
@@ -55,8 +55,8 @@ class Prepared:
     """One query over relations of fixed columns. One thread at a time runs it."""
 
     def __init__(
-        self, session: SparkSession, kind: str, sql: str, relations: Mapping[str, pa.Table], timezone: str,
-        pool: str,
+        self, jvm: Jvm, session: SparkSession, kind: str, sql: str, relations: Mapping[str, pa.Table],
+        timezone: str, pool: str,
     ) -> None:  # fmt: skip
         """Plan it; the relations' rows are of no importance, their columns are. ``kind``: the session's.
 
@@ -65,8 +65,7 @@ class Prepared:
         """
         if _VARIES.search(sql):
             raise NotPrepared("it has a function that gives something else each time")
-        context = session.sparkContext
-        self._jvm, self._gateway = context._jvm, context._gateway
+        self._jvm = jvm
         self.settings = kind, timezone
         self._cells: dict[str, Any] = {}
         session.conf.set("spark.sql.session.timeZone", timezone)
@@ -74,13 +73,12 @@ class Prepared:
         try:
             for name, relation in relations.items():
                 self._cells[name] = self._leaf(session, name, relation)
-            frame = _planned(session, sql)
+            frame = _planned(jvm, session, sql)
         finally:
             session.conf.unset(INLINE_BYTES)
             for name in relations:
                 session.catalog.dropTempView(name)
-        jdf = frame._jdf
-        plan = jdf.queryExecution().executedPlan()
+        jdf, plan = jvm.plan(frame)
         self._copied = EXCHANGE in _nodes(plan)
         # the RDDs need a third of the heap that the plan takes
         self._jdf: Any = jdf if self._copied else None
@@ -89,36 +87,22 @@ class Prepared:
         self._rdd: Any = None
         self._parts: Any = None
         if not self._copied:
-            self._rdd = jdf.toArrowBatchRdd(-1, timezone, True, False)
-            self._parts = self._glommed(self._rdd)
+            self._rdd = jvm.batches(jdf, timezone)
+            self._parts = jvm.glommed(self._rdd)
         # a copy's exchanges are stages of their own; what is known to have no rows has no partition
         self.shares = not self._copied and self._parts.getNumPartitions() == 1
-        self.properties = self._properties(session, pool)
+        self.properties = jvm.properties(session, pool)
 
     def _leaf(self, session: SparkSession, name: str, relation: pa.Table) -> Any:
         """Register the relation: the array whose one element is its rows, an Arrow record batch."""
         # an empty one would become a part of the plan
         row = relation.slice(0, 1) if relation.num_rows else _one_row(relation.schema)
         frame = session.createDataFrame(row)
-        rdd = frame._jdf.queryExecution().analyzed().rdd()
-        while rdd.getClass().getSimpleName() != "ParallelCollectionRDD":
-            rdd = rdd.dependencies().apply(0).rdd()
-        partitions = rdd.partitions()
-        if len(partitions) != 1:
+        cell = self._jvm.cell(frame)
+        if cell is None:
             raise NotPrepared("the rows of a relation are not in one place")
-        cell = self._gateway.new_array(self._jvm.byte, 1, 0)
-        rows = self._jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(cell)
-        getattr(partitions[0], "values_$eq")(rows)
         frame.coalesce(1).createOrReplaceTempView(name)
         return cell
-
-    def _properties(self, session: SparkSession, pool: str) -> Any:
-        """What tasks read of the session's settings: Spark hands them over with each of its own jobs."""
-        found = self._jvm.java.util.Properties()
-        settings = session._jsparkSession.sessionState().conf().getAllConfs()
-        found.putAll(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(settings))
-        found.setProperty("spark.scheduler.pool", pool)
-        return found
 
     def run(self, relations: Mapping[str, pa.Table], jobs: SharedJobs, alone: bool = False) -> pa.Table:
         """The result over these rows. ``alone``: by a job of its own."""
@@ -131,16 +115,11 @@ class Prepared:
 
     def batches(self) -> Any:
         """See :class:`calc_svc.spark.shared_job.Query`."""
-        return self._jdf.toArrowBatchRdd(self._plan.clone()) if self._copied else self._rdd
+        return self._jvm.batches_of_copy(self._jdf, self._plan) if self._copied else self._rdd
 
     def parts(self) -> Any:
         """See :class:`calc_svc.spark.shared_job.Query`."""
         return self._parts
-
-    def _glommed(self, rdd: Any) -> Any:
-        if rdd.getNumPartitions() > 1:  # UNION ALL has two
-            rdd = rdd.coalesce(1, False, self._jvm.scala.Option.empty(), None)
-        return rdd.glom()
 
     def _fill(self, cell: Any, relation: pa.Table) -> bool:
         """Put the rows in place of the last ones; whether they are many."""
@@ -151,11 +130,11 @@ class Prepared:
         with tempfile.NamedTemporaryFile(prefix="millrace-rows-") as file:
             with pa.ipc.new_stream(file.name, batch.schema) as writer:
                 writer.write_batch(batch)
-            self._jvm.PythonSQLUtils.readArrowStreamFromFile(file.name).copyToArray(cell)
+            self._jvm.fill_from_file(cell, file.name)
         return True
 
 
-def _planned(session: SparkSession, sql: str) -> DataFrame:
+def _planned(jvm: Jvm, session: SparkSession, sql: str) -> DataFrame:
     """The query, as one task if that can be.
 
     All relations have one partition. But above a join of two of them Spark takes the rows for spread in two
@@ -163,7 +142,7 @@ def _planned(session: SparkSession, sql: str) -> DataFrame:
     """
     try:
         hinted = session.sql(_SUBQUERY.sub(_hinted, sql))
-        if EXCHANGE not in _nodes(hinted._jdf.queryExecution().executedPlan()):
+        if EXCHANGE not in _nodes(jvm.plan(hinted)[1]):
             return hinted
     except (NotPrepared, PySparkException):
         pass  # a place where no hint may stand; without it Spark says what is wrong, if anything is
@@ -213,9 +192,9 @@ class PreparedQueries:
     run side by side.
     """
 
-    def __init__(self, pool: str, jobs: SharedJobs, most: int = 1_000) -> None:
+    def __init__(self, pool: str, jvm: Jvm, jobs: SharedJobs, most: int = 1_000) -> None:
         """``most``: queries that are kept, the ones used last; each takes some 0.07 MB of Spark's heap."""
-        self._pool, self._jobs, self._most = pool, jobs, most
+        self._pool, self._jvm, self._jobs, self._most = pool, jvm, jobs, most
         self._lock = threading.Lock()
         self._once: LRUCache[int, None] = LRUCache(4 * most)
         self._alone: LRUCache[int, None] = LRUCache(4 * most)
@@ -241,7 +220,7 @@ class PreparedQueries:
         if prepared is None:
             try:
                 with session() as one:
-                    prepared = Prepared(one, kind, sql, relations, timezone, self._pool)
+                    prepared = Prepared(self._jvm, one, kind, sql, relations, timezone, self._pool)
             except (NotPrepared, PySparkException, Py4JError):
                 with self._lock:
                     self._refused[key] = True

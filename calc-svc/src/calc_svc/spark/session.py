@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -19,25 +17,20 @@ from pyspark.sql import DataFrame, SparkSession
 
 from calc_svc import metrics
 from calc_svc.spark import analyses
+from calc_svc.spark.jvm import Jvm
 from calc_svc.spark.prepared import PreparedQueries
 from calc_svc.spark.shared_job import SharedJobs
 from millrace_core.errors import ErrorCode, PlanError
+from millrace_service import load_settings
+from millrace_spark import SparkSettings, start_spark
 
 SETTINGS: dict[str, str] = {
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC -Xss32m",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.scheduler.mode": "FAIR",
-    "spark.sql.adaptive.enabled": "false",
     "spark.sql.ansi.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.crossJoin.enabled": "true",
-    "spark.python.sql.dataFrameQueryContext.enabled": "false",  # it walks the stack at every call
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "calc_svc.spark.daemon",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
@@ -233,18 +226,17 @@ class Engine:
 
     def __init__(
         self, places: Mapping[str, int], cores: int = 2, memory: str = "1g",
-        lanes: Mapping[str, int] | None = None,
+        lanes: Mapping[str, int] | None = None, settings: SparkSettings | None = None,
     ) -> None:  # fmt: skip
         """``places``: pool -> how many of its jobs run side by side; ``lanes``: how many lanes share these
-        (otherwise one has each)."""
+        (otherwise one has each); ``settings``: where Spark runs (None: as the environment says)."""
         # workers of Python are few, and run algorithms that would each take all cores
-        os.environ |= {"PYSPARK_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
-        builder = SparkSession.builder.master(f"local[{cores}]").appName("millrace-calc")
-        builder = builder.config("spark.driver.memory", memory)
-        for key, value in (SETTINGS | {"spark.sql.shuffle.partitions": str(cores)}).items():
-            builder = builder.config(key, value)
-        self._root = builder.getOrCreate()
+        self._root = start_spark(
+            settings or load_settings(SparkSettings), "millrace-calc", cores, memory,
+            SETTINGS | {"spark.sql.shuffle.partitions": str(cores)}, workers={"OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
         self._root.sparkContext.setLogLevel("ERROR")
+        self._jvm = Jvm(self._root.sparkContext)
         self._lanes: dict[str, queue.SimpleQueue[Lane]] = {}
         self._places: dict[str, list[Place]] = {}
         for pool, count in places.items():
@@ -252,7 +244,7 @@ class Engine:
                 Place(self._session(SMALL), self._session(MEDIUM), self._session({})) for _ in range(count)
             ]
             free = _queue(self._places[pool])
-            prepared = PreparedQueries(pool, SharedJobs(self._root.sparkContext, count))
+            prepared = PreparedQueries(pool, self._jvm, SharedJobs(self._jvm, count))
             number = (lanes or {}).get(pool, count)
             self._lanes[pool] = _queue(
                 [Lane(pool, free, prepared, lambda: self.alive) for _ in range(number)]
@@ -297,8 +289,7 @@ class Engine:
     @property
     def alive(self) -> bool:
         """Whether Spark's JVM runs."""
-        process = self._root.sparkContext._gateway.proc
-        return process is None or process.poll() is None
+        return self._jvm.alive
 
     def stop(self) -> None:
         if self.alive:

@@ -4,17 +4,17 @@ A small job costs Spark far more than the rows it computes: it is made, its task
 fetched. So the RDDs of all queries that wait become one, and one task computes them one after the other. A
 query that comes alone starts at once; those that come while a shared job runs wait for the next one.
 
-What is used of Spark without being promised by it is held by ``tests/integration/calc/test_shared_job.py``.
+What of that Spark promises to nobody is in ``jvm.py``.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pyspark import SparkContext
+from calc_svc.spark.jvm import Jvm
 
 TASKS = 1
 """Each task of a job reads the plans of all its queries, so that a second one doubles that."""
@@ -60,13 +60,8 @@ class SharedJobs:
     each, and take more time for the same.
     """
 
-    def __init__(self, context: SparkContext, at_once: int) -> None:
-        self._jvm: Any = context._jvm
-        self._jsc: Any = context._jsc.sc()
-        self._lists: Any = self._jvm.java.util.ArrayList
-        self._sequences: Any = self._jvm.scala.jdk.javaapi.CollectionConverters
-        self._any: Any = self._jvm.scala.reflect.ClassTag.AnyRef()
-        self._none: Any = self._jvm.scala.Option.empty()
+    def __init__(self, jvm: Jvm, at_once: int) -> None:
+        self._jvm = jvm
         self._lock = threading.Lock()
         self._at_once = at_once
         self._running = 0
@@ -111,12 +106,14 @@ class SharedJobs:
         """:raises Py4JError: (also Spark's own errors) where it is the job of one query."""
         first = job[0]
         if len(job) == 1:
-            first.found = self._submit(first.query, lambda: first.query.batches().collect())
+            with self._jvm.job(first.query.properties):
+                first.found = first.query.batches().collect()
             return
         for one in job:
             one.failed = True
         try:
-            found = self._submit(first.query, lambda: self._union([one.query for one in job]).collect())
+            with self._jvm.job(first.query.properties):
+                found = self._jvm.union([one.query.parts() for one in job], TASKS).collect()
             for one, parts in list(zip(job, found, strict=True)):
                 one.found, one.failed = parts, False
         except Exception:
@@ -125,31 +122,6 @@ class SharedJobs:
             for one in job[1:]:
                 one.turn.set()
 
-    def _union(self, queries: list[Query]) -> Any:
-        parts = self._lists()
-        for query in queries:
-            parts.add(query.parts())
-        every = self._jsc.union(self._sequences.asScala(parts).toSeq(), self._any)
-        return every.coalesce(TASKS, False, self._none, None)
-
-    def _submit(self, query: Query, action: Callable[[], Any]) -> Any:
-        """Spark hands its settings over with each job of its own; so does this."""
-        self._jsc.setLocalProperties(query.properties)
-        try:
-            return action()
-        finally:
-            self._jsc.setLocalProperties(_own_properties(self._jvm))
-
 
 def _may_share(one: _Waiting, first: _Waiting) -> bool:
     return one.shares and first.shares and one.query.settings == first.query.settings
-
-
-_threads = threading.local()
-
-
-def _own_properties(jvm: Any) -> Any:
-    """This thread's own settings of jobs, which other queries of it may change."""
-    if getattr(_threads, "jvm", None) is not jvm:
-        _threads.jvm, _threads.properties = jvm, jvm.java.util.Properties()
-    return _threads.properties

@@ -6,39 +6,15 @@ import shutil
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.table import StoredTable
 from calc_svc.store.virtual import Read, VirtualTable
+from millrace_core.calc.waiting import Behind, Wanted
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
 from millrace_core.wire.topics import table_of, wal_topic
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What must have been read: the catalog and these topics up to these offsets (exclusive), and up to where
-    the topics went when they were opened. ``opened``: a topic that need only be open.
-
-    A topic whose table the catalog does not know (any more) is not waited for; ``uids``: of the tables that
-    are meant, by topic: another one of that name is not it.
-    """
-
-    catalog: int = 0
-    wal: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    opened: str = ""
-    uids: Mapping[str, int] = field(default_factory=dict)
-
-
-class Behind(MillraceError):
-    """The store has not read as far as is ``wanted``; ``missing`` names what has not come."""
-
-    def __init__(self, wanted: Wanted, missing: str, timeout: float) -> None:
-        within = f"within {timeout:g} s" if timeout > 0 else "yet"
-        super().__init__(ErrorCode.TIMEOUT, f"not read {within}: {missing}")
-        self.wanted, self.missing = wanted, missing
 
 
 class TableStore:

@@ -1,8 +1,9 @@
 """The offsets in the query's checkpoint: what a batch read, and where one that is to come begins.
 
 Spark's files, a line each: a version, metadata, then the ends of each source (here one) behind the batch.
-That they may be changed between two runs of the query is promised by nobody: the module
-``tests/integration/test_trigger.py`` fails where a new version of Spark minds.
+That they may be changed between two runs of the query is promised by nobody. So nothing is
+changed where Spark is another than the one whose files are known, or a file says that it has another format;
+and ``tests/integration/test_trigger.py`` fails where a new version minds.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from pathlib import Path
 
 import msgspec
 
+from millrace_spark import require_spark
 from trigger_svc.states import BEGIN_ANEW, StateError, sync
 
 LINES = {"commits": 2, "offsets": 3}
 """Lines of a file that is whole."""
+VERSION = "v1"
+"""The first of them: the format that is known here."""
 Ends = Mapping[str, Mapping[int, int]]
 """Topic -> partition -> the first offset that is not read."""
 
@@ -60,6 +64,7 @@ def mend(checkpoint: Path) -> list[Path]:
     """Remove what a power failure left half written, if the query does as well without it: that the last
     batch is done (it runs again then), or what the next one was to read. What was removed; no query may
     run."""
+    require_spark("what mends the trigger query's checkpoint")
     torn = []
     done = _batches(checkpoint, "commits")[-1:]
     planned = [batch for batch in _batches(checkpoint)[-1:] if batch not in done]
@@ -93,6 +98,7 @@ def begin_at(checkpoint: Path, starts: Ends) -> None:
     The last batch may run again, so both it and the one before it are told, for both to have read nothing of
     them. Should a crash leave the last one without, the next call tells both again.
     """
+    require_spark("what puts topics into the trigger query's checkpoint")
     for batch in _batches(checkpoint)[-2:]:
         _add(_path(checkpoint, batch), starts)
     ends_behind.cache_clear()
@@ -110,7 +116,7 @@ def _add(path: Path, fresh: Ends) -> None:
 
 def _lines(path: Path) -> list[str]:
     lines = path.read_text().splitlines()
-    if len(lines) != LINES["offsets"]:
+    if len(lines) != LINES["offsets"] or lines[0] != VERSION:
         raise _damaged(path)
     return lines
 

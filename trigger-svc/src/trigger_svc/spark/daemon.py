@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace_service.python_workers import serve_workers
+from millrace_spark.python_workers import serve_workers
 
 if __name__ == "__main__":
     serve_workers()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_spark import start_spark
 from trigger_svc.settings import TriggerSettings
 
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -21,17 +20,9 @@ CONF: dict[str, str] = {
     # few cores: the collector that needs least; and Spark matches texts of failures by a regular expression
     # that needs a deep stack
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xss4m",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.locality.wait": "0",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.adaptive.enabled": "false",
     # compiling costs more than it saves on few messages
     **INTERPRETED,
-    # TCP's delayed acknowledgements cost each Python stage 40 ms
-    "spark.python.unix.domain.socket.enabled": "true",
     # its own begins with compiling Spark's archives
     "spark.python.daemon.module": "trigger_svc.spark.daemon",
     # a limit of bytes is held against all vectors after each message, which takes a quarter of a task's time;
@@ -50,8 +41,6 @@ CONF: dict[str, str] = {
     "spark.sql.streaming.minBatchesToRetain": "20",
     # what the driver takes of a batch; a larger one goes to workers
     "spark.driver.maxResultSize": "128m",
-    # it walks the stack at every call
-    "spark.python.sql.dataFrameQueryContext.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "300",
     # records fetched ahead of a topic that was dropped must not be taken for those of its successor
     "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
@@ -64,28 +53,22 @@ CONF: dict[str, str] = {
 
 def start_session(settings: TriggerSettings) -> SparkSession:
     """Start Spark; :raises MillraceError: UNAVAILABLE if the connector's jars are not there."""
-    jars = sorted((settings.jars_dir / "spark").glob("*.jar"))
-    if not jars:
+    if not settings.driver_jars:
         raise MillraceError(
             ErrorCode.UNAVAILABLE, f"no jars of Spark's Kafka connector in {settings.jars_dir / 'spark'}"
         )
-    # workers are forked by the JVM and inherit these; a slot is judged by one thread
-    os.environ |= {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "PYSPARK_PYTHON": sys.executable}
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # the session holds its scratch files under the data folder, which is on a disk that is meant for them
     scratch = settings.data_dir.absolute() / "spark-trigger"
-    builder = SparkSession.builder.appName("trigger-svc").master(settings.spark_master)
-    for name, value in CONF.items():
-        builder = builder.config(name, value)
-    session = (
-        builder.config("spark.driver.memory", settings.trigger_heap)
-        # not spark.jars: the file system is needed before those are loaded
-        .config("spark.driver.extraClassPath", ":".join(str(jar.absolute()) for jar in jars))
-        .config("spark.local.dir", str(scratch))
-        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .config("spark.sql.streaming.pollingDelay", f"{settings.trigger_poll_ms}ms")
-        .getOrCreate()
-    )
+    own = {
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.streaming.pollingDelay": f"{settings.trigger_poll_ms}ms",
+    }
+    session = start_spark(
+        settings, "trigger-svc", settings.trigger_threads, settings.trigger_heap, CONF | own, jars=True,
+        # a slot is judged by one thread
+        workers={"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
     session.sparkContext.setLogLevel("WARN")
     return session
 

@@ -5,7 +5,9 @@ The topic ``triggers`` is the record. Only streams that notify need it, for wind
 
 from __future__ import annotations
 
-from calc_svc.store.catalog import CatalogView
+from typing import Protocol
+
+from millrace_core.catalog import StreamEntry
 from millrace_core.model.stream import StreamSpec
 from millrace_core.recalc.answer import Window
 from millrace_core.recalc.reach import may_vanish
@@ -20,10 +22,16 @@ def wants(spec: StreamSpec) -> bool:
     return spec.notify is not None and may_vanish(spec)
 
 
+class Streams(Protocol):
+    """Knows the streams that there are."""
+
+    def stream(self, uid: int) -> StreamEntry | None: ...
+
+
 class Told:
     """Not thread-safe."""
 
-    def __init__(self, catalog: CatalogView) -> None:
+    def __init__(self, catalog: Streams) -> None:
         self._catalog = catalog
         self._windows: dict[tuple[int, int], dict[int, tuple[int, int | None]]] = {}
         """(stream, group) -> start -> when that was told (ms), and the end; None: it is gone."""

@@ -1,0 +1,80 @@
+"""Output tables as they are now, made again if they were dropped."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from calc_svc.jobs.waits import Waits
+from calc_svc.store.catalog import CatalogView
+from calc_svc.store.tables import TableStore
+from millrace_core.calc.results import check_output
+from millrace_core.calc.waiting import Wanted
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.schema import Table
+from millrace_core.model.stream import StreamSpec
+from millrace_core.wire.registrations import OutputWanted
+from millrace_core.wire.topics import wal_topic
+
+ASK_SECONDS = 10.0
+"""Between two requests for an output table."""
+
+
+@dataclass(slots=True)
+class OutputTables:
+    """One thread at a time asks for a stream's table; streams ask side by side."""
+
+    catalog: CatalogView
+    store: TableStore
+    ask: Callable[[OutputWanted], None] | None = None
+    """Asks the gateway for an output table that was dropped (None: nobody can)."""
+    _asked: dict[int, float] = field(default_factory=dict)
+    """When a stream's output table was asked for."""
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def stop(self) -> None:
+        """Wait no more."""
+        self._stop.set()
+
+    def of(self, spec: StreamSpec, waits: Waits) -> Table:
+        """The output table of a stream that has one.
+
+        :raises MillraceError: UNAVAILABLE while it was dropped and is not made again, TIMEOUT while it is
+            not opened, UNKNOWN_TABLE where it cannot be made again.
+        """
+        assert spec.output is not None
+        name = (spec.output.db, spec.output.table)
+        table = self.catalog.tables().get(name)
+        if table is None and self.ask is not None and self._may_be_made(*name):
+            # dropped under the stream: the next result makes it again (seed 000)
+            table = self._made_again(spec, name, waits)
+        if table is None:
+            raise MillraceError(ErrorCode.UNKNOWN_TABLE, f"the output table {'.'.join(name)} is gone")
+        check_output(spec, table)
+        # its topic may be there before the store has opened it
+        self.store.reach(Wanted(opened=wal_topic(table.db, table.name)), waits.seconds)
+        return table
+
+    def _may_be_made(self, db: str, name: str) -> bool:
+        with self.catalog.lock:
+            catalog = self.catalog.catalog
+            return db in catalog.databases and catalog.find(db, name) is None
+
+    def _made_again(self, spec: StreamSpec, name: tuple[str, str], waits: Waits) -> Table:
+        """The output table, which the gateway is asked for."""
+        assert self.ask is not None
+        now = time.monotonic()
+        if now - self._asked.get(spec.uid, -ASK_SECONDS) >= ASK_SECONDS:
+            self.ask(OutputWanted(spec.uid))
+            self._asked[spec.uid] = now
+        while not self._stop.is_set():
+            if (table := self.catalog.tables().get(name)) is not None:
+                del self._asked[spec.uid]
+                return table
+            if waits.seconds == 0:
+                break
+            self._stop.wait(0.05)
+        message = f"the output table {'.'.join(name)} was dropped, and the gateway has not made it again yet"
+        raise MillraceError(ErrorCode.UNAVAILABLE, message)

@@ -1,0 +1,182 @@
+"""What a job of one stream does, decided before anything is read or run, and what follows of its results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from millrace_core.calc.job_size import job_sizes
+from millrace_core.calc.outcome import Outcome
+from millrace_core.calc.results import SubTable, calculates, notices, scale, write_results
+from millrace_core.errors import MillraceError
+from millrace_core.model.schema import Table
+from millrace_core.model.stream import StreamSpec
+from millrace_core.plan import Plan
+from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.message import Message
+from millrace_core.wire.notices import Notice
+
+Outcomes = Mapping[int, Outcome]
+"""By ``id()`` of the event; of those that were calculated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Events, in order, that Spark calculates together. ``asked``: those that ask for a calculation; the
+    others are only told of."""
+
+    events: Sequence[TriggerEvent]
+    asked: Sequence[TriggerEvent]
+
+    @property
+    def rows(self) -> int:
+        """Of the windows that are calculated, as far as the trigger knows."""
+        return sum(event.rownum for event in self.asked)
+
+    def of(self, events: Sequence[TriggerEvent]) -> Stage:
+        """What of it remains if these events do."""
+        kept = {id(event) for event in events}
+        return Stage(events, [event for event in self.asked if id(event) in kept])
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """``stages``: one after the other. ``gone``: then, the groups whose table was dropped
+    (DELETE_OUTPUT_TABLE). ``missed``: how many events are left out because later ones take their place."""
+
+    stages: Sequence[Stage]
+    gone: Sequence[Group]
+    missed: int
+
+    @property
+    def calculates(self) -> bool:
+        """Whether any query runs."""
+        return any(stage.asked for stage in self.stages)
+
+    @property
+    def events(self) -> int:
+        return sum(len(stage.events) for stage in self.stages)
+
+
+def job_of(spec: StreamSpec | None, batches: Sequence[TriggerBatch]) -> Job:
+    """What is to be done with a stream's batches; ``spec`` is None of a stream that is not there any more."""
+    every = [event for batch in batches for event in batch.events]
+    told = [event for event in every if event.kind != "GONE"]
+    events = _not_missed(told)
+    return Job(
+        [
+            Stage(part, [event for event in part if spec is not None and calculates(spec, event)])
+            for part in job_sizes(events)
+        ],
+        [event.group for event in every if event.kind == "GONE"],
+        len(told) - len(events),
+    )
+
+
+def _not_missed(events: Sequence[TriggerEvent]) -> list[TriggerEvent]:
+    """Without the triggers of MAX_DELAY that came while a calculation ran for longer than it (seed 000): of
+    several that wait for one window only the last one counts."""
+    last = {(e.group.id, e.start): at for at, e in enumerate(events) if e.cause == "DELAY"}
+    return [e for at, e in enumerate(events) if e.cause != "DELAY" or last[e.group.id, e.start] == at]
+
+
+def seen_by(batches: Sequence[TriggerBatch]) -> dict[int, int]:
+    """How far the triggers have seen their table's WAL topic: partition -> the first offset not seen."""
+    seen: dict[int, int] = {}
+    for batch in batches:
+        for partition, offset in batch.seen.items():
+            seen[partition] = max(offset, seen.get(partition, 0))
+        for event in batch.events:
+            for partition, (_, end) in (event.written or {}).items():
+                seen[partition] = max(end, seen.get(partition, 0))
+    return seen
+
+
+def of_known_tables(events: Sequence[TriggerEvent], names: Collection[str]) -> list[TriggerEvent]:
+    """Without the events of tables that were dropped since; ``names``: of those that there are."""
+    return [event for event in events if event.group.table is None or event.group.table in names]
+
+
+def with_refusals(
+    events: Sequence[TriggerEvent], outcomes: Outcomes, refused: Mapping[int, MillraceError]
+) -> dict[int, Outcome]:
+    """In place of results that cannot be written to their group's sub-table, the reason (``refused``, by the
+    group's id): the others go on, and the table that has the name is left alone."""
+    found = dict(outcomes)
+    for event in events:
+        if event.group.id in refused and found[id(event)].error is None:
+            found[id(event)] = Outcome(pl.DataFrame(), refused[event.group.id])
+    return found
+
+
+def errors_of(outcomes: Outcomes) -> list[MillraceError]:
+    """Why queries, or some of their partitions, gave nothing."""
+    told = (outcome.error or outcome.partial for outcome in outcomes.values())
+    return [error for error in told if error is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What of a stage is written and told. ``rows``: result rows written; ``null_keys``: those left out
+    because their key is NULL."""
+
+    messages: Sequence[Message]
+    notices: Sequence[Notice]
+    rows: int = 0
+    null_keys: int = 0
+
+    @property
+    def counts(self) -> Counter[str]:
+        """By counters of ``wire.counters``."""
+        return Counter(result_rows=self.rows, null_key=self.null_keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a stream's results go: ``table`` as it is now, ``home``: each group's table, ``known``: whether a
+    sub-table of this name exists."""
+
+    table: Table
+    home: Callable[[Group], SubTable]
+    known: Callable[[str], bool]
+
+
+def writes(spec: StreamSpec) -> bool:
+    """Whether results are written, not only told."""
+    return spec.output is not None and not spec.options.calc_notify_only
+
+
+def deliver(
+    spec: StreamSpec, plan: Plan | None, output: Output | None, events: Sequence[TriggerEvent],
+    outcomes: Outcomes, met: Mapping[int, bool] | None,
+) -> Delivery:  # fmt: skip
+    """The rows and notifications of a stage. ``output``: None of a stream that has none; ``met``: whether
+    each event (by ``id()``) meets NOTIFY's condition, where that is of constants."""
+    precision = spec.source.table.precision if spec.source else "ms"
+    factor = times = (1, 1)
+    messages: list[Message] = []
+    rows = null_keys = 0
+    if output is not None:
+        factor = scale(precision, output.table.precision)
+        times = scale(plan.precision, output.table.precision) if plan is not None else times
+    stores = output is not None and writes(spec)
+    if output is not None and plan is not None and stores:
+        found = [(event, outcomes[id(event)]) for event in events if id(event) in outcomes]
+        written = write_results(
+            spec, output.table, plan.result, plan.precision, found, output.home, output.known
+        )
+        messages, rows, null_keys = written.messages, written.rows, written.null_keys
+    told = notices(
+        spec, plan.result if plan else (), [(event, outcomes.get(id(event))) for event in events],
+        lambda group: output.home(group).name if output is not None and stores else None, factor, times,
+        None if met is None else [met[id(event)] for event in events],
+    )  # fmt: skip
+    return Delivery(messages, told, rows, null_keys)
+
+
+Dropped = Literal["table", "window"]
+"""Why an event is not calculated: its table was dropped since, or its window is none any more."""

@@ -1,0 +1,75 @@
+"""One window, calculated by two loops at a time: who read the rows first may write last.
+
+The loop of what is live and the one of history and recalculation go on side by side (decision 0024). Each
+tells the other which windows it has written; a window that the other one wrote meanwhile is calculated
+again, from the rows as they are now. So the result that stands in the end has read its rows after every other
+one was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from millrace_core.wire.events import TriggerBatch, TriggerEvent
+
+Batches = Mapping[int, Sequence[TriggerBatch]]
+"""What is calculated together: by stream (its uid)."""
+_Window = tuple[int, int, int]
+"""Stream, group and start."""
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """From before rows are read until their results are in the log. ``meanwhile``: what others have written
+    since it began."""
+
+    meanwhile: set[_Window] = field(default_factory=set)
+
+
+class Turns:
+    """Those that are under way. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._turns: list[Turn] = []
+
+    def begin(self) -> Turn:
+        turn = Turn()
+        self._turns.append(turn)
+        return turn
+
+    def end(self, turn: Turn) -> None:
+        """The turn is over, whether anything was written or not; nothing happens if it was before."""
+        self._turns = [other for other in self._turns if other is not turn]
+
+    def written(self, turn: Turn, batches: Batches) -> dict[int, list[TriggerBatch]]:
+        """The results of these batches are in the log: those events of them whose windows others have written
+        since the turn began. The turn is over."""
+        # at once: of two that write the same at a time, the one that comes here second is told of it
+        self.end(turn)
+        if self._turns:
+            windows = {_window(uid, event) for uid, event in _events(batches)}
+            for other in self._turns:
+                other.meanwhile |= windows
+        return _only(batches, turn.meanwhile) if turn.meanwhile else {}
+
+
+def _events(batches: Batches) -> Iterator[tuple[int, TriggerEvent]]:
+    return ((uid, event) for uid, some in batches.items() for batch in some for event in batch.events)
+
+
+def _window(uid: int, event: TriggerEvent) -> _Window:
+    return uid, event.group.id, event.start
+
+
+def _only(batches: Batches, windows: set[_Window]) -> dict[int, list[TriggerBatch]]:
+    """What of the batches is of these windows."""
+    found: dict[int, list[TriggerBatch]] = {}
+    for uid, some in batches.items():
+        for batch in some:
+            events = [event for event in batch.events if _window(uid, event) in windows]
+            if events:
+                found.setdefault(uid, []).append(msgspec.structs.replace(batch, events=events))
+    return found

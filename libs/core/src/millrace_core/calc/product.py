@@ -1,0 +1,47 @@
+"""What a job of one stream gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from millrace_core.errors import MillraceError
+from millrace_core.wire import notices
+from millrace_core.wire.message import Message
+from millrace_core.wire.notices import Notice, NoticeBatch
+from millrace_core.wire.registrations import OutputGone
+from millrace_core.wire.status import StreamFailure
+from millrace_core.wire.topics import NOTIFICATIONS
+
+
+@dataclass(slots=True)
+class Product:
+    """What a stream's job gives: rows to write, then notifications and perhaps a change of status.
+
+    ``waits``: something may still come that the job needs (rows, an output table, the broker): it gives
+    nothing else, and is to be done again. That is no failure, however long it takes.
+    """
+
+    stream: int
+    messages: list[Message] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    status: StreamFailure | None = None
+    outputs_gone: list[OutputGone] = field(default_factory=list)
+    """What to tell the gateway once the messages are written."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """What was done, by counters of ``wire.counters``."""
+    known: bool = True
+    """Whether the stream exists."""
+    waits: MillraceError | None = None
+
+
+def notice_messages(stream: int, told: Sequence[Notice]) -> list[Message]:
+    """One message per group, in order."""
+    by_group: dict[str, list[Notice]] = {}
+    for notice in told:
+        by_group.setdefault(notice.group, []).append(notice)
+    return [
+        Message(NOTIFICATIONS.name, f"{stream}/{group}".encode(), notices.encode(NoticeBatch(part, stream)))
+        for group, part in by_group.items()
+    ]

@@ -1,0 +1,57 @@
+"""What calculations wait for: what has not been read yet, and triggers left in the log meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millrace_core.errors import ErrorCode, MillraceError
+
+Part = tuple[int, int]
+"""A stream (its uid) and a partition of ``triggers``, as a loop numbers it; a group lies in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What must have been read: the catalog and these topics up to these offsets (exclusive), and up to where
+    the topics went when they were opened. ``opened``: a topic that need only be open.
+
+    A topic whose table the catalog does not know (any more) is not waited for; ``uids``: of the tables that
+    are meant, by topic: another one of that name is not it.
+    """
+
+    catalog: int = 0
+    wal: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    opened: str = ""
+    uids: Mapping[str, int] = field(default_factory=dict)
+
+
+class Behind(MillraceError):
+    """The store has not read as far as is ``wanted``; ``missing`` names what has not come."""
+
+    def __init__(self, wanted: Wanted, missing: str, timeout: float) -> None:
+        within = f"within {timeout:g} s" if timeout > 0 else "yet"
+        super().__init__(ErrorCode.TIMEOUT, f"not read {within}: {missing}")
+        self.wanted, self.missing = wanted, missing
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A part's triggers that cannot be calculated yet, from ``offset`` on; ``why``: what is not there, in
+    words.
+
+    ``wanted``: what the store must have read first; None: they are tried again at ``again`` (monotonic).
+    ``upto``: triggers before this offset need no more than that of other tables than the one that triggers:
+    what was written there later is not theirs (0: that is not known).
+    """
+
+    offset: int
+    why: str
+    wanted: Wanted | None = None
+    again: float = 0.0
+    upto: int = 0
+
+
+def in_words(missing: str) -> str:
+    """What is told of triggers for which that has not been stored yet."""
+    return f"waits until this is stored: {missing}"

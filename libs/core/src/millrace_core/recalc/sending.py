@@ -1,0 +1,125 @@
+"""What requests are answered with, as messages of a size that a log and a job take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from millrace_core.calc.job_size import JobSize
+from millrace_core.recalc.by_hand import ByHand
+from millrace_core.trigger.stream import Definition
+from millrace_core.trigger.types.occurrences import CLOSE, INVALID, Occurrences
+from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.recalc import Handover, Part, Past, Request
+
+NS_PER_MS = 1_000_000
+GROUPS_PER_MESSAGE = 500
+ROWS_PER_MESSAGE = 20_000
+NUMBER_BITS = 32
+ANSWERING = -1
+"""In place of a slot, in answers."""
+
+
+@dataclass(slots=True)
+class Work:
+    """How far an answer has come. ``fraction``: of the time that it covers, 0 to 1. ``began``: when, in
+    seconds of a clock that never goes back."""
+
+    rows: int = 0
+    events: int = 0
+    fraction: float = 0.0
+    began: float = 0.0
+    by_hand: ByHand = field(default_factory=ByHand)
+
+
+Output = TriggerBatch | Handover
+
+
+def retell(told: dict[int, int], found: Occurrences) -> None:
+    """Windows that were told of (start -> end), after these as well: parts of one request may touch."""
+    for kind, start, end in zip(*(a.tolist() for a in (found.kind, found.start, found.end)), strict=True):
+        if kind == INVALID:
+            told.pop(start, None)
+        elif kind == CLOSE:
+            told[start] = end
+
+
+def coalesced(parts: Sequence[Part]) -> list[Part]:
+    """Ranges of one group that meet, put together, each as far as the latest T."""
+    found: list[Part] = []
+    until: dict[int, int] = {}
+    for part in parts:
+        until[part.group.id] = max(part.until, until.get(part.group.id, part.until))
+    for part in sorted(parts, key=lambda part: (part.group.id, part.first)):
+        last = found[-1] if found else None
+        if last is not None and last.group.id == part.group.id and part.first <= last.last + 1:
+            found[-1] = msgspec.structs.replace(last, last=max(last.last, part.last))
+        else:
+            found.append(msgspec.structs.replace(part, until=until[part.group.id]))
+    return found
+
+
+def handovers(
+    requests: Sequence[Request], pasts: Iterator[tuple[int, Past]], slots: list[int]
+) -> Iterator[Handover]:
+    by_slot: dict[int, list[Past]] = {}
+    for group, past in pasts:
+        by_slot.setdefault(slots[group], []).append(past)
+    for request in requests:
+        yield from chunks(request, by_slot.get(request.slot, []))
+        yield Handover(request.stream, request.epoch, request.slot, done=True)
+
+
+def chunks(request: Request, pasts: Sequence[Past]) -> Iterator[Handover]:
+    """Messages of a size that a log takes."""
+    some: list[Past] = []
+    size = 0
+    for past in pasts:
+        some.append(past)
+        size += len(past.ts)
+        if len(some) >= GROUPS_PER_MESSAGE or size >= ROWS_PER_MESSAGE:
+            yield Handover(request.stream, request.epoch, request.slot, some)
+            some, size = [], 0
+    if some:
+        yield Handover(request.stream, request.epoch, request.slot, some)
+
+
+@dataclass(slots=True)
+class Writer:
+    """Makes trigger batches of what was found: each is one job's."""
+
+    request: Request
+    place: tuple[int, int]
+    seen: dict[int, int]
+    definition: Definition
+    work: Work
+    _events: list[TriggerEvent] = field(default_factory=list)
+    _size: JobSize = field(default_factory=JobSize)
+    _sent: int = 0
+
+    def batches(self, found: Occurrences, groups: Sequence[Group]) -> Iterator[TriggerBatch]:
+        arranged = self.definition.emission.arrange(found)
+        arranged.step = np.zeros(len(arranged), dtype=np.int64)
+        at = [self.request.localtime // NS_PER_MS]
+        for event in self.definition.emission.events(arranged, groups.__getitem__, at):
+            if not self._size.takes(event):
+                yield from self._send()
+            self._events.append(event)
+
+    def flush(self, rows: int = 0) -> Iterator[TriggerBatch]:
+        """Send what has been found, if it is of so many rows."""
+        if self._events and self._size.rows >= rows:
+            self._size = JobSize()
+            yield from self._send()
+
+    def _send(self) -> Iterator[TriggerBatch]:
+        _, offset = self.place
+        number = (offset << NUMBER_BITS) + self._sent
+        events, self._events = self._events, []
+        self._sent += 1
+        self.work.events += len(events)
+        # under one key, whatever asked: what is answered later is calculated later
+        yield TriggerBatch(self.request.stream, self.request.epoch, ANSWERING, number, self.seen, events)
