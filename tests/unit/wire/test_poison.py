@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from millrace_core import catalog
 from millrace_core.errors import ErrorCode, WireError
+from millrace_core.model.device import Device, Series
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import Duration, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
@@ -194,6 +195,7 @@ def test_every_kind_of_status_is_read_and_its_key_deleted() -> None:
 RECORDS = [
     Database("d"), TABLE, Child("d", "t", "c\x1f1", ()), catalog.User("u", "p"), catalog.Grant("u"),
     catalog.Tombstone("d", "t", "c", 1), catalog.Snode(1), catalog.Anode(1, "u"),
+    Device("d", "root.d.d1", (Series("v", "DOUBLE", "v"),)),
     catalog.StreamEntry(StreamSpec(1, "d", "s", "", Period(Duration(1, "s"))), "Running", 0, 0),
 ]  # fmt: skip
 
