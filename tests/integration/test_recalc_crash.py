@@ -18,8 +18,8 @@ RUNS = int(os.environ.get("MILLRACE_CRASH_RUNS", "3"))
 
 
 LOST = pytest.mark.xfail(
-    reason="trigger-svc is killed while a COUNT_WINDOW stream is made with FILL_HISTORY_FIRST: its history does "
-    "not come within three minutes. A regression that is not understood yet (issue 18)"
+    reason="trigger-svc is killed while a COUNT_WINDOW stream is made with FILL_HISTORY_FIRST: its "
+    "history does not come within three minutes. A regression that is not understood yet (issue 18)"
 )
 
 
