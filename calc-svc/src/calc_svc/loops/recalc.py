@@ -252,7 +252,10 @@ class RecalcLoop:
             while any(reader.positions()[name][partition] < ends[partition] for partition in batch.begins):
                 for record in reader.poll(POLL):
                     with suppress(WireError):  # it is a dead letter already
-                        yield recalc.REQUESTS.read(record.key, record.value)
+                        found = recalc.REQUESTS.read(record.key, record.value)
+                        # what others have seen are rows of other tables
+                        if found.stream == batch.source[0]:
+                            yield found
         finally:
             reader.close()
 
