@@ -16,10 +16,6 @@ SEED = os.environ.get("MILLRACE_CHAOS_SEED", "17")
 
 
 @pytest.mark.stack
-@pytest.mark.xfail(
-    reason="a regression that is not understood yet (issue 18): the history of a COUNT_WINDOW stream with "
-    "FILL_HISTORY_FIRST may not come (stream count_on); all other streams are right"
-)
 def test_kills_and_pauses_lose_nothing(jars: Path, tmp_path: Path) -> None:
     """On a stack of its own: what it wounds no other test meets."""
     given = ["--seeds", SEED, "--minutes", "0.4", "--folder", str(tmp_path)]

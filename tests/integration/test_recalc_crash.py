@@ -18,10 +18,6 @@ RUNS = int(os.environ.get("MILLRACE_CRASH_RUNS", "3"))
 
 
 @pytest.mark.stack
-@pytest.mark.xfail(
-    reason="a regression that is not understood yet (issue 18): the history of a COUNT_WINDOW stream with "
-    "FILL_HISTORY_FIRST may not come"
-)
 @pytest.mark.parametrize("seed", range(1, RUNS + 1))
 def test_the_output_is_that_of_an_undisturbed_run(stack: Stack, seed: int) -> None:
     with Rest(stack.settings.url("api-gateway"), timeout=300) as rest:
