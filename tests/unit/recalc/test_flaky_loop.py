@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pytest
 from hypothesis import example, given, settings
@@ -47,7 +47,8 @@ class Answers:
     def definitions(self) -> Wanted:
         return Wanted()
 
-    def wanted(self, requests: Sequence[Request]) -> Wanted:
+    def wanted(self, requests: Sequence[Request], later: Iterable[Request] = ()) -> Wanted:
+        list(later)  # reading on must not disturb
         return Wanted(opened=str(requests[0].stream))
 
     def missing(self, wanted: Wanted) -> str | None:

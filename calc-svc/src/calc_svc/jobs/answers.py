@@ -85,8 +85,10 @@ class Answers:
         """
         return Wanted(catalog=self.ends(CATALOG.name).get(0, 0) if self.ends is not None else 0)
 
-    def wanted(self, requests: Sequence[Request]) -> Wanted:
+    def wanted(self, requests: Sequence[Request], later: Iterable[Request] = ()) -> Wanted:
         """The rows that the requests are about, once their :meth:`definitions` have been read.
+
+        :param later: what was asked behind them, of any stream. Other streams' rows are not waited for.
 
         :raises MillraceError: if the log is away.
         """
@@ -99,7 +101,7 @@ class Answers:
             return Wanted()  # it was dropped; the answer says so
         own = wal_topic(table.db, table.name)
         wal: dict[str, dict[int, int]] = {own: {}}
-        for request in requests:
+        for request in (*requests, *_of_the_same(requests, later)):
             _raise(wal[own], request.seen)
             for topic, written in request.origins.items():
                 _raise(wal.setdefault(topic, {}), {p: end for p, (_, end) in written.items()})

@@ -184,8 +184,8 @@ class RecalcLoop:
             one.wanted = self._answers.definitions()
         if not one.defined:
             store.reach(one.wanted, WAIT_SECONDS)
-            asked = [*one.batch.requests, *self._later(one.batch)]
-            one.wanted, one.defined = self._answers.wanted(asked), True
+            later = self._later(one.batch)
+            one.wanted, one.defined = self._answers.wanted(one.batch.requests, later), True
         store.reach(one.wanted, WAIT_SECONDS)
 
     def _wait(self, one: Pending, error: MillraceError) -> None:
@@ -252,10 +252,7 @@ class RecalcLoop:
             while any(reader.positions()[name][partition] < ends[partition] for partition in batch.begins):
                 for record in reader.poll(POLL):
                     with suppress(WireError):  # it is a dead letter already
-                        found = recalc.REQUESTS.read(record.key, record.value)
-                        # what others have seen are rows of other tables
-                        if found.stream == batch.source[0]:
-                            yield found
+                        yield recalc.REQUESTS.read(record.key, record.value)
         finally:
             reader.close()
 
