@@ -73,7 +73,7 @@ def test_a_fault_of_the_runner_fails_one_case_alone(stage: Any, monkeypatch: pyt
 
     monkeypatch.setattr(type(stage.gateway), "produce", fault)
     steps = "- produce: {table: '{db}.t', rows: [{ts: 1}]}"
-    script = {"SELECT stable_name": stage.rows([["st"]], ["VARCHAR"])}
+    script = {"SELECT db_name, stable_name": stage.rows([["DB", "st"]], ["VARCHAR", "VARCHAR"])}
     outcomes = stage.play_all([stage.case(steps, "bad"), stage.case(SLOW, "good")], script)
     assert {one.case.id: one.word for one in outcomes} == {"bad": "FAIL", "good": "PASS"}
     (failed,) = [one for one in outcomes if one.failure]

@@ -192,15 +192,26 @@ def test_restart_of_what_does_not_run(stage: Any, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(("found", "topic"), [("meters", "meters"), (None, "d1")])
 def test_produce(stage: Any, found: str | None, topic: str) -> None:
     step = "- produce: {table: '{db}.d1', rows: [{ts: 1, v: 2.5, note: '{x}'}]}"
-    script = {"SELECT stable_name": stage.rows([[found]], ["VARCHAR"])}
+    script = {"SELECT db_name, stable_name": stage.rows([["DB", found]], ["VARCHAR", "VARCHAR"])}
     outcome = stage.play(step, script)
     assert outcome.failure is None
     (one,) = stage.gateway.produced
     assert one == (f"wal.{outcome.db}.{topic}", "d1", '{"ts": 1, "v": 2.5, "note": "{x}"}')
 
 
+def test_rows_of_a_device_go_to_the_table_of_devices(stage: Any) -> None:
+    step = "- produce: {table: 'root.{db}.a.d1', rows: [{time: 1, v: 2.5}]}"
+    script = {"SELECT db_name, stable_name": stage.rows([["root.DB", "devices"]], ["VARCHAR", "VARCHAR"])}
+    outcome = stage.play(step, script, dialect="iotdb")
+    assert outcome.failure is None
+    (one,) = stage.gateway.produced
+    assert one.topic == f"wal.root-2e{outcome.db}.devices"
+    assert (one.key, one.value) == (f"root.{outcome.db}.a.d1", '{"time": 1, "v": 2.5}')
+    assert "dialect" not in stage.gateway.parameters[0]
+
+
 def test_produce_needs_the_table(stage: Any) -> None:
-    script = {"SELECT stable_name": stage.rows([])}
+    script = {"SELECT db_name, stable_name": stage.rows([])}
     assert stage.play("- produce: {table: '{db}.d1', rows: [{ts: 1}]}", script).word == "FAIL"
     assert stage.gateway.produced == []
 

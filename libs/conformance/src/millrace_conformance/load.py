@@ -148,8 +148,10 @@ def _zone(source: Source, where: Where, raw: Any) -> str:
 
 def _table(source: Source, where: Where, raw: Any) -> str:
     name = _text(source, where, raw)
-    if name.count(".") != 1:
-        raise source.bad(where, f"'table' must be <database>.<table>, not {name!r}")
+    if name.count(".") != 1 and not name.startswith("root."):
+        raise source.bad(
+            where, f"'table' must be <database>.<table>, or a device root.<database>.…, not {name!r}"
+        )
     return name
 
 

@@ -231,20 +231,25 @@ async def _notified(play: Play, step: model.Notifications) -> None:
 
 
 async def _produce(play: Play, step: model.Produce) -> None:
-    db, table = step.table.split(".")
-    stable = await _stable_of(play, db, table)
+    db, stable, name = await _place_of(play, step.table)
     expected = f"{len(step.rows)} rows of {step.table} to be written"
-    await _from_outside(expected, play.outside.produce(message(db, stable, table, step.rows)))
+    await _from_outside(expected, play.outside.produce(message(db, stable, name, step.rows)))
 
 
-async def _stable_of(play: Play, db: str, table: str) -> str | None:
-    """The super table of a child table; None for a normal table."""
-    answer = await _must_succeed(
-        play,
-        f"SELECT stable_name FROM information_schema.ins_tables"
-        f" WHERE db_name = '{db}' AND table_name = '{table}'",
-    )
+async def _place_of(play: Play, table: str) -> tuple[str, str | None, str]:
+    """Database, super table (None for a normal table) and name of a table. A device of IoTDB is a child table
+    that has its path for name."""
+    if play.case.dialect == "iotdb":
+        name, condition = table, f"table_name = '{table}'"
+    else:
+        db, name = table.split(".")
+        condition = f"db_name = '{db}' AND table_name = '{name}'"
+    sql = f"SELECT db_name, stable_name FROM information_schema.ins_tables WHERE {condition}"
+    try:
+        answer = await play.gateway.execute(sql, play.case.timezone)
+    except (Refused, Broken) as error:
+        raise Failed(f"this to succeed: {sql}", str(error)) from error
     if len(answer.rows) != 1:
-        raise Failed(f"one table {db}.{table}", show_rows(answer.rows))
-    name = answer.rows[0][0]
-    return str(name) if name else None
+        raise Failed(f"one table {table}", show_rows(answer.rows))
+    db, stable = answer.rows[0]
+    return str(db), str(stable) if stable else None, name
