@@ -5,12 +5,12 @@ What these touch is cut again from the stored rows, on request (decision 0017).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from millrace_core.trigger.groups.family import Family
-from millrace_core.trigger.groups.groups import Groups
+from millrace_core.trigger.groups.groups import Groups, Handle
 from millrace_core.trigger.groups.watermark import NEVER, RANGE
 from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.stream.judging import Judging
@@ -21,6 +21,7 @@ from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.trigger.stream.versions import Versions, spans_of
 from millrace_core.trigger.types.occurrences import as_arrays
 from millrace_core.wire.control import Offsets
+from millrace_core.wire.regroup import Regrouped
 
 
 class Changes:
@@ -42,8 +43,23 @@ class Changes:
             if place >= 0:
                 yield self.routes.send(state.passing.get(place), name, seen, written, deleted=span)
             state.passing = Groups()
-        elif (found := state.groups.index.get(name)) is not None:
-            yield from self.delete_in(found, span, written, seen)
+            return
+        place = self._place_of_deleted(name, lambda: state.place(name, family))
+        if place >= 0:
+            yield from self.delete_in(place, span, written, seen)
+
+    def delete_regrouped(self, message: Regrouped) -> Iterator[Output]:
+        """Rows of a group are gone, as another slot says."""
+        if message.deleted is None:
+            return
+        place = self._place_of_deleted(message.group.id, lambda: self.state.place_of(message.group))
+        if place >= 0:
+            yield from self.delete_in(place, message.deleted, message.written, message.seen)
+
+    def _place_of_deleted(self, handle: Handle, make: Callable[[], int]) -> int:
+        """The group that rows are deleted of; -1: it has had no row. While rows are held one is made, for
+        history may tell of rows of a group that has had no live one."""
+        return make() if self.state.life.holding else self.state.groups.index.get(handle, -1)
 
     def delete_in(self, place: int, span: tuple[int, int], written: int, seen: Offsets) -> Iterator[Output]:
         state = self.state

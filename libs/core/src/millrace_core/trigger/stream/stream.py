@@ -158,9 +158,8 @@ class Stream:
             yield from self._take_regrouped(received[begin:end])
             begin = end + 1
             for mine in self.routes.unseen([received[end]]):
-                found = self.groups.index.get(message.group.id)
-                if mine.epoch == self.life.epoch and found is not None:
-                    yield from self.changes.delete_in(found, message.deleted, message.written, message.seen)
+                if mine.epoch == self.life.epoch:
+                    yield from self.changes.delete_regrouped(mine)
         yield from self._take_regrouped(received[begin:])
 
     def _take_regrouped(self, received: Received) -> Iterator[Output]:
