@@ -319,3 +319,50 @@ def test_the_sql_endpoint_speaks_it_too(rig: Rig) -> None:
     assert run("SELECT v FRM root.p.d")["code"] == 0x2600
     assert run("SHOW DATABASES")["data"] == [["root.p"]]
     assert "dialect" in run("SHOW DATABASES", "cobol")["desc"]
+
+
+# -- SELECT … INTO -------------------------------------------------------------------------------------------
+
+
+def sql(rig: Rig, text: str) -> Any:
+    client = TestClient(gateway_app(rig.gateway))
+    return client.post("/rest/sql?dialect=iotdb", content=text, auth=("root", "taosdata")).json()
+
+
+def test_select_into_writes_rows_and_says_how_many(rig: Rig, door: Door) -> None:
+    door.do("INSERT INTO root.p.d(time, v) VALUES (1, 2)")
+    door.do("INSERT INTO root.p.e(time, v) VALUES (1, 2)")
+    rows_of(rig, ("root.p.d", 1, 2.5), ("root.p.e", 1, 3.5), ("root.p.e", 7, 4.5))
+    told = sql(rig, "SELECT v INTO root.p.f(a, b) FROM root.p.*")
+    assert [name for name, *_ in told["column_meta"]] == ["source column", "target timeseries", "written"]
+    assert told["data"] == [["root.p.d.v", "root.p.f.a", 1], ["root.p.e.v", "root.p.f.b", 2]]
+    copied = [row for name, row in written(rig) if name == "root.p.f"]
+    assert copied == [{"time": 1, "a": 2.5, "b": 3.5}, {"time": 7, "b": 4.5}]
+    told = sql(rig, "SELECT v INTO root.copy.::(::) FROM root.p.d, root.p.e ALIGN BY DEVICE")
+    assert told["data"] == [
+        ["root.p.d", "v", "root.copy.d.v", 1], ["root.p.e", "v", "root.copy.e.v", 2],
+    ]  # fmt: skip
+    assert door.ask("SHOW TIMESERIES root.copy.**")["values"][3] == ["DOUBLE", "DOUBLE"]
+    assert door.do("SELECT v INTO root.p.f(a, b) FROM root.p.d, root.p.e") == OK
+
+
+def test_select_into_writes_nothing_where_something_does_not_fit(rig: Rig, door: Door) -> None:
+    door.do("INSERT INTO root.p.d(time, v) VALUES (1, 2)")
+    door.do("CREATE TIMESERIES root.p.f.b WITH DATATYPE=INT32")
+    before = rig.catalog_records(), rig.wal()
+    refused = door.do("SELECT v, v INTO root.p.g(a), root.p.f(b) FROM root.p.d")
+    assert (refused["code"], "root.p.f.b is INT32" in refused["message"]) == (507, True)
+    assert door.do("SELECT v INTO root.p.f(a, c) FROM root.p.d")["code"] == 701
+    assert (rig.catalog_records(), rig.wal()) == before
+
+
+def test_select_into_needs_the_privilege_to_write(rig: Rig, door: Door) -> None:
+    door.do("INSERT INTO root.p.d(time, v) VALUES (1, 2)")
+    rig("CREATE USER eve PASS 'Secret_123'")
+    rig("GRANT READ ON `root.p`.* TO eve")
+    rows_of(rig, ("root.p.d", 1, 2.5))
+    door.auth = ("eve", "Secret_123")
+    assert door.do("SELECT v INTO root.p.d(w) FROM root.p.d")["code"] == 803
+    assert door.do("SELECT v INTO root.q.d(w) FROM root.p.d")["code"] == 803
+    rig("GRANT WRITE ON `root.p`.* TO eve")
+    assert door.do("SELECT v INTO root.p.d(w) FROM root.p.d") == OK

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from api_gateway import metrics
 from api_gateway.context import Context
 from api_gateway.iotdb.delete import delete, delete_timeseries
+from api_gateway.iotdb.into import select_into
 from api_gateway.iotdb.reply import Listing, Reply
 from api_gateway.iotdb.schema import count, create_database, create_timeseries, delete_database, show
 from api_gateway.iotdb.select import select
@@ -51,7 +52,9 @@ HANDLERS: dict[type, Handler] = {
     s.Count: count,
     s.Insert: insert,
     s.Delete: delete,
-    s.Select: select,
+    s.Select: lambda context, session, statement: (
+        select_into(context, session, statement) if statement.into else select(context, session, statement)
+    ),
     s.CreateTrigger: _later("triggers"),
     s.DropTrigger: _unknown(Status.DROP_TRIGGER_ERROR, "trigger"),
     s.ShowTriggers: lambda *_: Listing(_TRIGGERS, ("TEXT",) * len(_TRIGGERS), []),
@@ -76,7 +79,8 @@ class IotdbExecutor:
 
     def run(self, session: Session, statement: s.Statement) -> Reply:
         """A statement that was read already."""
-        changes = type(statement) not in READERS
+        writes = isinstance(statement, s.Select) and bool(statement.into)
+        changes = writes or type(statement) not in READERS
         handler = HANDLERS[type(statement)]
         return self._changing(changes, lambda: handler(self._context, session, statement))
 

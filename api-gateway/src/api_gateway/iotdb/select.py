@@ -9,18 +9,20 @@ from api_gateway.context import Context
 from api_gateway.session import Session
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb import times
-from millrace_core.dialect.iotdb.codes import unsupported
 from millrace_core.dialect.iotdb.schema import TABLE, Schema
 from millrace_core.dialect.iotdb.select.assemble import Result, assemble
-from millrace_core.dialect.iotdb.select.lower import Fetch, lower
+from millrace_core.dialect.iotdb.select.lower import Fetch, Query, lower
 from millrace_core.errors import MillraceError
 
 
 def select(context: Context, session: Session, statement: s.Select, most: int | None = None) -> Result:
     """``most``: a row more than so many is enough to know that there are too many."""
-    if statement.into:
-        raise unsupported("SELECT … INTO is not supported yet", statement.position)
     query = lower(statement, Schema(context.catalog), times.Session(session.now, session.timezone), most=most)
+    return ask(context, session, query)
+
+
+def ask(context: Context, session: Session, query: Query) -> Result:
+    """The answer of a query that was lowered."""
     return assemble(query, [_rows(context, session, fetch) for fetch in query.fetches])
 
 

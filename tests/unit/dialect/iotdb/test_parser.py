@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from millrace_core.dialect.iotdb import IotdbError, Status, parse
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.expressions import Binary, Call, Constant, Series, TimeColumn, walk
+from millrace_core.dialect.iotdb.paths import Node
 from millrace_core.dialect.iotdb.times import Moment, Session, resolve
 
 NOW = Session(1_767_225_600_000_000_000)
@@ -203,7 +204,7 @@ def test_placeholders_of_into() -> None:
     )
     first, second = made.into
     assert [node.text for node in first.path.nodes] == ["root", "agg_${2}", "::"]
-    assert first.measurements == ("::", "back_${3}")
+    assert first.measurements == (Node("::"), Node("back_${3}"))
     assert second.aligned and second.path.nodes[2].text == "odd name"
 
 

@@ -224,15 +224,16 @@ class Cursor:
         """A path of INTO, which may have placeholders."""
         return self._nodes(_TARGET_NODE, "a path to write to")
 
-    def target_measurement(self) -> str:
+    def target_measurement(self) -> Node:
         """A measurement of INTO."""
-        token = self.peek()
-        found = _TARGET_NODE.match(self.text, token.start)
+        blank = _TOKEN.match(self.text, self.place)
+        # no token: it may begin with a placeholder
+        start = blank.end() if blank is not None and blank.lastgroup == "blank" else self.place
+        found = _TARGET_NODE.match(self.text, start)
         if found is None:
             raise self.unexpected("a measurement to write to")
         self.place = found.end()
-        node = _node(found[0])
-        return node.text
+        return _node(found[0])
 
     def _nodes(self, pattern: re.Pattern[str], what: str) -> Pattern:
         start = self.peek().start

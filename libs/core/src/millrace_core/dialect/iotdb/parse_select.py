@@ -9,6 +9,7 @@ from millrace_core.dialect.iotdb.codes import semantic, syntax, unsupported
 from millrace_core.dialect.iotdb.cursor import Cursor, Kind
 from millrace_core.dialect.iotdb.expressions import constant, expression
 from millrace_core.dialect.iotdb.parse_schema import limits
+from millrace_core.dialect.iotdb.paths import ROOT, Node
 from millrace_core.dialect.iotdb.statements import Fill, GroupBy, Item, Select, Target
 from millrace_core.dialect.iotdb.times import duration, time
 from millrace_core.errors import Position
@@ -50,7 +51,7 @@ def _into(c: Cursor) -> tuple[Target, ...]:
 def _target(c: Cursor) -> Target:
     aligned = c.take("aligned")
     path = c.target()
-    if path.nodes[0].text != "root":
+    if path.nodes[0] not in (Node(ROOT), Node("::")):
         raise semantic(f"INTO {path}: a path begins with root", path.position)
     if not c.at("("):
         return Target(path, None, aligned)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from millrace_core.dialect.iotdb.expressions import Constant, Expression
-from millrace_core.dialect.iotdb.paths import Pattern
+from millrace_core.dialect.iotdb.paths import Node, Pattern
 from millrace_core.dialect.iotdb.times import Time
 from millrace_core.errors import Position
 
@@ -107,10 +107,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One item of INTO. ``measurements``: of the device ``path``; None: ``path`` is a whole path."""
+    """One item of INTO. ``measurements``: of the device ``path``; None: ``path`` is a whole path. Nodes that
+    are not quoted may be ``::`` or have ``${i}`` in them."""
 
     path: Pattern
-    measurements: tuple[str, ...] | None
+    measurements: tuple[Node, ...] | None
     aligned: bool = False
 
 

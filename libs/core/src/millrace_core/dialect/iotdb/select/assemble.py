@@ -167,13 +167,23 @@ def _call_result(calls_: Sequence[tuple[str, Formula, int]], start: int | None, 
 
 
 def _having(query: Query, device: str | None, start: int | None, fetched: _Fetched) -> bool:
-    if not query.having:
+    if query.having is None:
         return True
-    name = device if device is not None else next(iter(query.having))
-    formula = query.having[name]
-    if formula is None:
+    if device is not None:
+        return _holds(query.having[device], start, fetched)
+    judged = [one for one in query.having.values() if one]
+    return bool(judged) and all(_holds(one, start, fetched) for one in judged)
+
+
+def _holds(judged: Sequence[tuple[str, Formula]], start: int | None, fetched: _Fetched) -> bool:
+    """Whether HAVING holds over these devices together."""
+    if not judged:
         return False
-    results = [_call_result([(name, formula, i)], start, fetched) for i in range(len(formula.calls))]
+    formula = judged[0][1]
+    results = [
+        _call_result([(name, other, number) for name, other in judged], start, fetched)
+        for number in range(len(formula.calls))
+    ]
     return _evaluate(formula, results) is True
 
 

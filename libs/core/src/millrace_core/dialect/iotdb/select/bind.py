@@ -54,11 +54,13 @@ class Bound:
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of the answer. ``bound``: of each device that has it: one, unless devices are aligned or
-    levels merged."""
+    levels merged. ``slot``: the number of the item that it is of, or, unless devices are aligned, of the item
+    and path of FROM together: item * paths + path."""
 
     name: str
     type: str
     bound: tuple[Bound, ...]
+    slot: int
 
 
 def calls(node: e.Expression) -> list[e.Call]:
@@ -81,15 +83,15 @@ def expand(select: Select, schema: Schema, session: Session) -> list[Column]:
     if select.by_device:
         return _by_device(select, schema, session)
     found = []
-    for item in select.items:
+    for place, item in enumerate(select.items):
         made = [
-            _bind(item, choice, session)
-            for source in select.sources
+            (place * len(select.sources) + number, _bind(item, choice, session))
+            for number, source in enumerate(select.sources)
             for choice in _choices(item, source, schema)
         ]
         if item.alias is not None and len(made) > 1:
             raise semantic(f"the alias {item.alias} is for {len(made)} columns", item.expression.position)
-        found += [Column(item.alias or one.name, one.type, (one,)) for one in made]
+        found += [Column(item.alias or one.name, one.type, (one,), slot) for slot, one in made]
     return found
 
 
@@ -178,7 +180,7 @@ def _measurement(node: e.Series) -> str:
 def _by_device(select: Select, schema: Schema, session: Session) -> list[Column]:
     devices = devices_of(select, schema)
     found = []
-    for item in select.items:
+    for place, item in enumerate(select.items):
         for node in e.walk(item.expression):
             if isinstance(node, e.Series) and len(node.path.nodes) != 1:
                 raise _no_suffix(node)
@@ -190,7 +192,7 @@ def _by_device(select: Select, schema: Schema, session: Session) -> list[Column]
         if item.alias is not None and len(made) > 1:
             raise semantic(f"the alias {item.alias} is for {len(made)} columns", item.expression.position)
         found += [
-            Column(item.alias or name, _one_type(name, made[name], item), tuple(made[name]))
+            Column(item.alias or name, _one_type(name, made[name], item), tuple(made[name]), place)
             for name in sorted(made)
         ]
     return found

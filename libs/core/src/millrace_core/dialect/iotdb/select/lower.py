@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from millrace_core.dialect.iotdb import expressions as e
 from millrace_core.dialect.iotdb.codes import semantic, unsupported
-from millrace_core.dialect.iotdb.paths import Pattern, read_path, write_node
+from millrace_core.dialect.iotdb.paths import Pattern, read_path, write_node, write_path
 from millrace_core.dialect.iotdb.schema import TABLE, TAG, TIME, Schema, text_regex
 from millrace_core.dialect.iotdb.select.aggregates import AGGREGATES
 from millrace_core.dialect.iotdb.select.bind import (
@@ -61,10 +61,15 @@ class Fetch:
     timed: bool
 
 
+Having = dict[str, list[tuple[str, Formula]]]
+"""HAVING over each device, or over those that a level puts together: (device, condition over it). Without
+ALIGN BY DEVICE all of them must hold. Empty: no device has the series of the condition."""
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """What is to be fetched, and what the answer is made of. ``span``: the range of a continuous query's run.
-    ``having``: HAVING over each device."""
+    ``having``: HAVING, see :data:`Having`; None: there is none."""
 
     select: Select
     columns: tuple[Column, ...]
@@ -73,7 +78,7 @@ class Query:
     devices: tuple[str, ...]
     grid: Grid | None
     span: tuple[int, int] | None
-    having: dict[str, Formula | None]
+    having: Having | None
 
 
 def lower(
@@ -156,19 +161,23 @@ def _merged(columns: Sequence[Column], group: GroupBy) -> list[Column]:
             raise semantic(
                 f"{function}({name}) is of several types: {', '.join(sorted(types))}", group.position
             )
-        made.append(Column(f"{function}({name})", types.pop(), tuple(one.bound[0] for one in same)))
+        merged = tuple(one.bound[0] for one in same)
+        made.append(Column(f"{function}({name})", types.pop(), merged, same[0].slot))
     return made
 
 
-def _having(select: Select, devices: dict[str, Device], session: Session) -> dict[str, Formula | None]:
+def _having(select: Select, devices: dict[str, Device], session: Session) -> Having | None:
     if select.having is None:
-        return {}
-    if len(devices) > 1 and not select.by_device:
-        raise unsupported(
-            "HAVING over several devices is not supported yet; with ALIGN BY DEVICE it is judged for each",
-            select.having.position,
-        )
-    return {name: bind_condition(select.having, device, session) for name, device in devices.items()}
+        return None
+    levels = select.group.levels if select.group is not None else ()
+    found: Having = {}
+    for name, device in devices.items():
+        nodes = read_path(name)
+        key = write_path([nodes[level] for level in levels if level < len(nodes)]) if levels else name
+        judged = found.setdefault(key, [])
+        if (formula := bind_condition(select.having, device, session)) is not None:
+            judged.append((name, formula))
+    return found
 
 
 def texts_of(bound: Bound) -> list[str]:
@@ -192,15 +201,16 @@ class _Fetches:
     most: int | None
 
     def make(
-        self, columns: Iterable[Column], devices: dict[str, Device], having: dict[str, Formula | None]
+        self, columns: Iterable[Column], devices: dict[str, Device], having: Having | None
     ) -> tuple[Fetch, ...]:
         """One for each database, set of columns and condition."""
         needed: dict[str, dict[str, None]] = {name: {} for name in devices}
         for column in columns:
             for bound in column.bound:
                 needed[bound.device.name].update(dict.fromkeys(texts_of(bound)))
-        for name, formula in having.items():
-            needed[name].update(dict.fromkeys(formula_texts(formula)))
+        for judged in (having or {}).values():
+            for name, formula in judged:
+                needed[name].update(dict.fromkeys(formula_texts(formula)))
         alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
         for name, texts in needed.items():
             try:

@@ -1,0 +1,79 @@
+"""SELECT … INTO: the answer is written to the series that INTO names, all of it or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from api_gateway.context import Context
+from api_gateway.iotdb.reply import Listing
+from api_gateway.iotdb.select import ask
+from api_gateway.iotdb.write import Tablet, write_tablets
+from api_gateway.session import Session
+from millrace_core.dialect.iotdb import statements as s
+from millrace_core.dialect.iotdb import times
+from millrace_core.dialect.iotdb.schema import Schema
+from millrace_core.dialect.iotdb.select.assemble import Result
+from millrace_core.dialect.iotdb.select.into import Goal, Rows, check_types, goals, written
+from millrace_core.dialect.iotdb.select.lower import lower
+
+ROWS = 5_000
+"""Of a device in one message."""
+Span = tuple[int, int]
+Guard = Callable[[], AbstractContextManager[None]]
+
+
+def select_into(context: Context, session: Session, statement: s.Select) -> Listing:
+    """Run it; what went where, as IoTDB lists it."""
+    found, result = run_into(context, session, statement)
+    names = ("source column", "target timeseries", "written")
+    types = ("TEXT", "TEXT", "INT64")
+    rows: list[tuple[object, ...]] = [
+        (result.names[goal.column], goal.path, _count(result, goal)) for goal in found
+    ]
+    if not statement.by_device:
+        return Listing(names, types, rows)
+    listed = [(goal.source, *row) for goal, row in zip(found, rows, strict=True)]
+    return Listing(("source device", *names), ("TEXT", *types), listed)
+
+
+def run_into(
+    context: Context,
+    session: Session,
+    statement: s.Select,
+    span: Span | None = None,
+    guard: Guard = nullcontext,
+) -> tuple[list[Goal], Result]:
+    """Read, then write with one call. ``span``: of a continuous query's run; ``guard``: held over the write,
+    which is not done if entering it raises."""
+    schema = Schema(context.catalog)
+    query = lower(statement, schema, times.Session(session.now, session.timezone), span=span)
+    found = goals(query, schema)
+    check_types(found, schema)
+    result = ask(context, session, query)
+    with guard():
+        # series may have come meanwhile
+        check_types(found, Schema(context.catalog))
+        write_tablets(context, session, [part for rows in written(result, found) for part in _parts(rows)])
+    return found, result
+
+
+def _count(result: Result, goal: Goal) -> int:
+    values = result.values[goal.column]
+    if result.devices is None:
+        return sum(value is not None for value in values)
+    return sum(
+        value is not None and device == goal.source
+        for value, device in zip(values, result.devices, strict=True)
+    )
+
+
+def _parts(rows: Rows) -> Sequence[Tablet]:
+    """Rows as they go into messages."""
+    return [
+        Tablet(
+            rows.device, rows.times[at : at + ROWS],
+            {name: values[at : at + ROWS] for name, values in rows.columns.items()}, rows.types, rows.aligned,
+        )
+        for at in range(0, len(rows.times), ROWS)
+    ]  # fmt: skip
