@@ -7,16 +7,15 @@ import polars as pl
 import pytest
 
 from calc_svc.loops.rounds import Intake
+from millrace_core.calc.conversion import convert, scale
 from millrace_core.calc.outcome import Outcome
 from millrace_core.calc.product import notice_messages
 from millrace_core.calc.results import (
     ROWS_PER_MESSAGE,
     SubTable,
     calculates,
-    convert,
     made_up_name,
     notices,
-    scale,
     write_results,
 )
 from millrace_core.calc.waiting import Left
@@ -127,13 +126,28 @@ def test_an_opening_calculation_creates_the_sub_table_without_rows() -> None:
         (["größer"], "VARCHAR", Column("c", DataType("NCHAR", 3)), ["grö"]),
         ([1, None], "INT", Column("c", DataType("VARCHAR", 8)), ["1", None]),
         ([1_500, -1], "TIMESTAMP", Column("c", TIMESTAMP), [1_500_000, -1_000]),
+        ([1.5, float("inf"), None], "DOUBLE", Column("c", DataType("INT")), [1, None, None]),
+        ([1.5, float("nan")], "DOUBLE", Column("c", DataType("VARCHAR", 20)), ["1.500000", None]),
+        (
+            [" 12", "1.9", "x", "300", None],
+            "VARCHAR",
+            Column("c", DataType("TINYINT")),
+            [12, 1, None, None, None],
+        ),
+        (["1.5", "x", "nan"], "VARCHAR", Column("c", DataType("DOUBLE")), [1.5, None, None]),
+        (["TRUE", "0", "2", "x"], "VARCHAR", Column("c", DataType("BOOL")), [True, False, True, None]),
+        ([0, 2, None], "INT", Column("c", DataType("BOOL")), [False, True, None]),
+        ([True, None], "BOOL", Column("c", DataType("VARCHAR", 9)), ["true", None]),
+        (["1970-01-01 00:00:01", "7", "x"], "VARCHAR", Column("c", TIMESTAMP), [1_000_000, 7, None]),
+        (["ab"], "VARCHAR", Column("c", DataType("VARBINARY", 9)), [b"ab"]),
+        ([b"12"], "VARBINARY", Column("c", DataType("INT")), [12]),
     ],
 )
 def test_results_take_the_output_columns_type(
     cells: list[object], source: str, target: Column, expected: list[object]
 ) -> None:
     column = ResultColumn("c", DataType(source))
-    assert convert(pl.Series("c", cells), column, target, scale("ms", "us")).to_list() == expected
+    assert convert(pl.Series("c", cells), column, target, scale("ms", "us"), "us").to_list() == expected
 
 
 def test_ticks_become_coarser_downwards() -> None:

@@ -7,7 +7,6 @@ import pytest
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.dialect.legacy import lower
-from millrace_core.dialect.legacy.names import group_id, sub_table
 from millrace_core.dialect.legacy.options import mode_words
 from millrace_core.dialect.statements import CreateLegacyStream, CreateStream, ExplainStream
 from millrace_core.dialect.tdengine import explain
@@ -15,6 +14,7 @@ from millrace_core.dialect.tdengine import lower as lower_newer
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.schema import MAX_NAME, Child, Column, Database, Table
 from millrace_core.model.stream import Duration, Emission, StreamSpec
+from millrace_core.model.sub_tables import group_id, sub_table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.trigger.types import Count, Interval, Session
 
@@ -164,6 +164,7 @@ BY = "SELECT _wstart AS ws, count(*) AS n FROM st PARTITION BY"
     (create("", "SELECT last(ts), count(*) AS n FROM src"), "needs a window", "last("),
     (create("", "SELECT ts, v FROM st"), "PARTITION BY tbname", "st"),
     (create("", "SELECT v, ts FROM src"), "first result column must be a time", "v,"),
+    (create("", "SELECT ts, * FROM src"), "two result columns are called ts", "* FROM"),
     (create("", "SELECT _wstart, 1 AS s, 2 AS s FROM src INTERVAL(5s)"), "two result", "2 AS s"),
     (create("", "SELECT _wstart, percentile(v, 50) FROM src INTERVAL(1s)"), "percentile is not possible",
      "percentile"),
@@ -267,6 +268,23 @@ def test_columns_and_tags_of_a_table_that_exists(catalog: Catalog) -> None:
     assert [(tag.column.name, tag.expression) for tag in spec.output.tags] == [
         ("origin", "tbname"), ("extra", "NULL"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "columns"), [
+    ("SELECT * FROM src", "ts v"), ("SELECT * FROM st PARTITION BY tbname", "ts v w k"),
+    ("SELECT * FROM d1", "ts v w"), ("SELECT ts AS t2, src.* FROM src", "t2 ts v"),
+])  # fmt: skip
+def test_a_star_means_all_columns(catalog: Catalog, query: str, columns: str) -> None:
+    spec = stream(catalog, create("", query))
+    named = [
+        part.split(" AS ")[-1].strip("`") for part in (spec.query or "")[7:].split(" FROM ")[0].split(", ")
+    ]
+    assert named == columns.split()
+
+
+def test_a_star_fills_the_columns_of_a_table_by_position(catalog: Catalog) -> None:
+    spec = stream(catalog, create("", "SELECT * FROM src", "INTO wide (ts, y)"))
+    assert spec.query == "SELECT `ts`, `v` AS `y` FROM %%trows"
 
 
 def test_a_stream_without_a_window_is_triggered_by_every_row(catalog: Catalog) -> None:

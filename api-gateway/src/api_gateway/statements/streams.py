@@ -13,7 +13,6 @@ from api_gateway.statements.tables import add_table
 from api_gateway.statements.virtual import origin_ends, origin_records
 from millrace_core.catalog import Catalog, StreamEntry, key_of
 from millrace_core.dialect.front_ends import FRONT_ENDS
-from millrace_core.dialect.legacy.names import GROUP_ID
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import CreateLegacyStream, CreateStream, ExplainStream
 from millrace_core.dialect.tdengine import lower
@@ -23,6 +22,7 @@ from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
 from millrace_core.model.schema import Child, Table, cut_name
 from millrace_core.model.stream import ResultColumn, StreamSpec
+from millrace_core.model.sub_tables import GROUP_ID
 from millrace_core.plan import OutputPlaces, plan_output
 from millrace_core.trigger.stream import compiled, essence
 from millrace_core.trigger.types import type_of

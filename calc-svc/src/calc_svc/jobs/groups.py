@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from calc_svc.spark.session import Lane
 from calc_svc.store.columns import plain_arrow
-from millrace_core.calc.results import SubTable, made_up_name
+from millrace_core.calc.conversion import convert, scale
+from millrace_core.calc.results import SubTable, group_number, sub_table_name
 from millrace_core.catalog import Catalog
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.model.schema import Precision, cut_name
-from millrace_core.model.stream import StreamSpec
-from millrace_core.plan import plan_output
+from millrace_core.model.schema import Precision
+from millrace_core.model.stream import ResultColumn, StreamSpec
+from millrace_core.model.sub_tables import GROUP_ID
+from millrace_core.plan import OutputPlan, plan_output
 from millrace_core.wire.events import Group
 from millrace_core.wire.rows.decoded import polars_type
 
@@ -51,17 +53,16 @@ class GroupNames:
             known |= {id_: SubTable(spec.output.table, {}) for id_ in new}
             return
         plan = plan_output(spec, precision=precision)
+        if not plan.tags and spec.output.subtable is None:
+            known |= {gid: _sub_table(spec, group, None, {}) for gid, group in new.items()}
+            return
         result = lane.run(plan.sql, {"_grp": _relation(spec, list(new.values()))}, spec.timezone)
-        types = {tag.column.name: polars_type(tag.column.type) for tag in spec.output.tags}
-        frame = pl.DataFrame(pl.from_arrow(result)).cast(
-            {name: type_ for name, type_ in types.items() if name in plan.tags}, strict=False
-        )
+        frame = pl.DataFrame(pl.from_arrow(result))
+        tags = _tags(spec, plan, frame, precision)
         lost = frame["_lost"].to_list() if plan.checked else [None] * len(frame)
-        rows = frame.select("_gid", "_subtable", *plan.tags).iter_rows()
-        for (gid, name, *tags), fault in zip(rows, lost, strict=True):
-            group = new[gid]
-            text = made_up_name(spec, group) if not name else cut_name(name)
-            known[gid] = SubTable(text, dict(zip(plan.tags, tags, strict=True)), fault)
+        for place, (gid, name) in enumerate(frame.select("_gid", "_subtable").iter_rows()):
+            own = {column: values[place] for column, values in tags.items()}
+            known[gid] = _sub_table(spec, new[gid], name, own, lost[place])
 
     def of(self, spec: StreamSpec, group: Group) -> SubTable:
         """The sub-table of a group that the stream's last :meth:`resolve` was asked for."""
@@ -86,6 +87,33 @@ class GroupNames:
     def fault(self, uid: int) -> MillraceError | None:
         """Why results of one of the stream's groups could not be written, as far as it is known."""
         return next(iter(self._faults.get(uid, {}).values()), None)
+
+
+def _tags(
+    spec: StreamSpec, plan: OutputPlan, frame: pl.DataFrame, precision: Precision | None
+) -> dict[str, list[object]]:
+    """By tag its values, of all groups, in its own type."""
+    assert spec.output is not None
+    own: Precision = spec.source.table.precision if spec.source else "ms"
+    there = precision or own
+    goals = {tag.column.name: tag.column for tag in spec.output.tags}
+    found: dict[str, list[object]] = {}
+    for name, type_ in zip(plan.tags, plan.types, strict=True):
+        given = frame[name].cast(polars_type(type_), strict=False)
+        if spec.output.converts:
+            source = ResultColumn(name, type_)
+            given = convert(given, source, goals[name], scale(own, there), there, spec.timezone)
+        found[name] = [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell for cell in given]
+    return found
+
+
+def _sub_table(
+    spec: StreamSpec, group: Group, name: str | None, tags: Mapping[str, object], fault: str | None = None
+) -> SubTable:
+    assert spec.output is not None
+    ids = [tag.column.name for tag in spec.output.tags if tag.expression == GROUP_ID]
+    numbers = dict.fromkeys(ids, group_number(spec, group))
+    return SubTable(sub_table_name(spec, group, name), {**tags, **numbers}, fault)
 
 
 def _refusal(spec: StreamSpec, home: SubTable, catalog: Catalog) -> MillraceError | None:

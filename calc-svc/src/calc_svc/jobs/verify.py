@@ -22,9 +22,10 @@ from calc_svc.jobs.verify_rows import JudgedRows, rows_of_messages, stored_rows
 from calc_svc.spark.session import Lane
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
+from millrace_core.calc.conversion import scale
 from millrace_core.calc.job_size import EVENTS_PER_JOB
 from millrace_core.calc.outcome import Outcome
-from millrace_core.calc.results import calculates, check_output, scale, write_results
+from millrace_core.calc.results import calculates, check_output, write_results
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.stream import StreamSpec

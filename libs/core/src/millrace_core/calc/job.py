@@ -9,9 +9,10 @@ from typing import Literal
 
 import polars as pl
 
+from millrace_core.calc.conversion import scale
 from millrace_core.calc.job_size import job_sizes
 from millrace_core.calc.outcome import Outcome
-from millrace_core.calc.results import SubTable, calculates, notices, scale, write_results
+from millrace_core.calc.results import SubTable, calculates, notices, write_results
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec

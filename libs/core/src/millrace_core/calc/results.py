@@ -9,23 +9,23 @@ from dataclasses import dataclass, field
 import msgspec
 import polars as pl
 
+from millrace_core.calc.conversion import Where, convert, rescaled, scale
 from millrace_core.calc.outcome import NOTIFY, Outcome
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.model.schema import TICKS_PER_SECOND, Column, Precision, Table
+from millrace_core.model.schema import Column, Precision, Table, cut_name
 from millrace_core.model.stream import EventType, ResultColumn, StreamSpec
+from millrace_core.model.sub_tables import group_id, sub_table
 from millrace_core.trigger.types import type_of
 from millrace_core.wire.events import Group, Kind, TriggerEvent
 from millrace_core.wire.message import Message
 from millrace_core.wire.notices import Notice
 from millrace_core.wire.rows.arrow import MANY_ROWS, encode_frame
-from millrace_core.wire.rows.decoded import polars_type
 from millrace_core.wire.topics import wal_topic
 
 EVENT_TYPES: dict[Kind, EventType] = {
     "OPEN": "WINDOW_OPEN", "CLOSE": "WINDOW_CLOSE", "ON_TIME": "ON_TIME", "INVALID": "WINDOW_INVALIDATION",
 }  # fmt: skip
 ROWS_PER_MESSAGE = 1000
-NAME_TEXT = "utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,39 +83,19 @@ def made_up_name(spec: StreamSpec, group: Group) -> str:
     return f"t_{digest}"
 
 
-def convert(series: pl.Series, source: ResultColumn, target: Column, factor: tuple[int, int]) -> pl.Series:
-    """A result column as the output column's type; what does not fit becomes NULL, long text is cut.
-
-    ``factor``: ticks of the output table per ticks of the result.
-    """
-    wanted = polars_type(target.type)
-    if target.type.name == "TIMESTAMP":
-        series = rescaled(series, source, factor)
-    if wanted == pl.String and series.dtype == pl.Binary:
-        series = pl.Series(series.name, [None if v is None else v.decode("utf-8", "replace") for v in series])
-    found = series.cast(wanted, strict=False)
-    if target.type.length is None or wanted != pl.String:
-        return found
-    if target.type.name == "NCHAR":
-        return found.str.slice(0, target.type.length)
-    long = found.str.len_bytes().max()
-    if not isinstance(long, int) or long <= target.type.length:
-        return found
-    cut = [v if v is None else v.encode()[: target.type.length].decode(NAME_TEXT, "ignore") for v in found]
-    return pl.Series(found.name, cut, dtype=pl.String)
+def sub_table_name(spec: StreamSpec, group: Group, given: str | None) -> str:
+    """The name of a group's sub-table, cut to what a name may have. ``given``: the value of the stream's
+    expression for it; None or empty: a name is made up."""
+    assert spec.output is not None
+    if spec.output.naming == "distinct":
+        return sub_table(spec.output.table, group_number(spec, group), given)
+    return cut_name(given) if given else made_up_name(spec, group)
 
 
-def rescaled(series: pl.Series, source: ResultColumn, factor: tuple[int, int]) -> pl.Series:
-    """A result column with its times in another precision (see :func:`scale`)."""
-    if source.type.name != "TIMESTAMP" or factor[0] == factor[1]:
-        return series
-    return series * factor[0] if factor[0] > 1 else series // factor[1]
-
-
-def scale(source: Precision, target: Precision) -> tuple[int, int]:
-    """(multiply, divide) that turns ticks of ``source`` into ticks of ``target``."""
-    a, b = TICKS_PER_SECOND[source], TICKS_PER_SECOND[target]
-    return (b // a, 1) if b >= a else (1, a // b)
+def group_number(spec: StreamSpec, group: Group) -> int:
+    """The id of a group as the tag for it tells it (``model.sub_tables.group_id``)."""
+    own_table = group.id if spec.partition == ("tbname",) and len(group.key) == 1 else None
+    return group_id(group.key, partitioned=bool(group.key), table_uid=own_table)
 
 
 def write_results(
@@ -135,7 +115,7 @@ def write_results(
     if not used:
         return written
     found_rows = pl.concat([outcome.rows for _, outcome in used])
-    frame = _converted(found_rows, result, columns, scale(precision, table.precision))
+    frame = _converted(found_rows, result, columns, precision, table.precision, spec.timezone)
     timed = frame[columns[0].name].is_not_null().to_list()
     end = 0
     for event, outcome in used:
@@ -163,11 +143,13 @@ def write_results(
 
 
 def _converted(
-    rows: pl.DataFrame, result: Sequence[ResultColumn], columns: Sequence[Column], factor: tuple[int, int]
-) -> pl.DataFrame:
-    """Results as rows of the output table."""
+    rows: pl.DataFrame, result: Sequence[ResultColumn], columns: Sequence[Column], precision: Precision,
+    ticks: Precision, where: Where,
+) -> pl.DataFrame:  # fmt: skip
+    """Results, whose times have this ``precision``, as rows of the output table, whose times have ``ticks``."""
+    factor = scale(precision, ticks)
     series = [
-        convert(rows[f"r{place}"], source, target, factor).alias(target.name)
+        convert(rows[f"r{place}"], source, target, factor, ticks, where).alias(target.name)
         for place, (source, target) in enumerate(zip(result, columns, strict=True))
     ]
     return _plain(pl.DataFrame(series))

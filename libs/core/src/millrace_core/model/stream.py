@@ -78,6 +78,10 @@ class Notify(msgspec.Struct, frozen=True):
     pause_on_failure: bool = False
 
 
+Naming = Literal["given", "distinct"]
+"""How sub-tables get their names."""
+
+
 class OutputTag(msgspec.Struct, frozen=True):
     """A tag of the output super table, and the SQL expression over the grouping columns for its value."""
 
@@ -88,8 +92,12 @@ class OutputTag(msgspec.Struct, frozen=True):
 class Output(msgspec.Struct, frozen=True):
     """INTO: the output table and how a group's sub-table is named and tagged.
 
-    ``subtable`` is None where names are made up (``t_`` and a hash of stream and group). ``columns`` are the
-    output columns in the order of the query's result columns.
+    ``subtable`` is None where names are made up. ``columns`` are the output columns in the order of the
+    query's result columns; a table that exists may have others, which stay NULL.
+
+    ``naming``: "given": a name is used as ``subtable`` gives it, a made-up one is ``t_`` and a hash of stream
+    and group; "distinct": of ``model.sub_tables``. ``converts``: results and tags take the types of a table
+    that exists, and what cannot be converted is NULL; without it they must have these types.
     """
 
     db: str
@@ -97,6 +105,8 @@ class Output(msgspec.Struct, frozen=True):
     columns: tuple[Column, ...] = ()
     tags: tuple[OutputTag, ...] = ()
     subtable: str | None = None
+    naming: Naming = "given"
+    converts: bool = False
 
     @property
     def grouped(self) -> bool:

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from millrace_core.model.schema import Precision, Table
 from millrace_core.model.stream import ResultColumn
+from millrace_core.model.types import DataType
 from millrace_core.plan.spark.text import Template, spark_text
 
 Formula = tuple[Any, ...]
@@ -178,12 +179,16 @@ class Plan:
 class OutputPlan:
     """Spark SQL over ``_grp(_gid, _tbname, _g1, …)`` that names and tags the groups' sub-tables.
 
-    It gives ``_gid``, ``_subtable`` (text; NULL: the name is made up) and one column per output tag; and, if
-    ``checked``, ``_lost``: a text where a tag cannot hold the group's value. ``constant``: the name, where it
-    is the same for all groups.
+    It gives ``_gid``, ``_subtable`` (text; NULL: the name is made up) and one column for each of ``tags``, of
+    the type ``types`` says; and, if ``checked``, ``_lost``: a text where a tag cannot hold the group's value.
+    ``constant``: the name, where it is the same for all groups.
+
+    Of an output that ``converts`` the values have the types of their expressions, and the tag of the groups'
+    ids is not among ``tags``: it is not calculated.
     """
 
     sql: str
     tags: tuple[str, ...]
     constant: str | None = None
     checked: bool = False
+    types: tuple[DataType, ...] = ()

@@ -52,7 +52,7 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
     source = _source(statement.query.table, catalog, database)
     table, query = source.table, statement.query
     on_super = table.kind == "super" and source.child is None
-    items, keys = read(query, table)
+    items, keys = read(query, table, on_super=on_super)
     _check_window(query, table, keys, on_super=on_super)
     by_child = any(key.column == "tbname" for key in keys)
     emission, options = judged(statement.options, query, table, grouped_by_child=by_child, on_super=on_super)

@@ -38,15 +38,17 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A result column. ``name``: its alias, or its text; ``text``: of the expression, without the alias."""
+    """A result column. ``name``: its alias, or its text; ``text``: of the expression, without the alias;
+    ``position``: where it begins."""
 
     name: str
     text: str
     node: exp.Expr
+    position: Position
 
 
-def read(query: LegacyQuery, table: Table) -> tuple[tuple[Item, ...], tuple[Key, ...]]:
-    """The result columns and the groups.
+def read(query: LegacyQuery, table: Table, *, on_super: bool) -> tuple[tuple[Item, ...], tuple[Key, ...]]:
+    """The result columns, ``*`` as what it stands for, and the groups.
 
     :raises SqlError: for what the dialect does not have: a placeholder, a query inside, a refused function,
         an aggregate without a window, a first column that is no time, a name twice.
@@ -65,7 +67,11 @@ def read(query: LegacyQuery, table: Table) -> tuple[tuple[Item, ...], tuple[Key,
     for call in tree.find_all(exp.Anonymous):
         if call.this in REFUSED:
             raise bad(f"{call.this} is not possible in a stream of the older dialect", position_of(call))
-    items = tuple(_item(node) for node in tree.expressions)
+    items = tuple(
+        item
+        for node, text in zip(tree.expressions, query.items, strict=True)
+        for item in _items(node, text, table, on_super=on_super)
+    )
     _check_items(items, query, table)
     return items, tuple(
         _key(node, text)
@@ -73,11 +79,20 @@ def read(query: LegacyQuery, table: Table) -> tuple[tuple[Item, ...], tuple[Key,
     )
 
 
-def _item(node: exp.Expr) -> Item:
+def _items(node: exp.Expr, written: SqlText, table: Table, *, on_super: bool) -> list[Item]:
+    """One column; of ``*`` all columns of the table, and a super table's tags."""
+    if not node.is_star or isinstance(node, exp.Alias):
+        return [_item(node, written.position)]
+    names = [column.name for column in table.columns]
+    names += [tag.name for tag in table.tags] if on_super else []
+    return [Item(name, quote_name(name), exp.column(name, quoted=True), written.position) for name in names]
+
+
+def _item(node: exp.Expr, where: Position) -> Item:
     text = str(node.meta["text"])
     if isinstance(node, exp.Alias):
-        return Item(node.alias, _without_alias(text), node.this)
-    return Item(node.name if isinstance(node, exp.Column) else text, text, node)
+        return Item(node.alias, _without_alias(text), node.this, where)
+    return Item(node.name if isinstance(node, exp.Column) else text, text, node, where)
 
 
 def _key(node: exp.Expr, text: SqlText) -> Key:
@@ -98,11 +113,9 @@ def _without_alias(text: str) -> str:
 
 def _check_items(items: Sequence[Item], query: LegacyQuery, table: Table) -> None:
     names: set[str] = set()
-    for item, text in zip(items, query.items, strict=True):
-        if isinstance(item.node, exp.Star):
-            continue
+    for item in items:
         if item.name in names:
-            raise bad(f"two result columns are called {item.name}; give one an alias", text.position)
+            raise bad(f"two result columns are called {item.name}; give one an alias", item.position)
         names.add(item.name)
         if query.window is not None:
             continue
@@ -125,7 +138,7 @@ def _is_time(node: exp.Expr, table: Table) -> bool:
     if isinstance(node, exp.Column):
         column = table.column(node.name)
         return node.name in ("_rowts", "_c0") or (column is not None and column.type.name == "TIMESTAMP")
-    return isinstance(node, exp.Anonymous | exp.Star)
+    return isinstance(node, exp.Anonymous)
 
 
 # -- the same query in the newer dialect ---------------------------------------------------------------------
@@ -153,7 +166,7 @@ def is_start(item: Item) -> bool:
 
 
 def _named(text: str, name: str) -> str:
-    return text if name in (text, "*") else f"{text} AS {quote_name(name)}"
+    return text if text in (name, quote_name(name)) else f"{text} AS {quote_name(name)}"
 
 
 def replaced(text: str, words: Mapping[str, str]) -> str:

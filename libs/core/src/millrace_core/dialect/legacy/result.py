@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.arguments import bad
-from millrace_core.dialect.legacy.names import GROUP_ID, GROUP_TAG
 from millrace_core.dialect.legacy.query import Key, check_aliases, replaced
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.statements import CreateLegacyStream
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.stream import Output, OutputTag
+from millrace_core.model.sub_tables import GROUP_ID, GROUP_TAG
 
 
 def result_table(
@@ -42,7 +42,9 @@ def result_table(
         check_aliases(statement.subtable, keys, "SUBTABLE")
     words = {key.name: key.text if key.column else f"({key.text})" for key in keys}
     subtable = replaced(statement.subtable.text, words) if statement.subtable else None
-    return Output(db, into.name, (), _tags(statement, keys, target), subtable)
+    return Output(
+        db, into.name, (), _tags(statement, keys, target), subtable, naming="distinct", converts=True
+    )
 
 
 def _check_columns(statement: CreateLegacyStream, names: Sequence[str], target: Table) -> None:

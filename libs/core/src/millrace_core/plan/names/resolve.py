@@ -10,6 +10,7 @@ from sqlglot import exp
 from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.query.nodes import WindowClause, position_of
 from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.model.sub_tables import GROUP_TAG, GROUP_TAG_ALIAS
 from millrace_core.plan.analytics.forecast import forecast_column
 from millrace_core.plan.clauses import Clauses
 from millrace_core.plan.fill.interp import interp_column
@@ -317,6 +318,13 @@ def _resolved(node: exp.Column, scope: Scope, ctx: Context) -> exp.Expr:
         return _keep(node, rows.column(rows.key or rows.visible[0]))
     relations = [named_relation(node, scope)] if node.args.get("table") else scope.relations
     found = [relation for relation in relations if name in relation.columns]
+    if not found and name == GROUP_TAG_ALIAS:
+        name = GROUP_TAG.name
+        found = [
+            one
+            for one in relations
+            if one.draft and one.draft.table and one.draft.table.tag(name) == GROUP_TAG
+        ]
     if not found:
         return _pseudo(node, relations, scope)
     if len(found) > 1:

@@ -18,6 +18,7 @@ from millrace_core.dialect.query.nodes import START, position_of
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.schema import MAX_NAME, Precision
 from millrace_core.model.stream import Output, OutputTag, StreamSpec
+from millrace_core.model.sub_tables import GROUP_ID
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan.expressions.annotate import Typer
 from millrace_core.plan.expressions.constants import constant
@@ -68,6 +69,9 @@ def plan_output(
     ``places``: for errors; else those of the spec. ``precision``: that of the output
     table; else its database's in the catalog, or that of the trigger table.
 
+    Tags of an output that ``converts`` are given as their expressions give them: whoever has the values
+    converts them. The tag of the groups' ids is left to the caller.
+
     :raises SqlError: for a name that is no grouping column, an unknown function, a type that does not fit, a
         constant that its tag cannot hold.
     """
@@ -82,15 +86,21 @@ def plan_output(
     name, fixed = _name(spec, output, ctx, places)
     columns.append(_named(name, "_subtable"))
     losses: list[exp.Expr] = []
-    for tag, place in zip(output.tags, places.tags, strict=True):
-        value, loss = _tag(tag, _group_expression(tag.expression, "TAGS", place, spec, ctx), ticks)
+    types: list[DataType] = []
+    made_tags = [
+        (tag, at) for tag, at in zip(output.tags, places.tags, strict=True) if tag.expression != GROUP_ID
+    ]
+    for tag, place in made_tags:
+        made = _group_expression(tag.expression, "TAGS", place, spec, ctx)
+        value, loss = (made.node, None) if output.converts else _tag(tag, made, ticks)
         columns.append(_named(value, tag.column.name))
+        types.append(made.type.type if output.converts else tag.column.type)
         losses += [] if loss is None else [loss]
     if losses:
         columns.append(_named(call("COALESCE", *losses) if len(losses) > 1 else losses[0], "_lost"))
     tree = exp.Select(expressions=columns, from_=exp.From(this=exp.Table(this=exp.to_identifier("_grp"))))
-    names = tuple(tag.column.name for tag in output.tags)
-    return OutputPlan(spark_text(tree), names, fixed, bool(losses))
+    names = tuple(tag.column.name for tag, _ in made_tags)
+    return OutputPlan(spark_text(tree), names, fixed, bool(losses), tuple(types))
 
 
 def _places_in(spec: StreamSpec, output: Output) -> OutputPlaces:
@@ -117,7 +127,9 @@ def _name(
     if not made.type.text:
         message = f"OUTPUT_SUBTABLE must give text, not {made.type.type}"
         raise made.refused(ErrorCode.TYPE_MISMATCH, message)
-    fixed = made.node.name if isinstance(made.node, exp.Literal) else None
+    # a distinct name says which group it is of
+    same = isinstance(made.node, exp.Literal) and (output.naming == "given" or not spec.partition)
+    fixed = made.node.name if same else None
     return exp.Substring(this=made.node, start=number(1), length=number(MAX_NAME)), fixed
 
 

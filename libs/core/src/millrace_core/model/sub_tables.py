@@ -1,4 +1,5 @@
-"""Names that a stream of the older dialect makes up: group ids, sub-tables, the tag of its groups.
+"""Names that a stream makes up for its groups' sub-tables (``Output.naming`` "distinct"), and the tag of the
+groups' ids.
 
 Pure functions of the groups' keys: the same in every process, and after every restart.
 """
