@@ -146,7 +146,7 @@ def _converted(
     rows: pl.DataFrame, result: Sequence[ResultColumn], columns: Sequence[Column], precision: Precision,
     ticks: Precision, where: Where,
 ) -> pl.DataFrame:  # fmt: skip
-    """Results, whose times have this ``precision``, as rows of the output table, whose times have ``ticks``."""
+    """Results, whose times have this ``precision``, as rows of the output table; its times have ``ticks``."""
     factor = scale(precision, ticks)
     series = [
         convert(rows[f"r{place}"], source, target, factor, ticks, where).alias(target.name)
