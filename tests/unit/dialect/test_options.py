@@ -10,7 +10,7 @@ from millrace_core.dialect.tdengine import lower, parse
 from millrace_core.errors import SqlError
 from millrace_core.model.options import OPTIONS, Needs
 from millrace_core.model.schema import Column, Database, Table
-from millrace_core.model.stream import Duration, Options
+from millrace_core.model.stream import Duration, Emission, Options, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.trigger.stream.delay import delay_of
 from millrace_core.trigger.types import trigger_types
@@ -46,13 +46,20 @@ def catalog() -> Catalog:
     return found
 
 
+TELLS = "NOTIFY('ws://h:1') ON (WINDOW_CLOSE)"
+WRITES = "INTO o AS SELECT _twstart AS ts, 1 AS v"
+
+
 def options_of(catalog: Catalog, head: str, options: str, db: str = "d") -> Options:
-    tail = "NOTIFY('ws://h:1') ON (WINDOW_CLOSE)"
+    return spec_of(catalog, head, options, TELLS, db).options
+
+
+def spec_of(catalog: Catalog, head: str, options: str, tail: str, db: str = "d") -> StreamSpec:
     statement = parse(f"CREATE STREAM s {head} STREAM_OPTIONS({options}) {tail}")
     assert isinstance(statement, CreateStream)
     spec = lower(statement, catalog, db, "UTC")
     delay_of(spec)
-    return spec.options
+    return spec
 
 
 @pytest.mark.parametrize("keyword", [found.keyword for found in trigger_types()])
@@ -67,14 +74,20 @@ def test_a_trigger_takes_an_option_or_says_why_not(catalog: Catalog, keyword: st
         why = rule.refused.value
         assert refused.value.message == f"{keyword} does not take the option {option}: {why}"
         return
-    found = options_of(catalog, head, text)
-    changed = {name for name in Options.__struct_fields__ if getattr(found, name) != getattr(Options(), name)}
+    spec = spec_of(catalog, head, text, WRITES if rule.needs is Needs.OUTPUT else TELLS)
+    changed = {
+        name
+        for given, plain in ((spec.options, Options()), (spec.emission, Emission()))
+        for name in plain.__struct_fields__
+        if getattr(given, name) != getattr(plain, name)
+    }
     assert changed == (set() if keyword in having(rule.ignored) else {rule.field})
 
 
 WITHOUT = {
     Needs.TABLE: "PERIOD(1h) STREAM_OPTIONS({}) NOTIFY('ws://h:1')",
     Needs.BY_CHILD: "PERIOD(1h) FROM st PARTITION BY k STREAM_OPTIONS({}) NOTIFY('ws://h:1')",
+    Needs.OUTPUT: f"SESSION(ts, 5s) FROM t STREAM_OPTIONS({{}}) {TELLS}",
     Needs.NOTIFY: "PERIOD(1h) STREAM_OPTIONS({}) INTO o AS SELECT _tlocaltime AS ts, 1 AS v",
 }
 
@@ -112,6 +125,28 @@ def test_no_row_may_expire_while_it_waits(catalog: Catalog, keyword: str, option
     assert OPTIONS["WATERMARK"].apart in refused.value.message
     same = options_of(catalog, f"{WITH[keyword]} FROM t", "WATERMARK(10s) | EXPIRED_TIME(10s)")
     assert (same.watermark is None) == (keyword == "PERIOD")
+
+
+def test_results_are_taken_back_by_the_start_of_their_window(catalog: Catalog) -> None:
+    head = "SESSION(ts, 5s) FROM t"
+    assert spec_of(catalog, head, "RETRACT", WRITES).emission == Emission(obsolete="retracted")
+    for query in (
+        "SELECT _twend AS ts, 1 AS v",
+        "SELECT _twstart + 1 AS ts, 1 AS v",
+        "SELECT * FROM %%trows",
+    ):
+        with pytest.raises(SqlError) as refused:
+            spec_of(catalog, head, "RETRACT", f"INTO o AS {query}")
+        assert refused.value.message == (
+            "RETRACT needs a query whose first column is _twstart, the key of its results"
+        )
+        assert refused.value.position is not None
+
+
+@pytest.mark.parametrize("options", ["RETRACT | CALC_NOTIFY_ONLY", "CALC_NOTIFY_ONLY | RETRACT"])
+def test_what_is_not_stored_cannot_be_taken_back(catalog: Catalog, options: str) -> None:
+    with pytest.raises(SqlError, match="exclude each other: only what is stored"):
+        spec_of(catalog, "SESSION(ts, 5s) FROM t", options, f"{TELLS} {WRITES}")
 
 
 def test_options_that_exclude_each_other_say_why(catalog: Catalog) -> None:

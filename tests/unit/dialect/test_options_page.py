@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace_core.model.options import OPTIONS, OptionRule
-from millrace_core.model.stream import Options
+from millrace_core.model.stream import Emission, Options
 from millrace_core.trigger.types import TriggerType, trigger_types
 from millrace_core.trigger.types.registry import having
 
@@ -55,4 +55,6 @@ def test_the_page_says_what_changed_rows_do_to_each_trigger() -> None:
 
 
 def test_every_option_is_a_field_of_the_model_and_the_other_way_round() -> None:
-    assert {rule.field for rule in OPTIONS.values()} == set(Options.__struct_fields__)
+    plain = {rule.field for rule in OPTIONS.values() if not rule.emits}
+    assert plain == set(Options.__struct_fields__)
+    assert {rule.field for rule in OPTIONS.values() if rule.emits} <= set(Emission.__struct_fields__)

@@ -20,7 +20,7 @@ from millrace_core.trigger.types.event.arrays import EventRule
 from millrace_core.trigger.types.event.windower import EventWindower
 from millrace_core.trigger.types.interval.grid import Grid
 from millrace_core.trigger.types.interval.windower import IntervalWindower
-from millrace_core.trigger.types.occurrences import CLOSE, INVALID, OPEN
+from millrace_core.trigger.types.occurrences import CLOSE, INVALID, OPEN, RETRACT
 from millrace_core.trigger.types.reach import Rows, Stretch
 from millrace_core.trigger.types.session.windower import SessionWindower
 from millrace_core.trigger.types.sliding.windower import SlidingWindower
@@ -149,6 +149,41 @@ def test_after_a_change_only_what_is_told_again_differs(
     for window in open_windows(windower, after, until):
         windows.pop(window.start, None)  # goes on in the live path
     assert windows == truth
+
+
+@pytest.mark.parametrize("name", [name for name in WINDOWERS if name != "sliding"])
+@settings(max_examples=examples(80))
+@given(cells=tables, changes=tables, until=st.integers(60, 100), first=st.integers(0, 90))
+def test_results_that_no_longer_stand_are_taken_back(
+    name: str, cells: Cells, changes: Cells, until: int, first: int
+) -> None:
+    """Nobody remembers what was told before: the results alone are in order in the end."""
+    windower = WINDOWERS[name]()
+    last = min(first + 12, until)
+    after = [c for c in cells if not first <= c[0] <= last] + [c for c in changes if first <= c[0] <= last]
+    after.sort(key=lambda cell: cell[0])
+    part = Part(ME, first, last, until)
+    if name == "session":
+        part = Part(ME, first - 5, last + 5, until)
+    found = cut_again(windower, part, reader(windower, after), changed=True, retracts=True).found
+    arrays = (found.kind, found.start, found.end, found.rownum)
+    told_again = list(zip(*(array.tolist() for array in arrays), strict=True))
+    kinds = [kind for kind, *_ in told_again]
+    assert RETRACT not in kinds[kinds.count(RETRACT) :], "what stands is told behind"
+    results = {one[1]: one[2:4] for one in whole(windower, cells, until) if one[0] == CLOSE}
+    for kind, start, end, rows in told_again:
+        if kind == RETRACT:
+            results = {key: result for key, result in results.items() if not start <= key <= end}
+        elif kind == CLOSE:
+            results[start] = (end, rows)
+    truth = {one[1]: one[2:4] for one in whole(windower, after, until) if one[0] == CLOSE}
+    if name in ("interval", "overlapping"):
+        # which empty ones are told depends on the first row that came, not on the earliest
+        truth = {start: window for start, window in truth.items() if window[1]}
+        results = {start: window for start, window in results.items() if window[1]}
+    for window in open_windows(windower, after, until):
+        results.pop(window.start, None)  # goes on in the live path
+    assert results == truth
 
 
 def open_windows(windower: Windower, cells: Cells, until: int) -> Any:

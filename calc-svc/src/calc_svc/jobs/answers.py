@@ -150,7 +150,10 @@ class Answers:
                 if part.group.id not in told_of:
                     told_of[part.group.id] = dict(told.of(definition.spec.uid, part.group.id))
                 known = told_of[part.group.id]
-                answer = cut_again(definition.windower, part, read, changed=changed, told=known.items())
+                answer = cut_again(
+                    definition.windower, part, read, changed=changed, told=known.items(),
+                    retracts=definition.spec.emission.obsolete == "retracted",
+                )  # fmt: skip
                 retell(known, answer.found)
                 writer.work.rows += answer.rows
                 yield from writer.batches(answer.found, [part.group])

@@ -53,7 +53,7 @@ def event_type(event: TriggerEvent) -> EventType:
 
 def calculates(spec: StreamSpec, event: TriggerEvent) -> bool:
     """Whether the event asks for a calculation: OPEN and CLOSE only if EVENT_TYPE has them, or MAX_DELAY."""
-    if spec.query is None or event.kind == "INVALID":
+    if spec.query is None or event.kind in ("INVALID", "RETRACT"):
         return False
     return event.kind == "ON_TIME" or event.cause == "DELAY" or event_type(event) in spec.options.event_types
 
@@ -206,7 +206,7 @@ def notices(
     events = [
         (event, outcome)
         for place, (event, outcome) in enumerate(events)
-        if event_type(event) in told
+        if EVENT_TYPES.get(event.kind) in told
         and event.cause not in silent
         and (not over_columns if outcome is None else outcome.error is None)
         and (met is None or met[place])

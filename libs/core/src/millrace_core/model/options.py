@@ -32,11 +32,13 @@ class Needs(Enum):
     TABLE = "a trigger table (FROM)"
     BY_CHILD = "PARTITION BY tbname"
     NOTIFY = "NOTIFY"
+    OUTPUT = "INTO"
 
 
 @dataclass(frozen=True, slots=True)
 class OptionRule:
-    """One row. ``field``: of ``model.stream.Options``. ``refused``, ``ignored``: triggers of this trait do
+    """One row. ``field``: of ``model.stream.Options``, or of ``Emission`` where ``emits``; a flag sets it to
+    ``sets``. ``refused``, ``ignored``: triggers of this trait do
     not take it, or take it without effect. ``excludes``: options that cannot stand beside it; ``within``: one
     whose duration is at least as long, if both are given. ``why``: of ``needs``; ``apart``: of ``excludes``
     or
@@ -54,12 +56,15 @@ class OptionRule:
     needs: Needs | None = None
     why: str = ""
     apart: str = ""
+    emits: bool = False
+    sets: object = True
 
 
 def _set(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
+STORED = "only what is stored can be taken back"
 EITHER = "history is calculated beside what is live, or before it"
 OPTIONS: dict[str, OptionRule] = {
     rule.keyword: rule
@@ -123,6 +128,8 @@ OPTIONS: dict[str, OptionRule] = {
             "CALC_NOTIFY_ONLY",
             "calc_notify_only",
             "Results are sent to the addresses of NOTIFY and not stored.",
+            excludes=_set("RETRACT"),
+            apart=STORED,
             needs=Needs.NOTIFY,
             why="else its results would go nowhere",
         ),
@@ -167,6 +174,19 @@ OPTIONS: dict[str, OptionRule] = {
             ignored=Trait.ROWS,
             needs=Needs.TABLE,
             why="without it there are no rows to look for",
+        ),
+        OptionRule(
+            "RETRACT",
+            "obsolete",
+            "Results of windows that are none any more (merged, split, emptied) leave the output table; the "
+            "query's first column is _twstart.",
+            refused=Trait.FINAL,
+            excludes=_set("CALC_NOTIFY_ONLY"),
+            apart=STORED,
+            needs=Needs.OUTPUT,
+            why="without it there are no results to take back",
+            emits=True,
+            sets="retracted",
         ),
     )
 }

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from millrace_core.recalc.cut import Cutter, in_order, with_openings
 from millrace_core.recalc.reach import Read, of_group, settle
 from millrace_core.trigger.groups.columns import Ints
-from millrace_core.trigger.types.occurrences import CLOSE, INVALID, OPEN, RECALC, Occurrences
+from millrace_core.trigger.types.occurrences import (
+    CLOSE,
+    INVALID,
+    OPEN,
+    RECALC,
+    RETRACT,
+    Occurrences,
+)  # fmt: skip
 from millrace_core.trigger.types.reach import Reach
 from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire.events import ROWNUM_FROM_STORE
@@ -29,12 +37,14 @@ class Answer:
 
 
 def cut_again(
-    windower: Windower, part: Part, read: Read, *, changed: bool, told: Collection[Window] = ()
-) -> Answer:
+    windower: Windower, part: Part, read: Read, *, changed: bool, told: Collection[Window] = (),
+    retracts: bool = False,
+) -> Answer:  # fmt: skip
     """Cut the windows around ``[first, last]`` that are closed at ``until``.
 
     ``changed``: rows there came, changed or went (else the user wants them again as they are). ``told``: the
     windows that were told of before: what touches the range and is no window any more is invalid.
+    ``retracts``: results there that no longer stand are taken back, before what stands instead is told.
     """
     first, last = part.first, min(part.last, part.until)
     if first > last:
@@ -49,15 +59,28 @@ def cut_again(
     upto = np.array([min(part.until, stretch.high + 1)], dtype=np.int64)
     parts = [cutter.feed(stretch.rows), cutter.advance(upto)]
     cut = in_order(parts)
-    starts = set(cut.start.tolist()) | {window.start for window in windower.so_far(cutter.memory.get(0))}
+    open_ = {window.start for window in windower.so_far(cutter.memory.get(0))}
     found = with_openings(cut, _touching(reach, cut, first, last))
     found.cause = np.full(len(found), RECALC, dtype=np.int64)
+    kept = [found]
     if changed and not reach.fixed:
         low, high = reach.around(found, first, last)
         # what began before the rows that were read is another change's matter
         known = [window for window in told if window[0] >= stretch.low]
-        found = Occurrences.join((_gone(known, starts, low, high, part.until), found))
-    return Answer(found, len(stretch.rows))
+        kept.insert(0, _gone(known, open_.union(cut.start.tolist()), low, high, part.until))
+    if retracts:
+        kept.insert(0, _retracted(*reach.keys(stretch, found, first, last), open_))
+    return Answer(Occurrences.join(kept), len(stretch.rows))
+
+
+def _retracted(low: int, high: int, open_: Collection[int]) -> Occurrences:
+    """What begins in ``[low, high]``, but for the windows that are ``open_``: the live path tells of these,
+    and perhaps before this."""
+    bounds = [low - 1, *sorted(start for start in open_ if low <= start <= high), high + 1]
+    pieces = [(one + 1, next_ - 1) for one, next_ in pairwise(bounds) if one + 1 < next_]
+    start, end = (np.array([piece[i] for piece in pieces], dtype=np.int64) for i in (0, 1))
+    group = np.zeros(len(pieces), dtype=np.int64)
+    return Occurrences.of(group, group - 2, RETRACT, start, end, ROWNUM_FROM_STORE, RECALC)
 
 
 def _touching(reach: Reach, cut: Occurrences, first: int, last: int) -> set[tuple[int, int]]:

@@ -43,7 +43,7 @@ class Told:
         if not self._of_interest(batch.stream):
             return
         for event in batch.events:
-            if event.cause == "DELAY":
+            if event.cause == "DELAY" or event.kind == "RETRACT":
                 continue
             windows = self._windows.setdefault((batch.stream, event.group.id), {})
             known, end = windows.get(event.start, (at, event.start))

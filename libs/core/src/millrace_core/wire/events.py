@@ -13,8 +13,10 @@ from millrace_core.model.schema import HASH_BYTES, SEPARATOR
 from millrace_core.wire.reading import Format, Int64, strictly
 from millrace_core.wire.topics import TRIGGERS
 
-Kind = Literal["OPEN", "CLOSE", "ON_TIME", "INVALID", "GONE"]
-"""GONE: the group's table was dropped, and its output table is to go too (DELETE_OUTPUT_TABLE)."""
+Kind = Literal["OPEN", "CLOSE", "ON_TIME", "INVALID", "RETRACT", "GONE"]
+"""INVALID: a window is none any more. RETRACT: the results of the group whose keys lie in ``start..end``
+(both included), as far as they were told of before, stand no longer; what stands instead follows. GONE: the
+group's table was dropped, and its output table is to go too (DELETE_OUTPUT_TABLE)."""
 Cause = Literal["LIVE", "DELAY", "RECALC", "HISTORY"]
 ROWNUM_FROM_STORE = -1
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from millrace_core.dialect.lexer import quote, quote_name
 from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, Takes
 from millrace_core.model.stream import Emission, Options, StreamSpec
@@ -26,13 +28,13 @@ class Fact(NamedTuple):
 def understood(spec: StreamSpec) -> list[Fact]:
     """The stream, item by item. The last lines are the statement of the newer dialect (``statement``), and
     what that one has no words for (``no counterpart``), a line for each."""
-    facts = [Fact("dialect", "newer" if spec.emission == Emission() else "older")]
+    facts = [Fact("dialect", "newer" if _is_newer(spec.emission) else "older")]
     facts.append(Fact("trigger", trigger_clause(spec.trigger, _key(spec))))
     if spec.source is not None:
         table = spec.source.table
         facts.append(Fact("source", f"{table.db}.{spec.source.child or table.name}"))
     facts.append(Fact("groups", ", ".join(spec.partition) or "one"))
-    facts += [Fact("option", option) for option in option_clauses(spec.options)]
+    facts += [Fact("option", option) for option in option_clauses(spec)]
     facts += _emission(spec.emission)
     if spec.output is not None:
         kind = "super" if spec.output.grouped else "normal"
@@ -51,7 +53,7 @@ def understood(spec: StreamSpec) -> list[Fact]:
 
 
 def _emission(emission: Emission) -> Iterator[Fact]:
-    if emission == Emission():
+    if _is_newer(emission):
         return
     delay = f" {emission.every}" if emission.every else ""
     yield Fact("emission", emission.when.replace("_", " ") + delay)
@@ -75,7 +77,7 @@ def statement(spec: StreamSpec) -> str:
         parts.append(f"FROM {_qualified(table.db, spec.source.child or table.name)}")
     if spec.partition:
         parts.append(f"PARTITION BY {', '.join(map(_name, spec.partition))}")
-    options = [*option_clauses(spec.options), *_older_options(spec)]
+    options = [*option_clauses(spec), *_older_options(spec)]
     if options:
         parts.append(f"STREAM_OPTIONS({' | '.join(options)})")
     if spec.notify is not None:
@@ -102,12 +104,18 @@ def trigger_clause(trigger: Trigger, key: str) -> str:
     return type_of(trigger).write(trigger, key, quote_name)
 
 
-def option_clauses(options: Options) -> list[str]:
-    """What stands in STREAM_OPTIONS, defaults left out."""
+def _is_newer(emission: Emission) -> bool:
+    """Whether the newer dialect says all of it: RETRACT alone."""
+    return msgspec.structs.replace(emission, obsolete="kept") == Emission()
+
+
+def option_clauses(spec: StreamSpec) -> list[str]:
+    """What stands in STREAM_OPTIONS, defaults left out, and what this trigger does not take."""
     found: list[str] = []
     for rule in OPTIONS.values():
-        value = getattr(options, rule.field)
-        if value == getattr(Options(), rule.field):
+        given, plain = (spec.emission, Emission()) if rule.emits else (spec.options, Options())
+        value = getattr(given, rule.field)
+        if value == getattr(plain, rule.field) or rule.refused in type_of(spec.trigger).traits:
             continue
         match rule.takes:
             case Takes.NOTHING:
@@ -126,7 +134,7 @@ def option_clauses(options: Options) -> list[str]:
 def _older_options(spec: StreamSpec) -> Iterator[str]:
     """Options of the newer dialect that say what goes without saying in the older one."""
     emission = spec.emission
-    if emission == Emission():
+    if _is_newer(emission):
         return
     if emission.when == "max_delay":
         yield f"MAX_DELAY({emission.every})"
@@ -151,7 +159,7 @@ _MODES: dict[str, str] = {
 def without_counterpart(spec: StreamSpec) -> Iterator[str]:
     """What an older stream does that no statement of the newer dialect does."""
     emission = spec.emission
-    if emission == Emission():
+    if _is_newer(emission):
         return
     if emission.when in _MODES:
         yield _MODES[emission.when]
@@ -162,8 +170,6 @@ def without_counterpart(spec: StreamSpec) -> Iterator[str]:
         )
     if emission.rewritten == "counted":
         yield "IGNORE UPDATE 1: a row written again counts twice; in the newer dialect it corrects its window"
-    if emission.obsolete == "retracted":
-        yield "results of windows that are gone leave the table; in the newer dialect they stay in it"
     if emission.fill is not None:
         yield f"FILL({emission.fill}): a query over %%trows has one window, there is nothing between to fill"
     if spec.partition and _has_group_tag(spec):

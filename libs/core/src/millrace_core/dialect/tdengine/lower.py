@@ -10,7 +10,7 @@ from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.statements import CreateStream, QualifiedName, SqlText
 from millrace_core.dialect.tdengine.options import Setting, notify, options
 from millrace_core.dialect.tdengine.output import check_not_source, output
-from millrace_core.dialect.tdengine.query import Offer, check_query
+from millrace_core.dialect.tdengine.query import Offer, check_key, check_query
 from millrace_core.dialect.tdengine.trigger import trigger
 from millrace_core.errors import ErrorCode, Position
 from millrace_core.model.stream import Places, Source, StreamSpec
@@ -35,7 +35,8 @@ def lower(statement: CreateStream, catalog: Catalog, database: str | None, timez
     partition = _partition(statement, rule, source)
     lowered = trigger(statement.trigger, table, timezone)
     notifies = statement.notify is not None
-    found = options(statement.options, Setting(rule, table, partition, timezone, notifies))
+    stores = statement.into is not None
+    found, emission = options(statement.options, Setting(rule, table, partition, timezone, notifies, stores))
     _check_actions(statement, calc_notify_only=found.calc_notify_only)
     told = (
         notify(statement.notify, rule, calculates=statement.query is not None) if statement.notify else None
@@ -44,6 +45,8 @@ def lower(statement: CreateStream, catalog: Catalog, database: str | None, timez
     out = output(statement, catalog, database, source, offer)
     if statement.query is not None:
         tree = check_query(statement.query, offer)
+        if emission.obsolete == "retracted":
+            check_key(tree, statement.query)
         if out is not None:
             check_not_source(statement, tree, out, catalog, database)
     return StreamSpec(
@@ -51,6 +54,7 @@ def lower(statement: CreateStream, catalog: Catalog, database: str | None, timez
         partition=partition, options=found, notify=told, output=out,
         query=statement.query.text if statement.query else None, timezone=timezone,
         database=database or db, places=_places(statement),
+        emission=emission,
     )  # fmt: skip
 
 

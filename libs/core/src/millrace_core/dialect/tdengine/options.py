@@ -16,23 +16,24 @@ from millrace_core.dialect.times import Session, time_value
 from millrace_core.errors import SqlError
 from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, WINDOW_EVENTS, Needs, OptionRule, Takes
 from millrace_core.model.schema import Table
-from millrace_core.model.stream import EventType, Notify, Options
+from millrace_core.model.stream import Emission, EventType, Notify, Options
 from millrace_core.timeline.precision import LOWEST, shortest_ns
 from millrace_core.trigger.types import TriggerType
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What options are judged against; ``notifies``: the stream has NOTIFY."""
+    """What options are judged against; ``notifies``: the stream has NOTIFY, ``stores``: it has INTO."""
 
     trigger: TriggerType[Any]
     table: Table | None
     partition: tuple[str, ...]
     timezone: str
     notifies: bool
+    stores: bool
 
 
-def options(clauses: tuple[OptionClause, ...], setting: Setting) -> Options:
+def options(clauses: tuple[OptionClause, ...], setting: Setting) -> tuple[Options, Emission]:
     """The options that take effect: those that this trigger ignores are checked and left out.
 
     :raises SqlError: for an unknown option, one given twice, a wrong argument or combination.
@@ -53,7 +54,10 @@ def options(clauses: tuple[OptionClause, ...], setting: Setting) -> Options:
     _check_lengths(seen, values)
     traits = setting.trigger.traits
     effective = {name: value for name, value in values.items() if OPTIONS[name].ignored not in traits}
-    return Options(**{OPTIONS[name].field: value for name, value in effective.items()})
+    fields: dict[bool, dict[str, Any]] = {False: {}, True: {}}
+    for name, value in effective.items():
+        fields[OPTIONS[name].emits][OPTIONS[name].field] = value
+    return Options(**fields[False]), Emission(**fields[True])
 
 
 def _check_lengths(seen: Mapping[str, OptionClause], values: Mapping[str, Any]) -> None:
@@ -76,6 +80,7 @@ def _check_place(clause: OptionClause, rule: OptionRule, setting: Setting) -> No
         Needs.TABLE: setting.table is not None,
         Needs.BY_CHILD: "tbname" in setting.partition,
         Needs.NOTIFY: setting.notifies,
+        Needs.OUTPUT: setting.stores,
     }
     if rule.needs is not None and not there[rule.needs]:
         raise bad(f"{clause.name} needs {rule.needs.value}: {rule.why}", clause.position)
@@ -98,7 +103,7 @@ def _value(clause: OptionClause, rule: OptionRule, setting: Setting) -> object:
             raise bad(
                 f"{clause.name} takes no argument", arguments[0].position if arguments else clause.position
             )
-        return True if rule.takes is Takes.NOTHING else LOWEST
+        return rule.sets if rule.takes is Takes.NOTHING else LOWEST
     if not arguments or (len(arguments) > 1 and rule.takes is not Takes.EVENTS):
         raise bad(f"{clause.name} takes {rule.takes.value} in parentheses", clause.position)
     argument = arguments[0]

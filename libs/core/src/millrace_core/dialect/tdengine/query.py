@@ -50,6 +50,18 @@ def check_query(query: SqlText, offer: Offer) -> exp.Expression:
     return tree
 
 
+def check_key(tree: exp.Expression, query: SqlText) -> None:
+    """RETRACT takes results back by their key, which must be the start of their window.
+
+    :raises SqlError: if the first result column is not ``_twstart``.
+    """
+    columns = tree.expressions if isinstance(tree, exp.Select) else []
+    first = columns[0].unalias() if columns else None
+    if not (isinstance(first, exp.Placeholder) and first.name == "_twstart"):
+        where = position_of(columns[0]) if columns else query.position
+        raise bad("RETRACT needs a query whose first column is _twstart, the key of its results", where)
+
+
 def check_group_expression(text: SqlText, what: str, offer: Offer) -> None:
     """An expression for a tag or a sub-table's name: over the grouping columns only.
 

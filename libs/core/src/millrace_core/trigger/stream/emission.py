@@ -18,13 +18,20 @@ from millrace_core.trigger.types.occurrences import (
     ON_TIME,
     OPEN,
     RECALC,
+    RETRACT,
     Occurrences,
 )
 from millrace_core.wire.events import Cause, Group, Kind, TriggerEvent, trigger_ids
 
 NS_PER_MS = 1_000_000
 _KINDS: dict[str, int] = {"WINDOW_OPEN": OPEN, "WINDOW_CLOSE": CLOSE}
-_NAMES: dict[int, Kind] = {OPEN: "OPEN", CLOSE: "CLOSE", ON_TIME: "ON_TIME", INVALID: "INVALID"}
+_NAMES: dict[int, Kind] = {
+    OPEN: "OPEN",
+    CLOSE: "CLOSE",
+    ON_TIME: "ON_TIME",
+    INVALID: "INVALID",
+    RETRACT: "RETRACT",
+}
 _CAUSES: dict[int, Cause] = {LIVE: "LIVE", RECALC: "RECALC", DELAY: "DELAY", HISTORY: "HISTORY"}
 _ALWAYS = frozenset({ON_TIME, INVALID})
 """Kinds that EVENT_TYPE and ON do not choose."""
@@ -40,7 +47,8 @@ class Emission:
     @staticmethod
     def of(spec: StreamSpec) -> Emission:
         wanted = spec.options.event_types + (spec.notify.events if spec.notify else ())
-        return Emission(spec.uid, _ALWAYS | {_KINDS[kind] for kind in wanted if kind in _KINDS})
+        kinds = _ALWAYS | {_KINDS[kind] for kind in wanted if kind in _KINDS}
+        return Emission(spec.uid, kinds | {RETRACT} if spec.emission.obsolete == "retracted" else kinds)
 
     def arrange(self, found: Occurrences) -> Occurrences:
         """The wanted ones: groups in order, within a group by what caused them, then by their instant.
@@ -57,6 +65,7 @@ class Emission:
         instant = np.where(found.kind == OPEN, found.start, found.end)
         # a window that begins and ends with one row opens before it closes
         turn = np.where((found.kind == CLOSE) & (found.start == found.end), OPEN + 0.5, found.kind)
+        turn[found.kind == RETRACT] = -1
         found = found.take(np.lexsort((turn, instant, found.step, found.group)))
         again = found.cause == RECALC
         if not again.any():
@@ -87,6 +96,8 @@ class Emission:
         # an instant is known by its own time, a window by its start
         known_by = np.where(found.kind == ON_TIME, found.end, found.start).tolist()
         ids = trigger_ids(self.stream, [one.id for one in whose], known_by)
+        for place in np.flatnonzero(found.kind == RETRACT).tolist():
+            ids[place] = ""  # it is about many windows
         kinds = map(_NAMES.__getitem__, found.kind.tolist())
         causes = map(_CAUSES.__getitem__, found.cause.tolist())
         times = np.asarray(written, dtype=np.int64)[found.step] * NS_PER_MS

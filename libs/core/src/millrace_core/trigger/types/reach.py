@@ -81,3 +81,8 @@ class Reach(ABC):
     def around(self, found: Occurrences, first: int, last: int) -> tuple[int, int]:
         """Where windows lie that may be none any more: ``found`` was cut again for ``[first, last]``."""
         return int(found.start.min(initial=first)), int(found.end.max(initial=last))
+
+    def keys(self, stretch: Stretch, found: Occurrences, first: int, last: int) -> tuple[int, int]:
+        """Between which starts (both included) all windows lie, of now or of before, that a change in
+        ``[first, last]`` has touched; ``found``: as in :meth:`around`."""
+        return self.around(found, first, last)

@@ -44,3 +44,6 @@ class IntervalReach(Reach):
 
     def around(self, found: Occurrences, first: int, last: int) -> tuple[int, int]:
         return first, last
+
+    def keys(self, stretch: Stretch, found: Occurrences, first: int, last: int) -> tuple[int, int]:
+        return self.grid.start(self.grid.unclosed(first)), self.grid.start(self.grid.last(last))

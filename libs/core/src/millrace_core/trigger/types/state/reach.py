@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from millrace_core.trigger.groups.columns import Ints
+from millrace_core.trigger.types.occurrences import Occurrences
 from millrace_core.trigger.types.reach import Reach, Stretch
 from millrace_core.trigger.types.state.arrays import STATE
 
@@ -40,6 +41,14 @@ class StateReach(Reach):
         before, after = np.searchsorted(ts, first) - 1, np.searchsorted(ts, last, side="right")
         low = int(ts[before]) if before >= 0 else first
         return low, int(ts[after]) if after < len(ts) else last
+
+    def keys(self, stretch: Stretch, found: Occurrences, first: int, last: int) -> tuple[int, int]:
+        """A window that is too short to be told of (TRUE_FOR) may have been one."""
+        low, high = super().keys(stretch, found, first, last)
+        ts, changes = self._changes(stretch)
+        mine = changes[changes < np.searchsorted(ts, first, side="right")]
+        begins = int(ts[mine[-1] - 1]) + 1 if len(mine) else int(ts.min(initial=low))
+        return min(low, begins), high
 
     def touches(self, start: Ints, end: Ints, first: int, last: int) -> np.ndarray:
         touching = super().touches(start, end, first, last)
