@@ -1,4 +1,4 @@
-"""Who may subscribe to what: whoever the gateway shows the stream."""
+"""Who may subscribe to what: the gateway says."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ AUTHENTICATION, PERMISSION, UNKNOWN_STREAM, or UNAVAILABLE when it cannot be tol
 
 _SCHEMES = ("basic ", "bearer ", "taosd ")
 _DENIED = {401: ErrorCode.AUTHENTICATION, 403: ErrorCode.PERMISSION, 404: ErrorCode.UNKNOWN_STREAM}
-_GOOD_FOR = 60.0
 _REMEMBERED = 10_000
 _ANSWER = aiohttp.ClientTimeout(total=10)
 
 
 class GatewayAccess:
-    """Asks the gateway for the stream, with the caller's own header: it answers from its catalog alone.
-    Remembers a yes for a minute (by a hash of header and name), never a no."""
+    """Asks the gateway, with the caller's own header: it answers from its catalog alone. Remembers a yes for
+    some ``seconds`` (by a hash of header and name), never a no."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
+    def __init__(self, url: str, session: aiohttp.ClientSession, seconds: float) -> None:
         self._url = url
         self._session = session
-        self._good: TTLCache[bytes, None] = TTLCache(_REMEMBERED, _GOOD_FOR, time.monotonic)
+        self._good: TTLCache[bytes, None] = TTLCache(_REMEMBERED, seconds, time.monotonic)
 
     async def __call__(self, header: str, stream: str) -> None:
         if not header.lower().startswith(_SCHEMES):
@@ -48,7 +47,7 @@ class GatewayAccess:
     async def _ask(self, header: str, stream: str) -> None:
         try:
             async with self._session.get(
-                f"{self._url}/api/v1/streams/{quote(stream, safe='')}",
+                f"{self._url}/api/v1/streams/{quote(stream, safe='')}/subscription",
                 headers={"Authorization": header},
                 timeout=_ANSWER,
                 allow_redirects=False,
@@ -58,7 +57,7 @@ class GatewayAccess:
             raise MillraceError(ErrorCode.UNAVAILABLE, "the gateway does not answer") from error
         if code := _DENIED.get(status):
             raise MillraceError(code, _message(body) or f"the gateway answered with status {status}")
-        if status != 200:
+        if status not in (200, 204):
             raise MillraceError(ErrorCode.UNAVAILABLE, f"the gateway answered with status {status}")
 
 

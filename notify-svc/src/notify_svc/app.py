@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import get_args
@@ -36,6 +36,8 @@ from notify_svc.subscribers import Subscriber
 _QUERY = {"event", "group", "after"}
 _POSITION = b"x-millrace-position"
 """Header of the answer to a subscriber: where it begins, should it be cut off before its first message."""
+_POLICY, _REASON = 1008, 123
+"""Close code for who may listen no more, and how many bytes a reason may have (RFC 6455)."""
 _LOOK = 5.0
 """Seconds between looks at whether the broker answers."""
 
@@ -64,7 +66,7 @@ def notify_app(
         async with _session(connector(settings)) as session, _session() as inside:
             pusher = Pusher(settings, session, logger)
             intake = Intake(log, settings, pusher, asyncio.get_running_loop(), logger)
-            access = GatewayAccess(settings.gateway_url, inside)
+            access = GatewayAccess(settings.gateway_url, inside, settings.notify_access_seconds)
             lives = Lives(logger, settings.stall_seconds)
             reading = lives.add(intake, intake.look)
             feed = Feed(log, logger, settings.notify_catch_ups)
@@ -84,11 +86,12 @@ def notify_app(
     @app.websocket("/api/v1/streams/{name}/events")
     async def events(socket: WebSocket, name: str) -> None:
         try:
-            feed = running[0].feed
-            subscriber = await _admit(socket, name, running[0].admit, settings)
+            feed, admit = running[0].feed, running[0].admit
+            subscriber = await _admit(socket, name, admit, settings)
             async with feed.subscribed(subscriber, socket.query_params.get("after", "")) as start:
                 await socket.accept(headers=[(_POSITION, position.write(start).encode())])
-                await _serve(socket, subscriber, feed)
+                refused = _until_refused(socket, name, admit, settings.notify_access_seconds)
+                await _serve(socket, subscriber, feed, refused)
         except MillraceError as error:
             metrics.REFUSED.labels(error.code.name).inc()
             await socket.send_denial_response(JSONResponse(error.to_wire(), error.code.value.http))
@@ -138,15 +141,38 @@ async def _admit(socket: WebSocket, name: str, admit: Admit, settings: NotifySet
     return Subscriber(name, types, query.get("group"), settings.notify_subscriber_events)
 
 
-async def _serve(socket: WebSocket, subscriber: Subscriber, feed: Feed) -> None:
-    """Send what the subscriber gets until it leaves."""
-    tasks = [asyncio.create_task(_send(socket, subscriber, feed)), asyncio.create_task(_listen(socket))]
+async def _serve(
+    socket: WebSocket, subscriber: Subscriber, feed: Feed, refused: Coroutine[None, None, str]
+) -> None:
+    """Send what the subscriber gets until it leaves, or may listen no more: then it is told why."""
+    refusal = asyncio.create_task(refused)
+    tasks = [
+        asyncio.create_task(_send(socket, subscriber, feed)),
+        asyncio.create_task(_listen(socket)),
+        refusal,
+    ]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+    if done == {refusal}:
+        metrics.REFUSED.labels("REVOKED").inc()
+        await socket.close(_POLICY, refusal.result().encode()[:_REASON].decode(errors="ignore"))
+
+
+async def _until_refused(socket: WebSocket, name: str, admit: Admit, seconds: float) -> str:
+    """Ask again and again whether who opened the connection may still listen; why not, once that is so. A
+    gateway that is away refuses nobody, and of a stream that is dropped the last events are still sent."""
+    header = socket.headers.get("authorization", "")
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await admit(header, name)
+        except MillraceError as error:
+            if error.code in (ErrorCode.AUTHENTICATION, ErrorCode.PERMISSION):
+                return error.message
 
 
 async def _send(socket: WebSocket, subscriber: Subscriber, feed: Feed) -> None:

@@ -85,6 +85,13 @@ class NotifySettings(ServiceSettings):
         default=1000, ge=1, description="Events that wait for a slow subscriber before it misses some."
     )
 
+    notify_access_seconds: float = Field(
+        default=5.0,
+        gt=0,
+        le=3600,
+        description="After how long it is asked again whether a subscriber may still listen, in seconds.",
+    )
+
     @field_validator("notify_networks")
     @classmethod
     def _networks(cls, text: str) -> str:

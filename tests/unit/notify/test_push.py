@@ -98,7 +98,7 @@ def test_the_gateways_answer_decides(lab: Any, status: int, body: str, code: Err
     async def run() -> None:
         port = lab.free_port()
         async with lab.serving(port, answer), aiohttp.ClientSession() as session:
-            access = GatewayAccess(f"http://127.0.0.1:{port}", session)
+            access = GatewayAccess(f"http://127.0.0.1:{port}", session, 60)
             for _ in range(2):
                 if code is None:
                     await access("Bearer abc", "db.a/b")
@@ -112,7 +112,7 @@ def test_the_gateways_answer_decides(lab: Any, status: int, body: str, code: Err
 
     asyncio.run(run())
     # only a yes is remembered
-    assert asked == [("Bearer abc", "/api/v1/streams/db.a%2Fb")] * (1 if code is None else 2)
+    assert asked == [("Bearer abc", "/api/v1/streams/db.a%2Fb/subscription")] * (1 if code is None else 2)
 
 
 def test_a_yes_is_for_one_stream_and_one_caller(lab: Any) -> None:
@@ -120,13 +120,15 @@ def test_a_yes_is_for_one_stream_and_one_caller(lab: Any) -> None:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         asked.append(request.path)
-        good = request.path.endswith("/db.mine") and request.headers["Authorization"] == "Bearer me"
+        good = (
+            request.path.endswith("/db.mine/subscription") and request.headers["Authorization"] == "Bearer me"
+        )
         return web.Response(status=200 if good else 404)
 
     async def run() -> None:
         port = lab.free_port()
         async with lab.serving(port, answer), aiohttp.ClientSession() as session:
-            access = GatewayAccess(f"http://127.0.0.1:{port}", session)
+            access = GatewayAccess(f"http://127.0.0.1:{port}", session, 60)
             await access("Bearer me", "db.mine")
             for header, stream in (("Bearer me", "db.other"), ("Bearer you", "db.mine")):
                 with pytest.raises(MillraceError):
@@ -140,7 +142,7 @@ def test_no_gateway_is_told_from_a_refusal(lab: Any) -> None:
     async def run() -> None:
         async with aiohttp.ClientSession() as session:
             with pytest.raises(MillraceError) as caught:
-                await GatewayAccess(f"http://127.0.0.1:{lab.free_port()}", session)("Basic abc", "db.s")
+                await GatewayAccess(f"http://127.0.0.1:{lab.free_port()}", session, 60)("Basic abc", "db.s")
             assert caught.value.code is ErrorCode.UNAVAILABLE
 
     asyncio.run(run())

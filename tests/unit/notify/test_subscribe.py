@@ -24,17 +24,22 @@ from notify_svc.app import notify_app
 from notify_svc.feed import Feed
 from notify_svc.subscribers import Subscriber
 
+REVOKED: list[bool] = []
+"""Something in it: the privilege has been revoked."""
 GOOD = "Basic " + base64.b64encode(b"root:taosdata").decode()
 
 
 async def gateway(request: web.Request) -> web.StreamResponse:
-    """The gateway's answers to ``GET /api/v1/streams/{name}``."""
+    """The gateway's answers to ``GET /api/v1/streams/{name}/subscription``."""
+    if REVOKED:
+        message = {"code": "PERMISSION", "message": "Insufficient privilege"}
+        return web.json_response(message, status=403)
     if request.headers["Authorization"] != GOOD:
         return web.json_response({"code": "AUTHENTICATION", "message": "Authentication failure"}, status=401)
-    if request.path != "/api/v1/streams/db.s":
+    if request.path != "/api/v1/streams/db.s/subscription":
         message = {"code": "UNKNOWN_STREAM", "message": "the stream does not exist"}
         return web.json_response(message, status=404)
-    return web.json_response({"name": "db.s"})
+    return web.Response(status=204)
 
 
 @asynccontextmanager
@@ -88,6 +93,43 @@ def test_a_subscriber_filters_by_event_and_group(lab: Any, log: MemoryLog) -> No
             log.append([Message(NOTIFICATIONS.name, b"7/2", notices.encode(batch))])
             lab.write(log, range(3, 6), group="2")
             assert (await receive(socket, 3))[0] == [3, 4, 5]
+
+    asyncio.run(run())
+
+
+def test_who_may_read_no_more_is_cut_off_and_told_why(lab: Any, log: MemoryLog) -> None:
+    async def run() -> None:
+        async with service(lab, log, notify_access_seconds=0.1) as url, subscribed(url) as socket:
+            lab.write(log, range(3))
+            assert (await receive(socket, 3))[0] == [0, 1, 2]
+            REVOKED.append(True)
+            try:
+                told = await socket.receive(timeout=10)
+            finally:
+                REVOKED.clear()
+            assert told.type is aiohttp.WSMsgType.CLOSE
+            assert (told.data, told.extra) == (1008, "Insufficient privilege")
+
+    asyncio.run(run())
+
+
+def test_a_gateway_that_is_away_cuts_nobody_off(lab: Any, log: MemoryLog) -> None:
+    async def run() -> None:
+        asked, port = lab.free_port(), lab.free_port()
+        chosen = lab.settings(gateway_url=f"http://127.0.0.1:{asked}", notify_access_seconds=0.1)
+        config = uvicorn.Config(notify_app(chosen, lambda: log, lab.logger), port=port, log_config=None)
+        server = uvicorn.Server(config)
+        task = asyncio.create_task(server.serve())
+        await lab.until(lambda: server.started)
+        async with lab.serving(asked, gateway):
+            context = subscribed(f"http://127.0.0.1:{port}")
+            socket = await context.__aenter__()
+        await asyncio.sleep(0.5)  # five times it is asked in vain
+        lab.write(log, range(2))
+        assert (await receive(socket, 2))[0] == [0, 1]
+        await context.__aexit__(None, None, None)
+        server.should_exit = True
+        await task
 
     asyncio.run(run())
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Header, Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from api_gateway.access.login import Logins, read_authorization
-from api_gateway.access.privileges import sees
+from api_gateway.access.privileges import OF_DATABASE, Need, check, sees
 from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.statements.execute import Executor
@@ -159,6 +159,13 @@ def _add_reading(router: APIRouter, context: Context, who: Any) -> None:
                 f"Insufficient privilege: {session.user} has none on the database {entry.spec.db}",
             )
         return shown(context, entry)
+
+    @router.get("/{name}/subscription", status_code=204)
+    def subscription(name: str, session: Session = who) -> None:
+        """Whether the user may subscribe to the stream's events. They carry its results, so it takes the
+        privilege to read its database."""
+        entry = _find(context, name)
+        check(context.catalog, session.user, [Need("read", entry.spec.db, table=OF_DATABASE)])
 
 
 def _add_changing(router: APIRouter, context: Context, executor: Executor, who: Any) -> None:
