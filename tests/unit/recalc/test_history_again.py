@@ -41,6 +41,31 @@ def joined(kit: Any, deployment: Any, folder: Path, first: bool) -> Any:
     return together
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_session_that_is_open_again_keeps_the_end_that_it_gets_live(
+    kit: Any, deployment: Any, tmp_path: Path, first: bool
+) -> None:
+    """As in a chaos run (seed 8): history was told again while late rows had opened its session again, and
+    that was written behind the end which came meanwhile."""
+    together = joined(kit, deployment, tmp_path, first)
+    asked = list(together.requests)
+    together.answer()
+    together.write("c1", [7, 9])
+    together.run()
+    together.answer()
+    found = [
+        output
+        for place, one in enumerate(asked)
+        for output in together.answers.answer([one], (0, 90 + place), Work(), together.behind(one))
+    ]
+    together.write("c1", [40])
+    together.run()
+    together.answer()
+    assert together.windows() == {1: (14, -1)}
+    together.hear(found)
+    assert together.windows() == {1: (14, -1)}
+
+
 @pytest.mark.parametrize("partition", [("tbname",), ()])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_delete_counts_though_its_group_has_no_live_row_yet(
@@ -176,7 +201,7 @@ def test_the_lane_of_history_answers_again_what_the_log_says_was_asked_later(
     told = [events.decode(record.value or b"") for record in replay(log, TRIGGERS.name)]
     assert {batch.slot for batch in told} == {-1}, "all answers of a stream lie in one partition, in order"
     ends = [one.end for batch in told for one in batch.events if (one.kind, one.start) == ("CLOSE", 1)]
-    assert ends[0] == 3 and ends[-1] == 14
+    assert set(ends) == {14}, "of a window that has changed only the last word is told"
 
 
 steps = st.lists(

@@ -20,7 +20,16 @@ from millrace_core.calc.waiting import Wanted
 from millrace_core.model.stream import StreamSpec
 from millrace_core.recalc.answer import cut_again
 from millrace_core.recalc.history import History, rows_of
-from millrace_core.recalc.sending import Output, Work, Writer, chunks, coalesced, handovers, retell
+from millrace_core.recalc.sending import (
+    Output,
+    Spans,
+    Work,
+    Writer,
+    chunks,
+    coalesced,
+    handovers,
+    retell,
+)  # fmt: skip
 from millrace_core.recalc.told import Told
 from millrace_core.trigger.groups import RANGE
 from millrace_core.trigger.stream import compiled, essence
@@ -32,10 +41,17 @@ from millrace_core.wire.topics import CATALOG, wal_topic
 SLICE_ROWS = 400_000
 
 
-_Known = tuple[Sequence[Group], np.ndarray, Mapping[Group, list[int]]]
-"""Groups, the group of each table (by number), the tables of each group."""
 Later = Callable[[], Iterable[Request]]
 """What has been asked of a stream behind some requests, as of now."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Groups; the group of each table, by its number; the tables of each group."""
+
+    groups: Sequence[Group]
+    owner: np.ndarray
+    tables: Mapping[Group, list[int]]
 
 
 @dataclass(slots=True)
@@ -134,13 +150,14 @@ class Answers:
                 others = [group for group in mine if group.id not in named]
                 asked += self._rest(rows, mine, others, request.rest)
             parts += asked if changed else writer.work.by_hand.take(request, asked)
-        yield from self._cut(parts, groups, rows, writer, told, changed=changed)
+        yield from self._cut(parts, groups, rows, writer, told, Spans(), changed=changed)
 
     def _cut(
         self, parts: Sequence[Part], groups: Mapping[Group, list[int]], rows: TriggerRows, writer: Writer,
-        told: Told, *, changed: bool,
-    ) -> Iterator[Output]:  # fmt: skip
-        """``groups``: their tables, by number; ``told``, ``changed``: as :func:`cut_again` has them."""
+        told: Told, spans: Spans, *, changed: bool,
+    ) -> Iterator[TriggerBatch]:  # fmt: skip
+        """``groups``: their tables, by number; ``told``, ``changed``: as :func:`cut_again` has them. Fills
+        ``spans``: the times of which it has told."""
         definition = rows.definition
         parts = coalesced(parts)
         told_of: dict[int, dict[int, int]] = {}
@@ -155,6 +172,8 @@ class Answers:
                     retracts=definition.spec.emission.obsolete == "retracted",
                 )  # fmt: skip
                 retell(known, answer.found)
+                if answer.span is not None:
+                    spans.add(part.group.id, answer.span)
                 writer.work.rows += answer.rows
                 yield from writer.batches(answer.found, [part.group])
             writer.work.fraction = (done + 1) / len(parts)
@@ -177,39 +196,56 @@ class Answers:
         self, requests: Sequence[Request], rows: TriggerRows, writer: Writer, later: Later
     ) -> Iterator[Output]:
         """History knows less of a window than what is live does, and may be told later than that, above all
-        where it is told again after a kill. So the windows that have changed since are told last, as they are
-        now: those that others asked for, and those that rows written since have touched."""
+        where it is told again after a kill. So of the windows that have changed since (because others asked
+        for them, or by rows written since) it says what they are now, or, of one that is open again,
+        nothing: how that ends is told live, and may have been."""
         definition = rows.definition
-        told = Told(self.catalog)
+        told, spans = Told(self.catalog), Spans()
         groups, slots, owner = _numbered(requests, rows)
-        history = History(definition.windower, definition.clock.watermark, len(groups))
-        handed_over_first = definition.spec.options.fill_history is not None
-        with Spool() as spool:
-            for batch in self._batches(history, requests, rows, owner, groups, writer):
-                told.hear(batch, 0)
-                if handed_over_first:
-                    spool.add(batch)
-                else:
-                    yield batch
-            yield from handovers(requests, history.pasts(groups), slots)
-            yield from spool.replay()
         tables = {
             group: mine
             for request in requests
             for group, mine in rows.groups(request.slot, request.slots).items()
         }
-        parts = [part for one in _of_the_same(requests, later()) for part in one.parts]
-        if not definition.clock.ignore_disorder:
-            parts += self._late(requests, rows, (groups, owner, tables), history.until)
-        yield from self._cut(parts, tables, rows, writer, told, changed=True)
+        known = _Known(groups, owner, tables)
+        history = History(definition.windower, definition.clock.watermark, len(groups))
+        live_first = definition.spec.options.fill_history is not None
+        with Spool() as past, Spool() as changed:
+            for batch in self._batches(history, requests, rows, owner, groups, writer):
+                told.hear(batch, 0)
+                past.add(batch)
+            if live_first:
+                yield from handovers(requests, history.pasts(groups), slots)
+            parts = self._changed(requests, rows, known, history.until, later)
+            for batch in self._cut(parts, known.tables, rows, writer, told, spans, changed=True):
+                changed.add(batch)
+            for batch in past.replay():
+                yield spans.without(batch)
+            yield from changed.replay()
+            if not live_first:
+                yield from handovers(requests, history.pasts(groups), slots)
+        # meanwhile others may have told of changes before this was
+        since = [
+            one for one in self._changed(requests, rows, known, history.until, later) if one not in parts
+        ]
+        yield from self._cut(since, known.tables, rows, writer, told, Spans(), changed=True)
         writer.work.fraction = 1.0
+
+    def _changed(
+        self, requests: Sequence[Request], rows: TriggerRows, known: _Known, until: np.ndarray, later: Later
+    ) -> list[Part]:
+        """What has changed of the past since it was read: what others asked for, and :meth:`_late`."""
+        parts = [part for one in _of_the_same(requests, later()) for part in one.parts]
+        if not rows.definition.clock.ignore_disorder:
+            parts += self._late(requests, rows, known, until)
+        return parts
 
     def _late(
         self, requests: Sequence[Request], rows: TriggerRows, known: _Known, until: np.ndarray
     ) -> Iterator[Part]:
         """What rows that were written since have touched though T of history, ``until[group]``, had passed
         them. Those that are expired by now are left out, as live ones are."""
-        groups, owner, tables = known
+        groups, owner, tables = known.groups, known.owner, known.tables
         clock, (_, newest) = rows.definition.clock, rows.bounds()
         times: dict[int, list[int]] = {}
         first = min(request.rest[0] for request in requests if request.rest is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -30,10 +30,12 @@ Window = tuple[int, int]
 
 @dataclass(slots=True)
 class Answer:
-    """``found``: what to tell, group 0, by step; ``rows``: how many were read."""
+    """``found``: what to tell, group 0, by step; ``rows``: how many were read; ``span``: the times (both
+    included) of which it says which windows there are, those that are open as well; None: of none."""
 
     found: Occurrences
     rows: int
+    span: tuple[int, int] | None = None
 
 
 def cut_again(
@@ -59,18 +61,20 @@ def cut_again(
     upto = np.array([min(part.until, stretch.high + 1)], dtype=np.int64)
     parts = [cutter.feed(stretch.rows), cutter.advance(upto)]
     cut = in_order(parts)
-    open_ = {window.start for window in windower.so_far(cutter.memory.get(0))}
+    open_ = list(windower.so_far(cutter.memory.get(0)))
+    begun = {window.start for window in open_}
     found = with_openings(cut, _touching(reach, cut, first, last))
     found.cause = np.full(len(found), RECALC, dtype=np.int64)
+    span = _span(reach, [(start, end) for start, end, _ in open_], found, (first, last))
     kept = [found]
     if changed and not reach.fixed:
         low, high = reach.around(found, first, last)
         # what began before the rows that were read is another change's matter
         known = [window for window in told if window[0] >= stretch.low]
-        kept.insert(0, _gone(known, open_.union(cut.start.tolist()), low, high, part.until))
+        kept.insert(0, _gone(known, begun.union(cut.start.tolist()), low, high, part.until))
     if retracts:
-        kept.insert(0, _retracted(*reach.keys(stretch, found, first, last), open_))
-    return Answer(Occurrences.join(kept), len(stretch.rows))
+        kept.insert(0, _retracted(*reach.keys(stretch, found, first, last), begun))
+    return Answer(Occurrences.join(kept), len(stretch.rows), span)
 
 
 def _retracted(low: int, high: int, open_: Collection[int]) -> Occurrences:
@@ -88,6 +92,16 @@ def _touching(reach: Reach, cut: Occurrences, first: int, last: int) -> set[tupl
     closed = cut.take(cut.kind != OPEN)
     touching = closed.take(reach.touches(closed.start, closed.end, first, last))
     return set(zip(touching.group.tolist(), touching.start.tolist(), strict=True))
+
+
+def _span(
+    reach: Reach, open_: Sequence[Window], found: Occurrences, changed: tuple[int, int]
+) -> tuple[int, int]:
+    """From where to where the windows reach that touch the changed range: those cut again, and open ones."""
+    start, end = (np.array([window[i] for window in open_], dtype=np.int64) for i in (0, 1))
+    touching = reach.touches(start, end, *changed)
+    low, high = int(found.start.min(initial=changed[0])), int(found.end.max(initial=changed[1]))
+    return int(start[touching].min(initial=low)), int(end[touching].max(initial=high))
 
 
 def _gone(told: Collection[Window], starts: set[int], low: int, high: int, until: int) -> Occurrences:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -10,9 +11,10 @@ import numpy as np
 
 from millrace_core.calc.job_size import JobSize
 from millrace_core.recalc.by_hand import ByHand
+from millrace_core.recalc.judged import merged
 from millrace_core.trigger.stream import Definition
 from millrace_core.trigger.types.occurrences import CLOSE, INVALID, Occurrences
-from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.events import Group, Kind, TriggerBatch, TriggerEvent
 from millrace_core.wire.recalc import Handover, Part, Past, Request
 
 NS_PER_MS = 1_000_000
@@ -36,6 +38,7 @@ class Work:
 
 
 Output = TriggerBatch | Handover
+CLOSED: Kind = "CLOSE"
 
 
 def retell(told: dict[int, int], found: Occurrences) -> None:
@@ -45,6 +48,34 @@ def retell(told: dict[int, int], found: Occurrences) -> None:
             told.pop(start, None)
         elif kind == CLOSE:
             told[start] = end
+
+
+class Spans:
+    """Times (both included) of groups, of which something has been told."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, list[tuple[int, int]]] = {}
+        self._merged: dict[int, tuple[tuple[int, int], ...]] = {}
+
+    def add(self, group: int, span: tuple[int, int]) -> None:
+        self._of.setdefault(group, []).append(span)
+        self._merged.pop(group, None)
+
+    def meets(self, group: int, start: int, end: int) -> bool:
+        """Whether one of them reaches into ``[start, end]``."""
+        if group not in self._merged:
+            self._merged[group] = merged(self._of.get(group, ()))
+        mine = self._merged[group]
+        place = bisect_left(mine, start, key=lambda span: span[1])
+        return place < len(mine) and mine[place][0] <= end
+
+    def without(self, batch: TriggerBatch) -> TriggerBatch:
+        """A batch without the closings of windows that reach into these times."""
+        kept = [
+            event for event in batch.events
+            if event.kind != CLOSED or not self.meets(event.group.id, event.start, event.end)
+        ]  # fmt: skip
+        return batch if len(kept) == len(batch.events) else msgspec.structs.replace(batch, events=kept)
 
 
 def coalesced(parts: Sequence[Part]) -> list[Part]:
