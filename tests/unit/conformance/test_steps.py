@@ -164,10 +164,18 @@ def test_running(stage: Any) -> None:
 
 
 def test_running_streams_of_the_older_dialect_are_global(stage: Any) -> None:
-    script = {"SHOW STREAMS": stage.rows([["DB_x", "Running"]], ["VARCHAR"] * 2, ["stream_name", "status"])}
-    outcome = stage.play("- running: ['other_s1']", script, dialect="tdengine-legacy")
+    def shows(name: str, *states: str) -> dict[str, Any]:
+        rows = [stage.rows([[name, state]], ["VARCHAR"] * 2, ["stream_name", "status"]) for state in states]
+        return {"SHOW STREAMS": rows}
+
+    outcome = stage.play("- running: ['other_s1']", shows("DB_x", "failed"), dialect="tdengine-legacy")
     assert "other_s1" in outcome.failure.expected
-    assert stage.gateway.parameters[0] == {"tz": "UTC", "dialect": "tdengine-legacy"}
+    # a statement says itself which dialect it is in
+    assert stage.gateway.parameters[0] == {"tz": "UTC"}
+    wanted = "- running: ['{db}_x']"
+    assert stage.play(wanted, shows("DB_x", "init", "ready"), dialect="tdengine-legacy").word == "PASS"
+    failed = stage.play(wanted, shows("DB_x", "failed"), dialect="tdengine-legacy")
+    assert "to be ready" in failed.failure.expected
 
 
 def test_sleep(stage: Any) -> None:

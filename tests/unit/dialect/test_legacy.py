@@ -7,7 +7,6 @@ import pytest
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.dialect.legacy import lower
-from millrace_core.dialect.legacy.options import mode_words
 from millrace_core.dialect.statements import CreateLegacyStream, CreateStream, ExplainStream
 from millrace_core.dialect.tdengine import explain
 from millrace_core.dialect.tdengine import lower as lower_newer
@@ -17,6 +16,7 @@ from millrace_core.model.stream import Duration, Emission, StreamSpec
 from millrace_core.model.sub_tables import group_id, sub_table
 from millrace_core.model.triggers import Trait
 from millrace_core.model.types import TIMESTAMP, DataType
+from millrace_core.plan.system.streams import mode_words
 from millrace_core.trigger.types import Count, Interval, Session, type_of
 
 INT, BIGINT, TEXT = DataType("INT"), DataType("BIGINT"), DataType("VARCHAR", 32)

@@ -42,7 +42,7 @@ def entry(rig: Any, name: str = "s1") -> StreamEntry:
 
 
 def state(rig: Any) -> list[Any]:
-    return [list(row) for row in rig("SHOW STREAMS").rows]
+    return [list(row) for row in rig("SHOW d.STREAMS").rows]
 
 
 def test_a_stream_comes_with_its_output_and_is_live_from_now(meters: Any) -> None:

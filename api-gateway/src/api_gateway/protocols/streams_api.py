@@ -15,9 +15,10 @@ from api_gateway.session import Session
 from api_gateway.statements.execute import Executor
 from millrace_core.catalog import StreamEntry
 from millrace_core.dialect import statements
+from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.dialect.lexer import quote_name
-from millrace_core.dialect.tdengine import parse
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
+from millrace_core.model.life import life_of, shown_state
 from millrace_core.trigger.types import type_of
 
 
@@ -110,7 +111,8 @@ class NewStream(BaseModel):
 
 
 class Stream(BaseModel):
-    """A stream as it is now. ``status``: Init, Running, Stopped, Paused or Failed (``message`` says why)."""
+    """A stream as it is now. ``status``: Init, Running, Stopped, Paused or Failed (``message`` says why); of
+    one of the older dialect, whose ``db`` is empty, init, ready, paused or failed."""
 
     name: str
     db: str
@@ -145,7 +147,7 @@ def _add_reading(router: APIRouter, context: Context, who: Any) -> None:
         """All streams that the user may know of, or those of one database."""
         entries = [
             e for e in list(context.catalog.streams.values())
-            if (db is None or e.spec.db == db) and sees(context.catalog, session.user, e.spec.db)
+            if (db is None or e.spec.db == db) and sees(context.catalog, session.user, e.spec.home)
         ]  # fmt: skip
         return [shown(context, e) for e in sorted(entries, key=lambda e: e.spec.full_name)]
 
@@ -153,10 +155,10 @@ def _add_reading(router: APIRouter, context: Context, who: Any) -> None:
     def one(name: str, session: Session = who) -> Stream:
         """The stream ``db.stream``."""
         entry = _find(context, name)
-        if not sees(context.catalog, session.user, entry.spec.db):
+        if not sees(context.catalog, session.user, entry.spec.home):
             raise MillraceError(
                 ErrorCode.PERMISSION,
-                f"Insufficient privilege: {session.user} has none on the database {entry.spec.db}",
+                f"Insufficient privilege: {session.user} has none on the database {entry.spec.home}",
             )
         return shown(context, entry)
 
@@ -173,16 +175,19 @@ def _add_changing(router: APIRouter, context: Context, executor: Executor, who: 
     def create(new: NewStream, session: Session = who) -> Stream:
         """Create a stream. It is live for rows written after the answer."""
         sql = new.statement()
-        statement = parse(sql)
-        if not isinstance(statement, statements.CreateStream):
-            raise SqlError(
-                ErrorCode.SYNTAX, f"the SQL must be a CREATE STREAM, it is a {type(statement).__name__}"
-            )
-        name = statement.name
-        if name.db is None:
-            raise SqlError(ErrorCode.NO_DATABASE, f"name it db.{name.name}", name.position)
+        statement = FRONT_ENDS[session.dialect].parse(sql)
+        match statement:
+            case statements.CreateLegacyStream(name=global_name):
+                name = global_name.text
+            case statements.CreateStream(name=qualified):
+                if qualified.db is None:
+                    raise SqlError(ErrorCode.NO_DATABASE, f"name it db.{qualified.name}", qualified.position)
+                name = str(qualified)
+            case _:
+                kind = type(statement).__name__
+                raise SqlError(ErrorCode.SYNTAX, f"the SQL must be a CREATE STREAM, it is a {kind}")
         executor.execute(session, sql)
-        return shown(context, _find(context, str(name)))
+        return shown(context, _find(context, name))
 
     @router.delete("/{name}", status_code=204)
     def drop(name: str, session: Session = who) -> None:
@@ -191,27 +196,30 @@ def _add_changing(router: APIRouter, context: Context, executor: Executor, who: 
 
     @router.post("/{name}/start")
     def start(name: str, session: Session = who) -> Stream:
-        """Start a stopped stream."""
-        executor.execute(session, f"START STREAM {_quoted(_find(context, name))}")
+        """Start a stopped stream, or resume a paused one."""
+        entry = _find(context, name)
+        executor.execute(session, f"{life_of(entry.spec).start} STREAM {_quoted(entry)}")
         return shown(context, _find(context, name))
 
     @router.post("/{name}/stop")
     def stop(name: str, session: Session = who) -> Stream:
-        """Stop a stream: rows written after the answer are not judged."""
-        executor.execute(session, f"STOP STREAM {_quoted(_find(context, name))}")
+        """Stop or pause a stream: rows written after the answer are not judged."""
+        entry = _find(context, name)
+        executor.execute(session, f"{life_of(entry.spec).stop} STREAM {_quoted(entry)}")
         return shown(context, _find(context, name))
 
 
 def _find(context: Context, name: str) -> StreamEntry:
     """The stream ``db.stream``; :raises MillraceError: UNKNOWN_STREAM."""
-    for key, entry in list(context.catalog.streams.items()):
-        if ".".join(key) == name:
+    for entry in list(context.catalog.streams.values()):
+        if entry.spec.full_name == name:
             return entry
     raise CatalogError(ErrorCode.UNKNOWN_STREAM, f"the stream {name} does not exist")
 
 
 def _quoted(entry: StreamEntry) -> str:
-    return f"{quote_name(entry.spec.db)}.{quote_name(entry.spec.name)}"
+    spec = entry.spec
+    return f"{quote_name(spec.db)}.{quote_name(spec.name)}" if spec.db else quote_name(spec.name)
 
 
 def shown(context: Context, entry: StreamEntry) -> Stream:
@@ -222,7 +230,7 @@ def shown(context: Context, entry: StreamEntry) -> Stream:
     table = f"{source.table.db}.{source.child or source.table.name}" if source else None
     address = context.settings.notify_url.replace("http", "ws", 1)
     return Stream(
-        name=spec.full_name, db=spec.db, stream=spec.name, status=status, message=message,
+        name=spec.full_name, db=spec.db, stream=spec.name, status=shown_state(spec, status), message=message,
         trigger=type_of(spec.trigger).name, source=table,
         output=f"{spec.output.db}.{spec.output.table}" if spec.output else None,
         created=spec.created, sql=spec.sql, events=f"{address}/api/v1/streams/{spec.full_name}/events",

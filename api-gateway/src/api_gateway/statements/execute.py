@@ -18,10 +18,18 @@ from api_gateway.statements.anodes import create_anode, drop_anode, show_anodes,
 from api_gateway.statements.data import delete, insert
 from api_gateway.statements.databases import create_database, drop_database, use_database
 from api_gateway.statements.diagnose import diagnose_stream
+from api_gateway.statements.explain import explain_stream
 from api_gateway.statements.needs import needs_of
 from api_gateway.statements.shows import describe, show, show_create, show_tags
-from api_gateway.statements.stream_life import drop_stream, recalculate_stream, start_stream, stop_stream
-from api_gateway.statements.streams import create_legacy_stream, create_stream, explain_stream
+from api_gateway.statements.stream_life import (
+    drop_stream,
+    pause_stream,
+    recalculate_stream,
+    resume_stream,
+    start_stream,
+    stop_stream,
+)
+from api_gateway.statements.streams import create_stream
 from api_gateway.statements.tables import create_children, create_table, drop_tables
 from api_gateway.statements.users import alter_user, create_snode, create_user, drop_snode, drop_user, grant
 from api_gateway.statements.verify import verify_stream
@@ -69,10 +77,12 @@ HANDLERS: dict[type, Handler] = {
     statements.Insert: insert,
     statements.Delete: delete,
     statements.CreateStream: create_stream,
-    statements.CreateLegacyStream: create_legacy_stream,
+    statements.CreateLegacyStream: create_stream,
     statements.ExplainStream: explain_stream,
     statements.StartStream: start_stream,
     statements.StopStream: stop_stream,
+    statements.PauseStream: pause_stream,
+    statements.ResumeStream: resume_stream,
     statements.RecalculateStream: recalculate_stream,
     statements.DiagnoseStream: diagnose_stream,
     statements.VerifyStream: verify_stream,

@@ -42,14 +42,24 @@ def _named(kind: Kind) -> Needs:
     return lambda catalog, session, statement: _in(kind, session, statement.name)
 
 
-def _stream_s(kind: Kind) -> Needs:
-    """The database of the stream ``statement.name``."""
+def _stream_s(kind: Kind, *, global_first: bool = True) -> Needs:
+    """The database of the stream ``statement.name``; of a global one that of its results."""
 
     def needs(catalog: Catalog, session: Session, statement: Any) -> Iterator[Need]:
-        for need in _in(kind, session, statement.name):
-            yield need._replace(table=OF_DATABASE)
+        name = statement.name
+        entry = catalog.stream(name.db, session.database, name.name, global_first=global_first)
+        if entry is not None:
+            yield Need(kind, entry.spec.home, name.position, OF_DATABASE)
+        else:
+            yield from _in_its(kind, session, name)
 
     return needs
+
+
+def _in_its(kind: Kind, session: Session, name: QualifiedName) -> Iterator[Need]:
+    """The database of a name, whatever is in it."""
+    for need in _in(kind, session, name):
+        yield need._replace(table=OF_DATABASE)
 
 
 def _child(catalog: Catalog, session: Session, name: QualifiedName, using: QualifiedName) -> Iterator[Need]:
@@ -86,7 +96,7 @@ def _legacy_stream(catalog: Catalog, session: Session, statement: s.CreateLegacy
 
 
 def _stream(catalog: Catalog, session: Session, statement: s.CreateStream) -> Iterator[Need]:
-    yield from _stream_s("write")(catalog, session, statement)
+    yield from _in_its("write", session, statement.name)
     if statement.table is not None:
         yield from _in("read", session, statement.table)
     if statement.into is not None:
@@ -99,7 +109,7 @@ def _stream(catalog: Catalog, session: Session, statement: s.CreateStream) -> It
 def _verify(catalog: Catalog, session: Session, statement: s.VerifyStream) -> Iterator[Need]:
     """What it lists are rows of the output table, which may be another database's."""
     yield from _stream_s("read")(catalog, session, statement)
-    entry = catalog.streams.get((statement.name.db or session.database or "", statement.name.name))
+    entry = catalog.stream(statement.name.db, session.database, statement.name.name)
     if entry is not None and entry.spec.output is not None:
         output = entry.spec.output
         yield Need("read", output.db, statement.name.position, output.table)
@@ -169,9 +179,11 @@ NEEDS: dict[type, Needs] = {
     s.CreateLegacyStream: _legacy_stream,
     s.ExplainStream: _explained,
     s.DropStream: _stream_s("write"),
-    s.StartStream: _stream_s("write"),
-    s.StopStream: _stream_s("write"),
-    s.RecalculateStream: _stream_s("write"),
+    s.StartStream: _stream_s("write", global_first=False),
+    s.StopStream: _stream_s("write", global_first=False),
+    s.PauseStream: _stream_s("write"),
+    s.ResumeStream: _stream_s("write"),
+    s.RecalculateStream: _stream_s("write", global_first=False),
     s.DiagnoseStream: _stream_s("read"),
     s.VerifyStream: _verify,
     s.Show: _show,

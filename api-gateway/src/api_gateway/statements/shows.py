@@ -11,13 +11,15 @@ from api_gateway.context import Context
 from api_gateway.session import Session, unknown_database
 from api_gateway.statements.stream_life import find_stream
 from api_gateway.tables.find import find_table
-from millrace_core.catalog import SYSTEM_DATABASES, Catalog
+from millrace_core.catalog import SYSTEM_DATABASES, Catalog, StreamEntry
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.statements import Describe, Show, ShowCreate, ShowTags
 from millrace_core.dialect.virtual import source_of
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.model.life import shown_state
 from millrace_core.model.schema import Child, Column, Origin, Table
 from millrace_core.model.types import TIMESTAMP
+from millrace_core.plan.system.streams import definition_of
 
 Rows = list[list[object]]
 
@@ -30,6 +32,8 @@ def show(context: Context, session: Session, statement: Show) -> Answer:
             f"SHOW {statement.what.upper()} is not supported; SHOW {', '.join(SHOWS).upper()} are",
             statement.position,
         )
+    if statement.what == "streams" and statement.db is None:
+        return _all_streams(context, session, statement)
     columns, of_database, rows = found
     db = _database(context.catalog, session, statement) if of_database else ""
     shown = sorted(rows(context, db), key=lambda row: str(row[0]))
@@ -100,11 +104,39 @@ def _with_rows(context: Context, db: str, *, virtual: bool) -> Rows:
 
 def _streams(context: Context, db: str) -> Rows:
     streams = list(context.catalog.streams.values())
-    return [
-        [entry.spec.name, *context.board.of(entry, context.catalog)]
-        for entry in streams
-        if entry.spec.db == db
-    ]
+    return [[entry.spec.name, *_state(context, entry)] for entry in streams if entry.spec.db == db]
+
+
+def _state(context: Context, entry: StreamEntry) -> tuple[str, str]:
+    status, message = context.board.of(entry, context.catalog)
+    return shown_state(entry.spec, status), message
+
+
+STREAM_COLUMNS = (
+    text_column("stream_name", 192), AnswerColumn("create_time", TIMESTAMP), text_column("sql", 2048),
+    text_column("status", 20), text_column("source_db", 64), text_column("target_db", 64),
+    text_column("target_table", 192), text_column("watermark", 32), text_column("trigger", 32),
+    text_column("message", 1024),
+)  # fmt: skip
+"""Columns of SHOW STREAMS that names no database."""
+
+
+def _all_streams(context: Context, session: Session, statement: Show) -> Answer:
+    """The streams with global names, and those of the session's database."""
+    if session.database is not None:
+        _database(context.catalog, session, statement)
+    shown: Rows = []
+    for entry in list(context.catalog.streams.values()):
+        spec = entry.spec
+        listed = spec.db in ("", session.database) and sees(context.catalog, session.user, spec.home)
+        if listed and (statement.like is None or _like(statement.like).fullmatch(spec.name)):
+            status, message = _state(context, entry)
+            known = definition_of(spec) | {
+                "stream_name": spec.name, "create_time": spec.created, "sql": spec.sql, "status": status,
+                "message": message,
+            }  # fmt: skip
+            shown.append([known[column.name] for column in STREAM_COLUMNS])
+    return Answer(STREAM_COLUMNS, sorted(shown, key=lambda row: str(row[0])))
 
 
 def _users(context: Context, _db: str) -> Rows:

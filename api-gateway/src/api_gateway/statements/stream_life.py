@@ -1,4 +1,4 @@
-"""START, STOP and DROP STREAM."""
+"""START and STOP, PAUSE and RESUME, RECALCULATE and DROP STREAM."""
 
 from __future__ import annotations
 
@@ -11,24 +11,35 @@ from api_gateway.statements.streams import live_from
 from api_gateway.statements.virtual import origin_ends
 from millrace_core.catalog import StreamEntry, key_of
 from millrace_core.dialect.names import QualifiedName
-from millrace_core.dialect.statements import DropStream, RecalculateStream, StartStream, StopStream
+from millrace_core.dialect.statements import (
+    DropStream,
+    PauseStream,
+    RecalculateStream,
+    ResumeStream,
+    StartStream,
+    StopStream,
+)
 from millrace_core.dialect.times import time_value
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
+from millrace_core.model.life import GLOBAL, OF_DATABASE, Life, life_of
 from millrace_core.trigger.types import type_of
 from millrace_core.wire import control
 
 
 def find_stream(
-    context: Context, session: Session, name: QualifiedName, *, if_exists: bool = False
-) -> StreamEntry | None:
-    """The stream of that name; None if there is none and there need not be.
+    context: Context, session: Session, name: QualifiedName, *, if_exists: bool = False,
+    global_first: bool = True,
+) -> StreamEntry | None:  # fmt: skip
+    """The stream of that name: of its database, or, if it is bare, the global one or that of the session's
+    database; None if there is none and there need not be.
 
-    :raises CatalogError: UNKNOWN_STREAM, UNKNOWN_DATABASE.
+    :raises CatalogError: UNKNOWN_STREAM, UNKNOWN_DATABASE; NO_DATABASE for a bare name that is not global.
     """
-    db = session.db_of(name)
-    entry = context.catalog.streams.get((db, name.name))
+    catalog = context.catalog
+    entry = catalog.stream(name.db, session.database, name.name, global_first=global_first)
     if entry is None and not if_exists:
-        if db not in context.catalog.databases:
+        db = session.db_of(name)
+        if db not in catalog.databases:
             raise unknown_database(db, name)
         raise CatalogError(
             ErrorCode.UNKNOWN_STREAM, f"the stream {db}.{name.name} does not exist", name.position
@@ -36,14 +47,58 @@ def find_stream(
     return entry
 
 
+def _of_life(
+    context: Context, session: Session, statement: StartStream | StopStream | PauseStream | ResumeStream,
+    life: Life, word: str,
+) -> StreamEntry | None:  # fmt: skip
+    """The stream, to which this word applies; None if there is none and there need not be.
+
+    :raises CatalogError: NOT_ALLOWED for a stream of the other dialect, with its word.
+    """
+    name = statement.name
+    entry = find_stream(context, session, name, if_exists=statement.if_exists, global_first=life is GLOBAL)
+    if entry is not None and life_of(entry.spec) is not life:
+        raise _wrong_word(entry, word, life_of(entry.spec), name)
+    return entry
+
+
+def _wrong_word(entry: StreamEntry, word: str, life: Life, name: QualifiedName) -> CatalogError:
+    which = "older" if life is GLOBAL else "newer"
+    right = {"STOP": life.stop, "PAUSE": life.stop}.get(word, life.start)
+    return CatalogError(
+        ErrorCode.NOT_ALLOWED,
+        f"{word} STREAM {name}: {entry.spec.full_name} is a stream of the {which} dialect, for which it is "
+        f"{right} STREAM {entry.spec.full_name}",
+        name.position,
+    )
+
+
 def start_stream(context: Context, session: Session, statement: StartStream) -> Answer:
     """Rows written while it was stopped are history (SEMANTICS: START): a stream that fills history treats
     them, unless IGNORE UNTREATED says otherwise; another one does not."""
     with context.writer.ddl:
-        entry = find_stream(context, session, statement.name, if_exists=statement.if_exists)
-        if entry is None or (entry.wanted == "Running" and not context.board.set_aside(entry)):
-            return affected(0)
-        number = _begin_anew(context, entry, untreated=not statement.ignore_untreated)
+        entry = _of_life(context, session, statement, OF_DATABASE, "START")
+        number = _start(context, entry, untreated=not statement.ignore_untreated)
+    return _until_started(context, number)
+
+
+def resume_stream(context: Context, session: Session, statement: ResumeStream) -> Answer:
+    """Rows written meanwhile are treated as if they came now, unless IGNORE UNTREATED says otherwise; of a
+    stream that runs nothing changes."""
+    with context.writer.ddl:
+        entry = _of_life(context, session, statement, GLOBAL, "RESUME")
+        number = _start(context, entry, untreated=not statement.ignore_untreated)
+    return _until_started(context, number)
+
+
+def _start(context: Context, entry: StreamEntry | None, *, untreated: bool) -> int:
+    """The number of the control record; -1: there is nothing to start."""
+    if entry is None or (entry.wanted == "Running" and not context.board.set_aside(entry)):
+        return -1
+    return _begin_anew(context, entry, untreated)
+
+
+def _until_started(context: Context, number: int) -> Answer:
     context.board.wait_applied(number, context.settings.accept_seconds)
     return affected(0)
 
@@ -52,6 +107,7 @@ def _begin_anew(context: Context, entry: StreamEntry, untreated: bool) -> int:
     """Start a stream that is stopped, or that trigger-svc has set aside: the number of the control record."""
     spec, epoch = entry.spec, entry.epoch + 1
     fills = spec.options.fill_history is not None or spec.options.fill_history_first is not None
+    fills = fills or spec.emission.untreated == "live"
     record = control.StartStream(
         spec.uid, live_from(context, spec), epoch, origin_ends(context, spec), untreated=fills and untreated
     )
@@ -62,16 +118,30 @@ def _begin_anew(context: Context, entry: StreamEntry, untreated: bool) -> int:
 
 def stop_stream(context: Context, session: Session, statement: StopStream) -> Answer:
     with context.writer.ddl:
-        entry = find_stream(context, session, statement.name, if_exists=statement.if_exists)
-        if entry is None:
-            return affected(0)
-        number = entry.control
-        if entry.wanted != "Stopped":
-            record = control.StopStream(entry.spec.uid, origin_ends(context, entry.spec))
-            number = context.append_control([(entry.spec.full_name, record)])
-            context.writer.write([msgspec.structs.replace(entry, wanted="Stopped", control=number)])
-    _until_applied(context, number, f"the stream {entry.spec.full_name} is told to stop")
+        entry = _of_life(context, session, statement, OF_DATABASE, "STOP")
+        number = _stop(context, entry)
+    if entry is not None:
+        _until_applied(context, number, f"the stream {entry.spec.full_name} is told to stop")
     return affected(0)
+
+
+def pause_stream(context: Context, session: Session, statement: PauseStream) -> Answer:
+    with context.writer.ddl:
+        entry = _of_life(context, session, statement, GLOBAL, "PAUSE")
+        number = _stop(context, entry)
+    if entry is not None:
+        _until_applied(context, number, f"the stream {entry.spec.full_name} is told to pause")
+    return affected(0)
+
+
+def _stop(context: Context, entry: StreamEntry | None) -> int:
+    """The number of the control record from which on it judges nothing."""
+    if entry is None or entry.wanted == "Stopped":
+        return entry.control if entry else -1
+    record = control.StopStream(entry.spec.uid, origin_ends(context, entry.spec))
+    number = context.append_control([(entry.spec.full_name, record)])
+    context.writer.write([msgspec.structs.replace(entry, wanted="Stopped", control=number)])
+    return number
 
 
 def recalculate_stream(context: Context, session: Session, statement: RecalculateStream) -> Answer:
@@ -79,10 +149,18 @@ def recalculate_stream(context: Context, session: Session, statement: Recalculat
 
     :raises MillraceError: for a stream that does not recalculate, a bad time, or an end before the start.
     """
-    entry = find_stream(context, session, statement.name)
+    entry = find_stream(context, session, statement.name, global_first=False)
     assert entry is not None, "a missing one is an error"
     spec = entry.spec
     type_ = type_of(spec.trigger)
+    if life_of(spec) is GLOBAL:
+        raise CatalogError(
+            ErrorCode.NOT_ALLOWED,
+            f"RECALCULATE STREAM {spec.full_name}: it is a stream of the older dialect, which recalculates "
+            "by itself (IGNORE EXPIRED 0, IGNORE UPDATE 0, TRIGGER CONTINUOUS_WINDOW_CLOSE) and can be "
+            "PAUSEd and RESUMEd",
+            statement.name.position,
+        )
     if type_.by_clock or spec.source is None:
         raise CatalogError(
             ErrorCode.NOT_ALLOWED,

@@ -6,31 +6,27 @@ from dataclasses import dataclass
 
 import msgspec
 
-from api_gateway.answer import Answer, affected, text_column
+from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, fresh_uid, milliseconds
 from api_gateway.session import Session
 from api_gateway.statements.tables import add_table
 from api_gateway.statements.virtual import origin_ends, origin_records
 from millrace_core.catalog import Catalog, StreamEntry, key_of
 from millrace_core.dialect.front_ends import FRONT_ENDS
+from millrace_core.dialect.legacy import check_runs
 from millrace_core.dialect.names import QualifiedName
-from millrace_core.dialect.statements import CreateLegacyStream, CreateStream, ExplainStream
-from millrace_core.dialect.tdengine import lower
-from millrace_core.dialect.tdengine.explain import understood
-from millrace_core.dialect.tdengine.output import complete
+from millrace_core.dialect.statements import CreateLegacyStream, CreateStream
 from millrace_core.dialect.virtual import sources_of
-from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
+from millrace_core.errors import CatalogError, ErrorCode, MillraceError, Position, SqlError
 from millrace_core.model.schema import Child, Table, cut_name
 from millrace_core.model.stream import ResultColumn, StreamSpec
-from millrace_core.model.sub_tables import GROUP_ID
 from millrace_core.plan import OutputPlaces, plan_output
 from millrace_core.trigger.stream import compiled, essence
 from millrace_core.trigger.types import type_of
 from millrace_core.wire import control
 from millrace_core.wire.topics import slot_of, wal_topic
 
-ITEM, VALUE = 64, 16_384
-"""Longest texts of the columns of EXPLAIN."""
+NewStream = CreateStream | CreateLegacyStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +37,13 @@ class Draft:
     position: int
 
 
-def create_stream(context: Context, session: Session, statement: CreateStream) -> Answer:
-    """Define a stream, and wait a while for trigger-svc to take it up (Init until then).
+def create_stream(context: Context, session: Session, statement: NewStream) -> Answer:
+    """Define a stream, and wait a while for trigger-svc to take it up (Init until then), unless it is made in
+    the background.
 
     :raises MillraceError: if it is refused; then nothing has changed.
     """
-    db = session.db_of(statement.name)
-    if _exists(context.catalog, db, statement):
+    if _exists(context.catalog, session, statement):
         return affected(0)
     while True:
         draft = _draft(context, session, statement)
@@ -57,65 +53,85 @@ def create_stream(context: Context, session: Session, statement: CreateStream) -
                 context, session, statement, draft
             ):
                 continue
-            if _exists(context.catalog, db, statement):
+            if _exists(context.catalog, session, statement):
                 return affected(0)
             number = _install(context, session, statement, draft.spec)
         break
-    context.board.wait_applied(number, context.settings.accept_seconds)
+    if not (isinstance(statement, CreateLegacyStream) and statement.in_background):
+        context.board.wait_applied(number, context.settings.accept_seconds)
     return affected(0)
 
 
-def _exists(catalog: Catalog, db: str, statement: CreateStream) -> bool:
+def _exists(catalog: Catalog, session: Session, statement: NewStream) -> bool:
     """Whether the name is taken, and may be; :raises CatalogError: STREAM_EXISTS if it may not."""
-    if (db, statement.name.name) not in catalog.streams:
+    if isinstance(statement, CreateLegacyStream):
+        key = "", statement.name.text
+    else:
+        key = session.db_of(statement.name), statement.name.name
+    if (found := catalog.streams.get(key)) is None:
         return False
     if statement.if_not_exists:
         return True
     raise CatalogError(
-        ErrorCode.STREAM_EXISTS,
-        f"the stream {db}.{statement.name.name} already exists",
-        statement.name.position,
+        ErrorCode.STREAM_EXISTS, f"the stream {found.spec.full_name} already exists", statement.name.position
     )
 
 
-def _draft(context: Context, session: Session, statement: CreateStream) -> Draft:
+def _draft(context: Context, session: Session, statement: NewStream) -> Draft:
     """All checks; calc-svc says what columns the calculation gives."""
     position = context.writer.position
-    spec = lower(statement, context.catalog, session.database, session.timezone)
+    front = FRONT_ENDS[session.dialect]
+    spec = front.lower(statement, context.catalog, session.database, session.timezone)
     _check_trigger(spec, statement)
-    _check_output(spec, statement, context.catalog)
+    check_output(spec, statement, context.catalog)
     result: tuple[ResultColumn, ...] = ()
-    if statement.query is not None:
-        result = context.calc.describe(spec, position, statement.query.position)
-    spec = complete(spec, statement, result, context.catalog)
+    if (written := _query_of(statement)) is not None:
+        result = context.calc.describe(spec, position, written)
+    spec = front.complete(spec, statement, result, context.catalog)
     _check_cycle(context.catalog, spec, statement)
+    if isinstance(statement, CreateLegacyStream):
+        check_runs(spec, statement.name.position)
     return Draft(spec, position)
 
 
-def _draft_changed(context: Context, session: Session, statement: CreateStream, draft: Draft) -> bool:
+def _query_of(statement: NewStream) -> Position | None:
+    """Where the query stands."""
+    if isinstance(statement, CreateLegacyStream):
+        return statement.query.text.position
+    return statement.query.position if statement.query is not None else None
+
+
+def _draft_changed(context: Context, session: Session, statement: NewStream, draft: Draft) -> bool:
     """Whether the statement means something else by now. Hold ``writer.ddl``."""
-    again = lower(statement, context.catalog, session.database, session.timezone)
-    again = complete(again, statement, draft.spec.result, context.catalog)
+    front = FRONT_ENDS[session.dialect]
+    again = front.lower(statement, context.catalog, session.database, session.timezone)
+    again = front.complete(again, statement, draft.spec.result, context.catalog)
     _check_cycle(context.catalog, again, statement)
     return again != draft.spec
 
 
-def _check_trigger(spec: StreamSpec, statement: CreateStream) -> None:
+def _check_trigger(spec: StreamSpec, statement: NewStream) -> None:
     """What trigger-svc would refuse is refused here."""
+    if isinstance(statement, CreateLegacyStream):
+        where = (statement.query.window or statement.query.table).position
+    else:
+        where = statement.trigger.position
     try:
         compiled(essence(spec))
     except MillraceError as error:
-        raise SqlError(error.code, error.message, error.position or statement.trigger.position) from error
+        raise SqlError(error.code, error.message, error.position or where) from error
 
 
-def _check_output(spec: StreamSpec, statement: CreateStream, catalog: Catalog) -> None:
-    """:raises SqlError: for OUTPUT_SUBTABLE or TAGS that cannot give names and tags, and for a name of all
-    groups that another table has."""
+def check_output(spec: StreamSpec, statement: NewStream, catalog: Catalog) -> None:
+    """:raises SqlError: for expressions of sub-tables' names or of tags that cannot give them, and for a name
+    of all groups that another table has."""
     if spec.output is None or not spec.output.grouped:
         return
     subtable = statement.subtable.position if statement.subtable else None
-    # without TAGS the tags are the grouping columns
-    tags = [tag.value.position for tag in statement.tags] or [statement.name.position] * len(spec.output.tags)
+    tags = [statement.name.position] * len(spec.output.tags)
+    if isinstance(statement, CreateStream) and statement.tags:
+        # without TAGS the tags are the grouping columns
+        tags = [tag.value.position for tag in statement.tags]
     plan = plan_output(spec, catalog, OutputPlaces(subtable, tuple(tags)))
     if plan.constant:
         name = cut_name(plan.constant)
@@ -128,7 +144,7 @@ def _check_output(spec: StreamSpec, statement: CreateStream, catalog: Catalog) -
             )  # fmt: skip
 
 
-def _check_cycle(catalog: Catalog, spec: StreamSpec, statement: CreateStream) -> None:
+def _check_cycle(catalog: Catalog, spec: StreamSpec, statement: NewStream) -> None:
     """:raises CatalogError: if the stream's results would trigger it again through other streams."""
     if spec.source is None or spec.output is None or statement.into is None:
         return
@@ -157,7 +173,7 @@ def _check_cycle(catalog: Catalog, spec: StreamSpec, statement: CreateStream) ->
                 path.append((output.db, output.table))
 
 
-def _install(context: Context, session: Session, statement: CreateStream, draft: StreamSpec) -> int:
+def _install(context: Context, session: Session, statement: NewStream, draft: StreamSpec) -> int:
     """Make the stream be; the number of its control record. Hold ``writer.ddl``.
 
     Its record is there before its definition, so that calc-svc knows it before any trigger of it can come.
@@ -182,7 +198,7 @@ def _install(context: Context, session: Session, statement: CreateStream, draft:
     return number
 
 
-def _ensure_output(context: Context, session: Session, statement: CreateStream, spec: StreamSpec) -> None:
+def _ensure_output(context: Context, session: Session, statement: NewStream, spec: StreamSpec) -> None:
     """The output table; one that exists was found to match."""
     make_output(context, spec, milliseconds(session.now), statement.into)
 
@@ -252,47 +268,3 @@ def _reads_tags(spec: StreamSpec) -> bool:
     conditions = [spec.options.pre_filter, *type_of(spec.trigger).conditions(spec.trigger)]
     names = {name for condition in conditions if condition for name in condition.columns}
     return spec.source is not None and any(spec.source.table.tag(name) for name in names)
-
-
-# -- the older dialect ---------------------------------------------------------------------------------------
-
-
-def create_legacy_stream(context: Context, session: Session, statement: CreateLegacyStream) -> Answer:
-    """Refuse it: for what is wrong with it, or because nothing can run it.
-
-    :raises SqlError: always. UNSUPPORTED at the stream's name for a statement that is right.
-    """
-    _understood(context, session, statement)
-    raise SqlError(
-        ErrorCode.UNSUPPORTED,
-        f"the stream {statement.name.text} is one of the older dialect, which is checked but cannot be run "
-        "yet; EXPLAIN CREATE STREAM gives the statement of the newer dialect that comes nearest",
-        statement.name.position,
-    )
-
-
-def explain_stream(context: Context, session: Session, statement: ExplainStream) -> Answer:
-    """What a stream was understood to be: rows of (item, value). Nothing is made.
-
-    :raises SqlError: as CREATE STREAM itself would, as far as the catalog tells.
-    """
-    facts = understood(_understood(context, session, statement.stream))
-    return Answer((text_column("item", ITEM), text_column("value", VALUE)), [list(fact) for fact in facts])
-
-
-def _understood(
-    context: Context, session: Session, statement: CreateStream | CreateLegacyStream
-) -> StreamSpec:
-    lower = FRONT_ENDS[session.dialect].lower
-    spec = lower(statement, context.catalog, session.database, session.timezone)
-    if spec.output is not None and spec.output.grouped:
-        subtable = statement.subtable.position if statement.subtable else None
-        # the tag of the groups' ids is made, not calculated
-        written = tuple(
-            msgspec.structs.replace(tag, expression="NULL") if tag.expression == GROUP_ID else tag
-            for tag in spec.output.tags
-        )
-        checked = msgspec.structs.replace(spec, output=msgspec.structs.replace(spec.output, tags=written))
-        places = OutputPlaces(subtable, (statement.name.position,) * len(written))
-        plan_output(checked, context.catalog, places)
-    return spec

@@ -44,7 +44,7 @@ class Sql(Step):
 
 @dataclass(frozen=True)
 class Running(Step):
-    """Waits until all these streams are shown as Running, 60 s at most."""
+    """Waits until all these streams are shown as Running (older dialect: ready), 60 s at most."""
 
     streams: tuple[str, ...]
 

@@ -42,12 +42,13 @@ class Gateway:
     async def execute(
         self, sql: str, timezone: str = "UTC", dialect: Dialect = "tdengine", login: Login | None = None
     ) -> Answer:
-        """Runs one statement. The dialect is named only where it is not the usual one; no login is root's.
+        """Runs one statement. The dialect is named only where the statement does not say it itself; no login is
+        root's.
 
         :raises Refused: with the gateway's reason.
         :raises Broken: if it does not answer, or answers that it failed itself.
         """
-        parameters = {"tz": timezone} | ({} if dialect == "tdengine" else {"dialect": dialect})
+        parameters = {"tz": timezone} | ({"dialect": dialect} if dialect == "iotdb" else {})
         try:
             async with self._http.post(
                 f"{self.url}/rest/sql", data=sql.encode(), params=parameters, headers=_basic(login or ROOT)

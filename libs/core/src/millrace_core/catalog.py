@@ -153,7 +153,8 @@ def read(key: bytes | None, value: bytes | None) -> tuple[str, tuple[str, ...], 
     """
     kind, _, rest = text_of(key).partition(_SEP)
     names = tuple(rest.split(_SEP, 1 if kind in _IN_DATABASE else 0))
-    if kind not in KINDS or not all(names) or len(names) != (2 if kind in _IN_DATABASE else 1):
+    named = all(names[1:] if kind == "stream" else names)  # a stream's name may be global
+    if kind not in KINDS or not named or len(names) != (2 if kind in _IN_DATABASE else 1):
         raise undecodable("the key is not that of a definition")
     form = _FORMATS[kind]
     return kind, names, None if form.deletes(value) else form.read(key, value)
@@ -171,6 +172,7 @@ class Catalog:
         self.tables: dict[tuple[str, str], Table] = {}
         self.children: dict[tuple[str, str], Child] = {}
         self.streams: dict[tuple[str, str], StreamEntry] = {}
+        """By database and name; the database of a global name is empty."""
         self.users: dict[str, User] = {}
         self.tombstones: dict[tuple[str, str], Tombstone] = {}
         self.grants: dict[str, Grant] = {}
@@ -229,6 +231,17 @@ class Catalog:
         if child and (table := self.tables.get((db, child.table))):
             return table, child
         return None
+
+    def stream(
+        self, named: str | None, chosen: str | None, name: str, *, global_first: bool = True
+    ) -> StreamEntry | None:
+        """The stream of that name in the database ``named``; with None the global one, or else that of the
+        database ``chosen`` (the other way round without ``global_first``)."""
+        if named is not None:
+            return self.streams.get((named, name))
+        homes = ["", chosen or ""]
+        found = (self.streams.get((home, name)) for home in (homes if global_first else reversed(homes)))
+        return next((entry for entry in found if entry is not None), None)
 
     def names(self, db: str) -> list[str]:
         """The names of all tables of a database, children included."""

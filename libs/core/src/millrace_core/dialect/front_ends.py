@@ -16,7 +16,7 @@ from millrace_core.dialect import legacy, tdengine
 from millrace_core.dialect.cursor import Cursor
 from millrace_core.dialect.statements import CreateLegacyStream, CreateStream, ExplainStream, Statement
 from millrace_core.dialect.stream_words import is_older
-from millrace_core.model.stream import StreamSpec
+from millrace_core.model.stream import ResultColumn, StreamSpec
 
 Dialect = Literal["tdengine"]
 """What a session may speak."""
@@ -25,10 +25,12 @@ Dialect = Literal["tdengine"]
 @dataclass(frozen=True, slots=True)
 class FrontEnd:
     """``parse(text)``: the one statement in a text. ``lower(statement, catalog, database, timezone)``: the
-    stream that such a statement defines. Both raise SqlError with the place of what is wrong."""
+    stream that such a statement defines. ``complete(spec, statement, result, catalog)``: the same with its
+    output columns, once the query's are known. All raise SqlError with the place of what is wrong."""
 
     parse: Callable[[str], Statement]
     lower: Callable[..., StreamSpec]
+    complete: Callable[..., StreamSpec]
 
 
 def _parse_tdengine(text: str) -> Statement:
@@ -53,5 +55,18 @@ def _lower_tdengine(
     return tdengine.lower(statement, catalog, database, timezone)
 
 
-FRONT_ENDS: dict[Dialect, FrontEnd] = {"tdengine": FrontEnd(_parse_tdengine, _lower_tdengine)}
+def _complete_tdengine(
+    spec: StreamSpec,
+    statement: CreateStream | CreateLegacyStream,
+    result: tuple[ResultColumn, ...],
+    catalog: Catalog,
+) -> StreamSpec:
+    if isinstance(statement, CreateLegacyStream):
+        return legacy.complete(spec, statement, result, catalog)
+    return tdengine.complete(spec, statement, result, catalog)
+
+
+FRONT_ENDS: dict[Dialect, FrontEnd] = {
+    "tdengine": FrontEnd(_parse_tdengine, _lower_tdengine, _complete_tdengine)
+}
 """By the name that a session knows it by."""

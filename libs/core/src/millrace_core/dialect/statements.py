@@ -27,7 +27,9 @@ from millrace_core.dialect.stream_statements import LegacyTag as LegacyTag
 from millrace_core.dialect.stream_statements import NotifyClause as NotifyClause
 from millrace_core.dialect.stream_statements import OptionClause as OptionClause
 from millrace_core.dialect.stream_statements import OutputColumn as OutputColumn
+from millrace_core.dialect.stream_statements import PauseStream as PauseStream
 from millrace_core.dialect.stream_statements import RecalculateStream as RecalculateStream
+from millrace_core.dialect.stream_statements import ResumeStream as ResumeStream
 from millrace_core.dialect.stream_statements import StartStream as StartStream
 from millrace_core.dialect.stream_statements import StopStream as StopStream
 from millrace_core.dialect.stream_statements import TagDefinition as TagDefinition
@@ -355,7 +357,7 @@ class Grant:
 Statement = (
     CreateDatabase | DropDatabase | UseDatabase | CreateTable | CreateChildren | CreateVirtualChild
     | DropTables | AlterTable | Insert | Delete | Query | Show | ShowCreate | ShowTags | Describe
-    | CreateStream | DropStream | StartStream | StopStream | RecalculateStream
+    | CreateStream | DropStream | StartStream | StopStream | PauseStream | ResumeStream | RecalculateStream
     | DiagnoseStream | VerifyStream | CreateLegacyStream | ExplainStream
     | CreateSnode | DropSnode | CreateAnode | UpdateAnode | DropAnode | ShowAnodes
     | CreateUser | AlterUser | DropUser | Grant

@@ -105,6 +105,19 @@ class StopStream:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseStream:
+    name: QualifiedName
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeStream:
+    name: QualifiedName
+    if_exists: bool = False
+    ignore_untreated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RecalculateStream:
     """``end`` None: up to where the stream is now."""
 
@@ -195,6 +208,11 @@ class CreateLegacyStream:
     tags: tuple[LegacyTag, ...] = ()
     subtable: SqlText | None = None
     notify: LegacyNotify | None = None
+
+    @property
+    def in_background(self) -> bool:
+        """FILL_HISTORY 1 ASYNC: the answer does not wait for the stream."""
+        return any(option.keyword == "FILL_HISTORY" and option.more for option in self.options)
 
 
 @dataclass(frozen=True, slots=True)

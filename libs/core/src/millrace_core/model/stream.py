@@ -132,7 +132,8 @@ class Emission(msgspec.Struct, frozen=True):
     of windows that are gone (split, merged, emptied) stay in the output table. ``late``: what rows do that
     come for windows which are closed. ``rewritten``: whether a row written again corrects its window, or
     counts once more. ``forget``: windows older than the newest row by more are forgotten. ``fill``: what
-    FILL says of windows without rows; None: they do not exist.
+    FILL says of windows without rows; None: they do not exist. ``untreated``: what rows are that were written
+    while the stream was stopped, once it goes on: history, which some streams fill, or as if they came then.
     """
 
     when: EmissionMode = "window_close"
@@ -142,6 +143,7 @@ class Emission(msgspec.Struct, frozen=True):
     rewritten: Literal["corrected", "counted"] = "corrected"
     forget: Duration | None = None
     fill: str | None = None
+    untreated: Literal["history", "live"] = "history"
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -159,6 +161,7 @@ class Places(msgspec.Struct, frozen=True):
 class StreamSpec(msgspec.Struct, frozen=True):
     """A stream, complete: everything that trigger-svc and calc-svc need, names resolved.
 
+    ``db``: the database that the name belongs to; empty: the name is global.
     ``partition``: the grouping columns in order, ``tbname`` or tag names; empty when ungrouped.
     ``query``: the text after AS. ``database``: the database that unqualified names of the query mean.
     ``sql``: the statement, which ``places`` point into. ``uid`` is new for every CREATE STREAM.
@@ -184,4 +187,10 @@ class StreamSpec(msgspec.Struct, frozen=True):
 
     @property
     def full_name(self) -> str:
-        return f"{self.db}.{self.name}"
+        """``db.name``; a global name is bare."""
+        return f"{self.db}.{self.name}" if self.db else self.name
+
+    @property
+    def home(self) -> str:
+        """The database whose privileges hold for the stream: its own, or that of its results."""
+        return self.db or (self.output.db if self.output else self.database)

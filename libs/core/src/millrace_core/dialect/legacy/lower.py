@@ -54,6 +54,7 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
     on_super = table.kind == "super" and source.child is None
     items, keys = read(query, table, on_super=on_super)
     _check_window(query, table, keys, on_super=on_super)
+    _check_key(query, table, items)
     by_child = any(key.column == "tbname" for key in keys)
     emission, options = judged(statement.options, query, table, grouped_by_child=by_child, on_super=on_super)
     when = _trigger(query.window, table, timezone)
@@ -69,7 +70,7 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
     if statement.subtable is not None:
         places = Places(subtable=statement.subtable.position.within(statement.begins))
     return StreamSpec(
-        uid=0, db=output.db, name=statement.name.text, sql=statement.text, trigger=when, source=source,
+        uid=0, db="", name=statement.name.text, sql=statement.text, trigger=when, source=source,
         partition=partition, options=options, notify=_notify(statement.notify, keyword),
         output=output, query=over_rows(query, items, keys, names, gap), timezone=timezone,
         database=database or table.db, places=places, emission=emission,
@@ -110,6 +111,17 @@ def _check_window(query: LegacyQuery, table: Table, keys: tuple[Key, ...], *, on
     if len(window.arguments) > most:
         extra = window.arguments[most]
         raise bad(f"{window.keyword}: {extra.text} is one argument too many", extra.position)
+
+
+def _check_key(query: LegacyQuery, table: Table, items: tuple[Item, ...]) -> None:
+    """Results of single rows have the key that the rows have."""
+    if query.window is not None or len(table.columns) < 2 or not table.columns[1].composite_key:
+        return
+    key = table.columns[1].name
+    second = items[1].node if len(items) > 1 else None
+    if not (isinstance(second, exp.Column) and second.name == key):
+        where = items[min(1, len(items) - 1)].position
+        raise bad(f"{table.name} has the composite key {key}, which must be the second result column", where)
 
 
 def _trigger(window: TriggerClause | None, table: Table, timezone: str) -> Trigger:

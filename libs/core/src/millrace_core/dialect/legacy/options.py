@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
 
 from millrace_core.dialect.arguments import bad, duration
 from millrace_core.dialect.statements import LegacyOption, LegacyQuery
@@ -92,6 +91,7 @@ def judged(
         rewritten="counted" if _flag(options, "IGNORE UPDATE", 1) else "corrected",
         forget=mark,
         fill=_fill(query, rule, word),
+        untreated="live",
     )
     history = LOWEST if _flag(options, "FILL_HISTORY", 0) else None
     zero = watermark is None or watermark.value == 0
@@ -175,9 +175,3 @@ def _fill(query: LegacyQuery, rule: ModeRule, word: str) -> str | None:
         allowed = ", ".join(name for name in FILLS if name in rule.fills)
         raise bad(f"TRIGGER {word} does not go with FILL({mode}), but with {allowed}", query.fill.position)
     return None if mode == "NONE" else query.fill.text
-
-
-def mode_words(emission: Emission) -> str:
-    """The mode as SHOW STREAMS tells it: ``at once``, ``max delay 5s``."""
-    words = cast(str, emission.when).replace("_", " ")
-    return f"{words} {emission.every}" if emission.when == "max_delay" else words

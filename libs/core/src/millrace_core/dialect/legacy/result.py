@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.arguments import bad
+from millrace_core.dialect.data_types import KEY_TYPES
 from millrace_core.dialect.legacy.query import Key, check_aliases, replaced
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.statements import CreateLegacyStream
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Column, Table
-from millrace_core.model.stream import Output, OutputTag
+from millrace_core.model.stream import Output, OutputTag, ResultColumn, StreamSpec
 from millrace_core.model.sub_tables import GROUP_ID, GROUP_TAG
+
+MOST_CONVERTED = 4096
+"""Bytes of a text that becomes another type."""
 
 
 def result_table(
@@ -104,3 +110,88 @@ def _tags(statement: CreateLegacyStream, keys: Sequence[Key], target: Table | No
     if target is None:
         return tuple(given.values())
     return tuple(given.get(tag.name, OutputTag(tag, "NULL")) for tag in target.tags)
+
+
+# -- once the query's columns are known ----------------------------------------------------------------------
+
+
+def complete(
+    spec: StreamSpec, statement: CreateLegacyStream, result: tuple[ResultColumn, ...], catalog: Catalog
+) -> StreamSpec:
+    """The spec with the query's result columns, and the columns of the result table that follow from them:
+    those of a new table, or those that are filled of the one that exists.
+
+    :raises SqlError: for results that no table can have, or that cannot be converted.
+    """
+    if spec.output is None:
+        return msgspec.structs.replace(spec, result=result)
+    target = catalog.tables.get((spec.output.db, spec.output.table))
+    _check_result(statement, result)
+    columns = _new(spec, statement, result) if target is None else _of_target(statement, result, target)
+    return msgspec.structs.replace(
+        spec, result=result, output=msgspec.structs.replace(spec.output, columns=columns)
+    )
+
+
+def _check_result(statement: CreateLegacyStream, result: Sequence[ResultColumn]) -> None:
+    where = statement.query.items[0].position
+    if not result or result[0].type.name != "TIMESTAMP":
+        name = result[0].name if result else "nothing"
+        raise bad(f"the first result column must be a time, the key of the result; it is {name}", where)
+    if len(result) < 2:
+        raise bad("the result needs a column besides its time, to be stored", where)
+    for column in result:
+        if column.type.name == "JSON":
+            raise bad(f"the result column {column.name} is JSON, which only a tag can be", where)
+
+
+def _new(
+    spec: StreamSpec, statement: CreateLegacyStream, result: Sequence[ResultColumn]
+) -> tuple[Column, ...]:
+    """The columns of a table that is made. Without a window, the key of the source's rows is that of the
+    results too."""
+    assert spec.output is not None, "asked before"
+    source = spec.source.table.columns if spec.source else ()
+    inherited = statement.query.window is None and len(source) > 1 and source[1].composite_key
+    taken = {tag.column.name for tag in spec.output.tags}
+    columns: list[Column] = []
+    for place, column in enumerate(result):
+        given = statement.columns[place] if statement.columns else None
+        where = given.name.position if given else statement.query.items[0].position
+        if column.name in taken:
+            raise bad(f"the result table would have two columns or tags of the name {column.name}", where)
+        taken.add(column.name)
+        key = (inherited and place == 1) or (given is not None and given.composite_key)
+        if key and (place != 1 or column.type.name not in KEY_TYPES):
+            raise bad(
+                f"PRIMARY KEY {column.name}: only the second column, of type INT, BIGINT or VARCHAR, can be; "
+                f"it is column {place + 1}, {column.type}",
+                where,
+            )
+        columns.append(Column(column.name, column.type, key))
+    return tuple(columns)
+
+
+def _of_target(
+    statement: CreateLegacyStream, result: Sequence[ResultColumn], target: Table
+) -> tuple[Column, ...]:
+    """The columns of a table that exists which the results fill: those that are named, or all of them."""
+    names = [given.name.text for given in statement.columns] or [column.name for column in target.columns]
+    if len(names) != len(result):
+        raise bad(
+            f"INTO {statement.into}: {len(names)} columns are filled, the query gives {len(result)}",
+            statement.into.position,
+        )
+    found: list[Column] = []
+    for column, name in zip(result, names, strict=True):
+        goal = target.column(name)
+        assert goal is not None, "looked for before"
+        longest = max(column.type.length or 0, goal.type.length or 0)
+        if column.type.name != goal.type.name and longest > MOST_CONVERTED:
+            raise bad(
+                f"INTO {statement.into}: the column {name} is {goal.type}, the result {column.type}; texts "
+                f"of more than {MOST_CONVERTED} bytes are not converted",
+                statement.into.position,
+            )
+        found.append(goal)
+    return tuple(found)

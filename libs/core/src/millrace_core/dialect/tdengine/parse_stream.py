@@ -18,7 +18,9 @@ from millrace_core.dialect.statements import (
     NotifyClause,
     OptionClause,
     OutputColumn,
+    PauseStream,
     RecalculateStream,
+    ResumeStream,
     SqlText,
     StartStream,
     StopStream,
@@ -215,6 +217,16 @@ def start_stream(c: Cursor) -> StartStream:
 def stop_stream(c: Cursor) -> StopStream:
     if_exists = c.exists(negated=False)
     return StopStream(c.qualified("a stream name"), if_exists)
+
+
+def pause_stream(c: Cursor) -> PauseStream:
+    if_exists = c.exists(negated=False)
+    return PauseStream(c.qualified("a stream name"), if_exists)
+
+
+def resume_stream(c: Cursor) -> ResumeStream:
+    started = start_stream(c)
+    return ResumeStream(started.name, started.if_exists, started.ignore_untreated)
 
 
 def recalculate_stream(c: Cursor) -> RecalculateStream:

@@ -179,6 +179,8 @@ STATEMENTS: dict[tuple[str, ...], Callable[[Cursor], Statement]] = {
     ("use",): parse_tables.use_database,
     ("start", "stream"): parse_stream.start_stream,
     ("stop", "stream"): parse_stream.stop_stream,
+    ("pause", "stream"): parse_stream.pause_stream,
+    ("resume", "stream"): parse_stream.resume_stream,
     ("recalculate", "stream"): parse_stream.recalculate_stream,
     ("diagnose", "stream"): parse_stream.diagnose_stream,
     ("verify", "stream"): parse_stream.verify_stream,

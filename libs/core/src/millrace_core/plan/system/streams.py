@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millrace_core.catalog import Catalog, StreamEntry
+from millrace_core.model.life import shown_state
 from millrace_core.model.schema import TICKS_PER_SECOND, stable_hash
+from millrace_core.model.stream import Emission, StreamSpec
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.trigger.types import type_of
 from millrace_core.wire.counters import CALC as RUNNER
 from millrace_core.wire.counters import COUNTERS, HISTORY, RECALC, TRIGGER, combined, sum_of
 from millrace_core.wire.status import Counters, Recalculation
@@ -51,6 +54,7 @@ STREAM_TABLES: dict[str, dict[str, DataType]] = {
         "calculations": BIGINT, "failures": BIGINT, "result_rows": BIGINT, "rows_dropped": BIGINT,
         "recalculations": BIGINT, "notices": BIGINT, "notify_delivered": BIGINT, "notify_dropped": BIGINT,
         "messages_behind": BIGINT, "last_trigger": TIMESTAMP, "last_calculated": TIMESTAMP,
+        "source_db": _NAME, "target_db": _NAME, "target_table": _NAME, "watermark": _NAME, "trigger": _NAME,
     },
     "ins_stream_tasks": {
         "stream_name": _NAME, "stream_id": _NAME, "task_id": _NAME, "type": _NAME, "serious_id": _NAME,
@@ -87,7 +91,8 @@ def _streams(catalog: Catalog, news: News) -> Iterator[SystemRow]:
         sent, taken = mine.get("events_sent", 0), mine.get("events_taken", 0)
         yield {
             "stream_name": spec.name, "db_name": spec.db, "create_time": spec.created,
-            "stream_id": f"{spec.uid:x}", "sql": spec.sql, "status": status, "snodeleader": 1,
+            "stream_id": f"{spec.uid:x}", "sql": spec.sql, "snodeleader": 1,
+            "status": shown_state(spec, status),
             "message": message, "rows_read": mine.get("rows_read", 0),
             "rows_unused": sum_of(mine, "unused"), "events_sent": sent,
             "events_waiting": max(sent - taken, 0), "calculations": mine.get("calculations", 0),
@@ -97,7 +102,25 @@ def _streams(catalog: Catalog, news: News) -> Iterator[SystemRow]:
             "notices": mine.get("notices", 0), "notify_delivered": mine.get("notify_delivered", 0),
             "notify_dropped": sum_of(mine, "notify_dropped"), "messages_behind": news.behind.get(spec.uid),
             "last_trigger": _ms(mine, "last_trigger"), "last_calculated": _ms(mine, "last_calculated"),
+            **definition_of(spec),
         }  # fmt: skip
+
+
+def definition_of(spec: StreamSpec) -> SystemRow:
+    """What the older dialect's SHOW STREAMS tells of a definition. ``trigger``: when results come, or, of a
+    stream of a database, what triggers it."""
+    source, output = spec.source, spec.output
+    return {
+        "source_db": source.table.db if source else None, "target_db": output.db if output else None,
+        "target_table": output.table if output else None, "watermark": str(spec.options.watermark or "0s"),
+        "trigger": type_of(spec.trigger).name.lower() if spec.db else mode_words(spec.emission),
+    }  # fmt: skip
+
+
+def mode_words(emission: Emission) -> str:
+    """When results come out, in words: ``at once``, ``max delay 5s``."""
+    words = emission.when.replace("_", " ")
+    return f"{words} {emission.every}" if emission.when == "max_delay" else words
 
 
 def _ms(totals: Mapping[str, int], moment: str) -> int | None:
@@ -171,7 +194,8 @@ def _task(entry: StreamEntry, news: News, record: Counters) -> SystemRow:
         "stream_name": spec.name, "stream_id": f"{spec.uid:x}", "db_name": spec.db,
         "task_id": f"{stable_hash('task', spec.uid, record.service, record.slot):x}", "type": type_.name,
         "serious_id": f"{stable_hash('deployed', spec.uid, entry.epoch):x}", "deploy_id": entry.epoch,
-        "node_type": "snode", "node_id": 1, "task_idx": number, "status": status, "message": message,
+        "node_type": "snode", "node_id": 1, "task_idx": number,
+        "status": shown_state(spec, status), "message": message,
         "start_time": _ms(record.totals, "started"), "last_update": _ms(record.totals, type_.last),
         "extra_info": ", ".join(info), "instance": record.instance or _instance(news, record.service),
     }  # fmt: skip

@@ -1,0 +1,39 @@
+"""What of the older dialect is read and judged, and cannot be run yet: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.model.stream import StreamSpec
+from millrace_core.trigger.types import Count
+
+
+def _windowless(spec: StreamSpec) -> bool:
+    return isinstance(spec.trigger, Count) and spec.trigger.count == 1
+
+
+MISSING: dict[str, Callable[[StreamSpec], bool]] = {
+    "TRIGGER AT_ONCE": lambda spec: spec.emission.when == "at_once" and not _windowless(spec),
+    "TRIGGER MAX_DELAY": lambda spec: spec.emission.when == "max_delay",
+    "TRIGGER FORCE_WINDOW_CLOSE": lambda spec: spec.emission.when == "force_window_close",
+    "TRIGGER CONTINUOUS_WINDOW_CLOSE": lambda spec: spec.emission.when == "continuous_window_close",
+    "a stream without a window": _windowless,
+    "FILL": lambda spec: spec.emission.fill is not None,
+}
+"""What it is called, and which streams need it."""
+
+
+def check_runs(spec: StreamSpec, position: Position) -> None:
+    """``position``: of the stream's name.
+
+    :raises SqlError: UNSUPPORTED for a stream that nothing can run yet.
+    """
+    for what, needed in MISSING.items():
+        if needed(spec):
+            raise SqlError(
+                ErrorCode.UNSUPPORTED,
+                f"{what}: the stream {spec.full_name} is checked but cannot be run yet; EXPLAIN CREATE "
+                "STREAM gives the statement of the newer dialect that comes nearest",
+                position,
+            )

@@ -1,0 +1,40 @@
+"""The two ways in which a stream is spoken of: what stops and starts it, and what its states are called.
+
+Streams whose names are global are paused and resumed (seed 002), those of a database are stopped and started
+(seed 000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from millrace_core.model.stream import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """``stop``, ``start``: the words of the statements; ``states``: what a state is called, where not as it
+    is."""
+
+    stop: str
+    start: str
+    states: Mapping[str, str]
+
+
+OF_DATABASE = Life("STOP", "START", {})
+GLOBAL = Life(
+    "PAUSE",
+    "RESUME",
+    # one that waits for an address to be notified is not paused by anybody: it stays ready, with a message
+    {"Init": "init", "Running": "ready", "Paused": "ready", "Stopped": "paused", "Failed": "failed"},
+)
+
+
+def life_of(spec: StreamSpec) -> Life:
+    return OF_DATABASE if spec.db else GLOBAL
+
+
+def shown_state(spec: StreamSpec, state: str) -> str:
+    """A state, as users know it for such a stream."""
+    return life_of(spec).states.get(state, state)
