@@ -172,8 +172,9 @@ def test_running_streams_of_the_older_dialect_are_global(stage: Any) -> None:
     assert "other_s1" in outcome.failure.expected
     # a statement says itself which dialect it is in
     assert stage.gateway.parameters[0] == {"tz": "UTC"}
-    wanted = "- running: ['{db}_x']"
-    assert stage.play(wanted, shows("DB_x", "init", "ready"), dialect="tdengine-legacy").word == "PASS"
+    wanted = "- sql: USE {db}\n- running: ['{db}_x']"
+    runs = stage.play(wanted, shows("DB_x", "init", "ready"), dialect="tdengine-legacy")
+    assert runs.failure is None
     failed = stage.play(wanted, shows("DB_x", "failed"), dialect="tdengine-legacy")
     assert "to be ready" in failed.failure.expected
 

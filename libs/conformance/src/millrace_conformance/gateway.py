@@ -42,7 +42,7 @@ class Gateway:
     async def execute(
         self, sql: str, timezone: str = "UTC", dialect: Dialect = "tdengine", login: Login | None = None
     ) -> Answer:
-        """Runs one statement. The dialect is named only where the statement does not say it itself; no login is
+        """Runs one statement. The dialect is named only where the statement does not say it; no login is
         root's.
 
         :raises Refused: with the gateway's reason.

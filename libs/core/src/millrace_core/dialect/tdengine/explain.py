@@ -71,7 +71,7 @@ def _emission(emission: Emission) -> Iterator[Fact]:
 
 def statement(spec: StreamSpec) -> str:
     """CREATE STREAM of the newer dialect; of an older stream the nearest that there is."""
-    parts = [f"CREATE STREAM {_qualified(spec.db, spec.name)} {trigger_clause(spec.trigger, _key(spec))}"]
+    parts = [f"CREATE STREAM {_qualified(spec.home, spec.name)} {trigger_clause(spec.trigger, _key(spec))}"]
     if spec.source is not None:
         table = spec.source.table
         parts.append(f"FROM {_qualified(table.db, spec.source.child or table.name)}")
