@@ -14,6 +14,7 @@ from api_gateway.calc_client import CalcClient, Offsets
 from api_gateway.catalog.gate import Gate
 from api_gateway.catalog.topics import WalTopics
 from api_gateway.catalog.writer import CatalogWriter
+from api_gateway.iotdb.continuous import Continuous
 from api_gateway.settings import GatewaySettings
 from api_gateway.watching.status_board import StatusBoard
 from millrace_core.catalog import Catalog
@@ -67,6 +68,7 @@ class Context:
     logger: FilteringBoundLogger
     gate: Gate = field(default_factory=Gate)
     written: Written = field(default_factory=Written)
+    continuous: Continuous = field(default_factory=Continuous)
     abandoned: set[int] = field(default_factory=set)
     """Streams whose CREATE was answered with an error after it may have taken effect: to be dropped."""
 

@@ -20,6 +20,7 @@ from api_gateway.calc_client import CalcClient
 from api_gateway.catalog.topics import WalTopics
 from api_gateway.catalog.writer import CatalogWriter
 from api_gateway.context import Context
+from api_gateway.iotdb.cq import CqRunner
 from api_gateway.iotdb.door import iotdb_router
 from api_gateway.iotdb.execute import IotdbExecutor
 from api_gateway.protocols.streams_api import resource_router
@@ -78,11 +79,14 @@ class Gateway:
         for db, name in list(context.catalog.tables):
             if (topic := wal_topic(db, name)) in there:
                 context.written.start(topic, log.end_offsets(topic))
+        context.continuous.load(log, context.catalog)
         registrar = Registrar(log, context)
         self._lives.add(statuses, statuses.look)
         self._lives.add(registrar, registrar.look)
         self._lives.add(self._stalls)
         self._lives.add(Trimmer(log, context))
+        for number in range(context.settings.cq_threads):
+            self._lives.add(CqRunner(context, self.iotdb.run_continuous, number))
         self._lives.start()
         self._ready = True
         context.logger.info(

@@ -54,6 +54,19 @@ class GatewaySettings(ServiceSettings):
     body_bytes: int = Field(
         64_000_000, ge=1024, description="The longest SQL text that /rest/sql takes, in bytes."
     )
+    cq_threads: int = Field(
+        2,
+        ge=1,
+        le=64,
+        description="Continuous queries of IoTDB that run at the same time (IoTDB's "
+        "continuous_query_submit_thread_count).",
+    )
+    cq_least_every_ms: int = Field(
+        1000,
+        ge=1,
+        description="The shortest EVERY of a continuous query, in milliseconds (IoTDB's "
+        "continuous_query_min_every_interval_in_ms).",
+    )
     threads: int = Field(64, ge=4, le=1024, description="Requests that are worked on at the same time.")
 
     @field_validator("timezone")

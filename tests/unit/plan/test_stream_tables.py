@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 
 from millrace_core.catalog import Catalog, StreamEntry, encode, key_of
+from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.plan import News, plan_query, system_rows
 from millrace_core.wire.counters import BY_NAME, COUNTERS
-from millrace_core.wire.status import Counters, Recalculation
+from millrace_core.wire.status import Counters, QueryRuns, Recalculation
 
 MS = 1_000_000
 RUNNING = {("d", "s"): ("Running", "")}
@@ -62,6 +63,29 @@ def test_ins_streams_sums_up(catalog: Catalog, entry: StreamEntry) -> None:
         pl.col("last_trigger", "last_calculated").cast(pl.Int64)
     )
     assert moments.rows() == [(900, 950)]
+
+
+def test_continuous_queries_are_listed_with_streams(catalog: Catalog) -> None:
+    for uid, name in ((41, "q"), (42, "bad"), (43, "fresh")):
+        query = ContinuousQuery(name, uid, f"CREATE CQ {name}", "root", "UTC", 5, 1000, 0, 1000, 0)
+        catalog.apply(key_of(query), encode(query))
+    runs = [QueryRuns(41, 7000, 8 * MS, 3, 1, 12), QueryRuns(42, None, 9 * MS, 0, 2, 0, "too narrow")]
+    found = system_rows("ins_streams", catalog, News(RUNNING, runs=runs)).to_dicts()
+    columns = (
+        "stream_name",
+        "db_name",
+        "sql",
+        "status",
+        "message",
+        "calculations",
+        "failures",
+        "result_rows",
+    )
+    assert [tuple(row[name] for name in columns) for row in found[1:]] == [
+        ("q", None, "CREATE CQ q", "Running", "", 4, 1, 12),
+        ("bad", None, "CREATE CQ bad", "Failed", "too narrow", 2, 2, 0),
+        ("fresh", None, "CREATE CQ fresh", "Running", "", 0, 0, 0),
+    ]
 
 
 def test_a_stream_of_which_nobody_has_told(catalog: Catalog) -> None:

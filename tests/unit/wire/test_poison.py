@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from millrace_core import catalog
 from millrace_core.errors import ErrorCode, WireError
+from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.model.device import Device, Series
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import Duration, StreamSpec
@@ -177,7 +178,7 @@ STATUSES = [
     status.StreamPaused(1, 2, 3, "m"), status.TriggersHeld(1, -2, 3), status.Counters("calc-svc", 0, -1, {}),
     status.ReadUpTo("wal.d.m", {}), status.Recalculation(1, 2, 3, "MANUAL", 0, 1, "Running", 0.5, 0, 0),
     status.Stored("here", "wal.d.m", 1, {}), status.Problem("calc-svc", "table/wal.d.m", "m"),
-    status.Buried("wal.a", {}),
+    status.Buried("wal.a", {}), status.QueryRuns(7),
 ]  # fmt: skip
 
 
@@ -195,6 +196,7 @@ def test_every_kind_of_status_is_read_and_its_key_deleted() -> None:
 RECORDS = [
     Database("d"), TABLE, Child("d", "t", "c\x1f1", ()), catalog.User("u", "p"), catalog.Grant("u"),
     catalog.Tombstone("d", "t", "c", 1), catalog.Snode(1), catalog.Anode(1, "u"),
+    ContinuousQuery("q", 1, "CREATE CQ q", "root", "UTC", 0, 1000, 0, 1000, 0),
     Device("d", "root.d.d1", (Series("v", "DOUBLE", "v"),)),
     catalog.StreamEntry(StreamSpec(1, "d", "s", "", Period(Duration(1, "s"))), "Running", 0, 0),
 ]  # fmt: skip

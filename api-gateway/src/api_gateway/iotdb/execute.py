@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from api_gateway import metrics
 from api_gateway.context import Context
+from api_gateway.iotdb.cq import create_cq, drop_cq, run_once, show_cqs
 from api_gateway.iotdb.delete import delete, delete_timeseries
 from api_gateway.iotdb.into import select_into
 from api_gateway.iotdb.reply import Listing, Reply
@@ -20,6 +21,7 @@ from millrace_core.dialect.iotdb import IotdbError, Status, parse
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.codes import unsupported
 from millrace_core.errors import ErrorCode, Fault, MillraceError
+from millrace_core.timeline.continuous import Run
 
 T = TypeVar("T")
 LOGGED = 1000
@@ -41,7 +43,6 @@ def _unknown(status: Status, what: str) -> Callable[[Context, Session, Any], Rep
 
 
 _TRIGGERS = ("TriggerName", "Event", "Type", "State", "PathPattern", "ClassName", "NodeId")
-_CQS = ("cq_id", "query", "state")
 Handler = Callable[[Context, Session, Any], Reply]
 HANDLERS: dict[type, Handler] = {
     s.CreateDatabase: create_database,
@@ -58,11 +59,11 @@ HANDLERS: dict[type, Handler] = {
     s.CreateTrigger: _later("triggers"),
     s.DropTrigger: _unknown(Status.DROP_TRIGGER_ERROR, "trigger"),
     s.ShowTriggers: lambda *_: Listing(_TRIGGERS, ("TEXT",) * len(_TRIGGERS), []),
-    s.CreateCq: _later("continuous queries"),
-    s.DropCq: _unknown(Status.NO_SUCH_CQ, "continuous query"),
-    s.ShowCqs: lambda *_: Listing(_CQS, ("TEXT",) * len(_CQS), []),
+    s.CreateCq: create_cq,
+    s.DropCq: drop_cq,
+    s.ShowCqs: show_cqs,
 }
-"""Triggers and continuous queries are read and checked, but none can be made yet: there is none to list."""
+"""Triggers are read and checked, but none can be made yet: there is none to list."""
 READERS = frozenset({s.Show, s.Count, s.Select, s.ShowTriggers, s.ShowCqs})
 
 
@@ -90,6 +91,14 @@ class IotdbExecutor:
             "Tablets",
             "",
             lambda: self._changing(True, lambda: write_tablets(self._context, session, tablets)),
+        )
+
+    def run_continuous(self, run: Run) -> int:
+        """One run of a continuous query; how many rows it gave."""
+        return self._counted(
+            "ContinuousQuery",
+            run.query.text,
+            lambda: self._changing(True, lambda: run_once(self._context, run)),
         )
 
     def query(self, session: Session, statement: s.Select, most: int) -> Reply:

@@ -26,9 +26,18 @@ def ask(context: Context, session: Session, query: Query) -> Result:
     return assemble(query, [_rows(context, session, fetch) for fetch in query.fetches])
 
 
-def _rows(context: Context, session: Session, fetch: Fetch) -> list[list[object]]:
+def needs(query: Query) -> list[Need]:
+    """What it reads."""
+    return [_need(fetch) for fetch in query.fetches]
+
+
+def _need(fetch: Fetch) -> Need:
     only = next(iter(fetch.devices)) if len(fetch.devices) == 1 else TABLE
-    check(context.catalog, session.user, [Need("read", fetch.db, table=only)])
+    return Need("read", fetch.db, table=only)
+
+
+def _rows(context: Context, session: Session, fetch: Fetch) -> list[list[object]]:
+    check(context.catalog, session.user, [_need(fetch)])
     asking = replace(session, database=fetch.db, dialect="tdengine")
     try:
         answer = context.calc.query(fetch.sql, asking, context.writer.position, context.written.ends())

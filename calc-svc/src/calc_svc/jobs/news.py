@@ -9,10 +9,10 @@ from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
 from millrace_core.catalog import StreamEntry
 from millrace_core.plan.system.streams import News
-from millrace_core.wire.status import AnyStatus, Counters, ReadUpTo
+from millrace_core.wire.status import AnyStatus, Counters, QueryRuns, ReadUpTo
 from millrace_core.wire.topics import wal_topic
 
-Report = TypeVar("Report", Counters, ReadUpTo)
+Report = TypeVar("Report", Counters, ReadUpTo, QueryRuns)
 
 
 def stream_news(catalog: CatalogView, store: TableStore) -> News:
@@ -25,7 +25,7 @@ def stream_news(catalog: CatalogView, store: TableStore) -> News:
     return News(
         statuses, recalculations, _of(records, Counters), _behind(catalog.streams(), reads, store),
         failures,
-        next((one.instance for one in reads.values()), ""),
+        next((one.instance for one in reads.values()), ""), _of(records, QueryRuns),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from copy import copy
 import msgspec
 
 from millrace_core.analytics import Algorithm, AnalysisKind, Directory, of_anodes
+from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.model.device import Device
 from millrace_core.model.revisions import current
 from millrace_core.model.schema import Child, Database, Table
@@ -104,8 +105,12 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "snode": Snode,
     "anode": Anode,
     "device": Device,
+    "cq": ContinuousQuery,
 }
-Record = Database | Table | Child | StreamEntry | User | Tombstone | Grant | Snode | Anode | Device
+Record = (
+    Database | Table | Child | StreamEntry | User | Tombstone | Grant | Snode | Anode | Device
+    | ContinuousQuery
+)  # fmt: skip
 _SEP = "\x1f"
 _IN_DATABASE = frozenset({"table", "child", "stream", "tombstone", "device"})
 """Kinds whose records are named by a database and a name in it; the others have one name."""
@@ -138,6 +143,8 @@ def key_of(record: Record) -> bytes:
             return record_key("anode", str(number))
         case Device(db=db, name=name):
             return record_key("device", db, name)
+        case ContinuousQuery(name=name):
+            return record_key("cq", name)
 
 
 _FORMATS = {
@@ -160,7 +167,9 @@ def read(key: bytes | None, value: bytes | None) -> tuple[str, tuple[str, ...], 
     return kind, names, None if form.deletes(value) else form.read(key, value)
 
 
-_LARGE = frozenset({"tables", "children", "family", "streams", "tombstones", "users", "grants", "devices"})
+_LARGE = frozenset(
+    {"tables", "children", "family", "streams", "tombstones", "users", "grants", "devices", "cqs"}
+)
 """What may be many; all else of a catalog is in any part of it."""
 
 
@@ -180,6 +189,8 @@ class Catalog:
         self.anodes: dict[str, Anode] = {}
         self.devices: dict[tuple[str, str], Device] = {}
         """Those of IoTDB, by database and path."""
+        self.cqs: dict[str, ContinuousQuery] = {}
+        """IoTDB's continuous queries."""
         self.algorithms: tuple[Algorithm, ...] = ()
         """What the process that reads the catalog can compute itself: no record says so."""
         self.family: dict[tuple[str, str], dict[str, Child]] = {}

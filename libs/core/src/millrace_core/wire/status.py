@@ -151,20 +151,37 @@ class Buried(msgspec.Struct, frozen=True, tag="buried", tag_field="about"):
     offsets: dict[int, int]
 
 
+class QueryRuns(msgspec.Struct, frozen=True, tag="runs", tag_field="about"):
+    """How far a continuous query has come, told behind the rows of each run. ``query``: its uid.
+
+    ``done``: the last instant (milliseconds) whose rows are written, None before the first. ``at``: when its
+    last run ended, in nanoseconds. ``succeeded``, ``failed``, ``rows``: of all its runs. ``message``: why the
+    last one failed; it is tried again. Key: ``runs/<uid>``.
+    """
+
+    query: int
+    done: int | None = None
+    at: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    rows: int = 0
+    message: str = ""
+
+
 AnyStatus = (
     Applied | StreamFailure | StreamPaused | TriggersHeld | Counters | ReadUpTo | Recalculation | Stored
-    | Problem | Buried
+    | Problem | Buried | QueryRuns
 )  # fmt: skip
 
 PAUSED, HELD, COUNTERS, READ = "paused/", "held/", "counters/", "read/"
-STORED, PROBLEM, BURIED = "stored/", "problem/", "buried/"
+STORED, PROBLEM, BURIED, RUNS = "stored/", "problem/", "buried/", "runs/"
 """How the keys of these records begin."""
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyStatus] = msgspec.json.Decoder(AnyStatus)
 decode = strictly(_decoder.decode)
 _KEY = re.compile(
-    r"applied|failure/-?\d+(/-?\d+)?|(paused|held)/-?\d+/-?\d+|recalculation/-?\d+/-?\d+/-?\d+"
+    r"applied|runs/-?\d+|failure/-?\d+(/-?\d+)?|(paused|held)/-?\d+/-?\d+|recalculation/-?\d+/-?\d+/-?\d+"
     r"|counters/[^/]+/-?\d+/-?\d+|(read|stored|problem|buried)/.+|diagnosis/-?\d+/-?\d+",
     re.ASCII | re.DOTALL,
 )
@@ -175,10 +192,8 @@ def key(status: AnyStatus) -> bytes:
     match status:
         case Applied():
             return b"applied"
-        case StreamFailure(stream=uid, slot=None):
-            return f"failure/{uid}".encode()
         case StreamFailure(stream=uid, slot=slot):
-            return f"failure/{uid}/{slot}".encode()
+            return (f"failure/{uid}" if slot is None else f"failure/{uid}/{slot}").encode()
         case StreamPaused(stream=uid, partition=partition):
             return f"{PAUSED}{uid}/{partition}".encode()
         case TriggersHeld(stream=uid, partition=partition):
@@ -195,6 +210,8 @@ def key(status: AnyStatus) -> bytes:
             return f"{PROBLEM}{service}/{what}".encode()
         case Buried(topic=topic):
             return f"{BURIED}{topic}".encode()
+        case QueryRuns(query=uid):
+            return f"{RUNS}{uid}".encode()
 
 
 def part_of(key: bytes) -> tuple[int, int]:

@@ -10,9 +10,6 @@ from millrace_core.dialect.iotdb.statements import CreateCq, DropCq, Select
 from millrace_core.dialect.iotdb.times import Time, duration, time
 from millrace_core.errors import Position
 
-LEAST_EVERY = 1000
-"""IoTDB's default of continuous_query_min_every_interval_in_ms."""
-
 
 def create_cq(c: Cursor, where: Position) -> CreateCq:
     """:raises IotdbError: SQL_PARSE_ERROR; SEMANTIC_ERROR for what the rules of continuous queries refuse."""
@@ -56,8 +53,8 @@ def create_cq(c: Cursor, where: Position) -> CreateCq:
 def _check_lengths(
     name: str, every: int, start: int, end: int, interval: int | None, where: Position
 ) -> None:
-    if every < LEAST_EVERY:
-        raise semantic(f"{name}: EVERY is {every} ms, at least {LEAST_EVERY} ms are needed", where)
+    if every <= 0:
+        raise semantic(f"{name}: EVERY must be greater than 0", where)
     if start <= 0:
         raise semantic(f"{name}: the start of RANGE must be greater than 0", where)
     if start <= end:

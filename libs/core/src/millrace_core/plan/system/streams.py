@@ -13,7 +13,7 @@ from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.trigger.types import type_of
 from millrace_core.wire.counters import CALC as RUNNER
 from millrace_core.wire.counters import COUNTERS, HISTORY, RECALC, TRIGGER, combined, sum_of
-from millrace_core.wire.status import Counters, Recalculation
+from millrace_core.wire.status import Counters, QueryRuns, Recalculation
 
 SystemRow = dict[str, object]
 Statuses = Mapping[tuple[str, str], tuple[str, str]]
@@ -32,7 +32,7 @@ FAR = 253_402_300_799_000
 class News:
     """What the services tell of streams. ``behind``: stream uid -> messages of the trigger table that are
     stored and not yet judged. ``failures``: (uid, slot; None: the calculation) -> why it failed.
-    ``instance``: the process of trigger-svc."""
+    ``instance``: the process of trigger-svc. ``runs``: of continuous queries."""
 
     statuses: Statuses = field(default_factory=dict)
     recalculations: Sequence[Recalculation] = ()
@@ -40,6 +40,7 @@ class News:
     behind: Mapping[int, int] = field(default_factory=dict)
     failures: Mapping[tuple[int, int | None], str] = field(default_factory=dict)
     instance: str = ""
+    runs: Sequence[QueryRuns] = ()
 
     def status_of(self, entry: StreamEntry) -> tuple[str, str]:
         """(status, message); a stream that nobody has told of is ``Init``."""
@@ -103,6 +104,20 @@ def _streams(catalog: Catalog, news: News) -> Iterator[SystemRow]:
             "notify_dropped": sum_of(mine, "notify_dropped"), "messages_behind": news.behind.get(spec.uid),
             "last_trigger": _ms(mine, "last_trigger"), "last_calculated": _ms(mine, "last_calculated"),
             **definition_of(spec),
+        }  # fmt: skip
+    yield from _continuous(catalog, news)
+
+
+def _continuous(catalog: Catalog, news: News) -> Iterator[SystemRow]:
+    """Continuous queries: of no database, Failed while their last run has. A run is a calculation."""
+    told = {one.query: one for one in news.runs}
+    for query in catalog.cqs.values():
+        mine = told.get(query.uid, QueryRuns(query.uid))
+        yield {
+            "stream_name": query.name, "create_time": query.created, "stream_id": f"{query.uid:x}",
+            "sql": query.text, "status": "Failed" if mine.message else "Running", "message": mine.message,
+            "calculations": mine.succeeded + mine.failed, "failures": mine.failed, "result_rows": mine.rows,
+            "last_trigger": mine.done, "last_calculated": mine.at // NS_PER_MS if mine.at else None,
         }  # fmt: skip
 
 

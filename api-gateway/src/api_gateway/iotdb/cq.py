@@ -1,0 +1,156 @@
+"""Continuous queries: made, listed, dropped, and one run of one (decision 0052)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from api_gateway.access.privileges import OF_DATABASE, SUPERUSER, Need, check, is_superuser
+from api_gateway.context import Context, fresh_uid, milliseconds
+from api_gateway.iotdb.into import run_into
+from api_gateway.iotdb.reply import Done, Listing
+from api_gateway.iotdb.select import needs
+from api_gateway.session import Session
+from millrace_core.catalog import key_of
+from millrace_core.dialect.iotdb import IotdbError, Status, parse, times
+from millrace_core.dialect.iotdb import statements as s
+from millrace_core.dialect.iotdb.codes import semantic
+from millrace_core.dialect.iotdb.paths import write_path
+from millrace_core.dialect.iotdb.schema import Schema
+from millrace_core.dialect.iotdb.select.into import Goal, goals
+from millrace_core.dialect.iotdb.select.lower import lower
+from millrace_core.errors import MillraceError
+from millrace_core.model.continuous import ContinuousQuery
+from millrace_core.timeline.continuous import Run, first, span
+
+WAIT = 0.2
+"""Seconds at most between two looks at whose turn it is."""
+
+
+def create_cq(context: Context, session: Session, statement: s.CreateCq) -> Done:
+    least = context.settings.cq_least_every_ms
+    if statement.every < least:
+        raise semantic(
+            f"{statement.name}: EVERY is {statement.every} ms, at least {least} ms are needed "
+            "(MILLRACE_CQ_LEAST_EVERY_MS)",
+            statement.position,
+        )
+    meant = times.Session(session.now, session.timezone)
+    made = ContinuousQuery(
+        statement.name, fresh_uid(statement.name), statement.text, session.user, session.timezone,
+        milliseconds(session.now), statement.every, times.resolve(statement.boundary, meant),
+        statement.start, statement.end, statement.discard,
+    )  # fmt: skip
+    with context.writer.ddl:
+        if made.name in context.catalog.cqs:
+            raise IotdbError(
+                Status.CQ_ALREADY_EXIST, f"the continuous query {made.name} already exists",
+                statement.position,
+            )  # fmt: skip
+        schema = Schema(context.catalog)
+        query = lower(statement.select, schema, meant, span=span(made, first(made)))
+        check(context.catalog, session.user, needs(query))
+        check(context.catalog, session.user, [_need(goal, schema) for goal in goals(query, schema)])
+        context.writer.write([made])
+        context.continuous.enter(made)
+    return Done()
+
+
+def _need(goal: Goal, schema: Schema) -> Need:
+    db = schema.database_of(goal.device)
+    if db is None:
+        return SUPERUSER
+    known = schema.device(goal.device) is not None
+    return Need("write", db, table=write_path(goal.device) if known else OF_DATABASE)
+
+
+def drop_cq(context: Context, session: Session, statement: s.DropCq) -> Done:
+    with context.writer.ddl:
+        found = context.catalog.cqs.get(statement.name)
+        if found is None:
+            raise IotdbError(
+                Status.NO_SUCH_CQ, f"there is no continuous query {statement.name}", statement.position
+            )
+        if found.user != session.user:
+            check(context.catalog, session.user, [SUPERUSER])
+        context.writer.write(remove=[key_of(found)])
+        context.continuous.leave(context.log, found.uid)
+    return Done()
+
+
+def show_cqs(context: Context, session: Session, _statement: s.ShowCqs) -> Listing:
+    """Those of the user; of a superuser all."""
+    every = is_superuser(context.catalog, session.user)
+    found = [one for _, one in sorted(context.catalog.cqs.items()) if every or one.user == session.user]
+    rows: list[tuple[object, ...]] = [(one.name, one.text, "active") for one in found]
+    return Listing(("cq_id", "query", "state"), ("TEXT",) * 3, rows)
+
+
+# -- runs ----------------------------------------------------------------------------------------------------
+
+
+def run_once(context: Context, run: Run) -> int:
+    """Read the range of the run, and write what comes of it; how many rows.
+
+    :raises MillraceError: if it cannot be done; some rows may be written then, and are again when it is tried
+        again.
+    """
+    query = run.query
+    statement = parse(query.text)
+    assert isinstance(statement, s.CreateCq)
+    session = Session(query.user, None, query.timezone, time.time_ns())
+
+    @contextmanager
+    def standing() -> Iterator[None]:
+        """Nothing is written of a query that is dropped."""
+        with context.writer.ddl:
+            if context.catalog.cqs.get(query.name) != query:
+                raise IotdbError(Status.NO_SUCH_CQ, f"the continuous query {query.name} was dropped")
+            yield
+
+    _, result = run_into(context, session, statement.select, span(query, run.instant), standing)
+    return result.rows
+
+
+class CqRunner:
+    """Runs queries whose turn it is, one at a time; a work of :class:`millrace_service.Life`. Several share
+    the queries. ``run``: does it, see :func:`run_once`; ``clock``: nanoseconds since the epoch."""
+
+    def __init__(
+        self, context: Context, run: Callable[[Run], int], number: int,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:  # fmt: skip
+        self.name, self.stopping = f"continuous-{number}", threading.Event()
+        self._context, self._run, self._clock = context, run, clock
+
+    def begin(self) -> None:
+        """What is to be done lies in the context."""
+
+    def step(self) -> None:
+        continuous, now = self._context.continuous, self._clock()
+        run = continuous.take(now)
+        if run is None:
+            due = continuous.next_at()
+            self.stopping.wait(WAIT if due is None else min(max((due - now) / 1e9, 0.001), WAIT))
+            return
+        try:
+            rows = self._run(run)
+            continuous.succeeded(self._context.log, run, rows, self._clock())
+        except MillraceError as error:
+            self._failed(run, error)
+
+    def _failed(self, run: Run, error: MillraceError) -> None:
+        logger, why = self._context.logger, str(error)
+        try:
+            news = self._context.continuous.failed(self._context.log, run, why, self._clock())
+        except MillraceError as unsaid:
+            news, why = True, f"{why}; that could not be told: {unsaid}"
+        if news:
+            logger.warning(
+                "a run of a continuous query failed", query=run.query.name, instant=run.instant, reason=why
+            )
+
+    def end(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,280 @@
+"""Continuous queries on a gateway with a log in memory: statements, runs step by step, failures, restarts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fastapi.testclient import TestClient
+from tests.unit.gateway.conftest import Rig
+
+from api_gateway.iotdb.cq import CqRunner
+from api_gateway.service import gateway_app
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.wire import status
+from millrace_core.wire.topics import STATUS
+
+OK = {"code": 200, "message": "SUCCESS_STATUS"}
+TOPIC = "wal.root-2ep.devices"
+DAY = 86_400_000
+LATE = 7_258_118_400_000
+"""2200-01-01: no run begins by itself before a test sets the clock."""
+COUNT = "SELECT count(v) INTO root.p.n(c) FROM root.p.d GROUP BY(1d) END"
+CREATE = f"CREATE CQ q RESAMPLE EVERY 1d BOUNDARY {LATE} BEGIN {COUNT}"
+
+
+class Desk:
+    """The door, and a runner whose clock stands still."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig, self.now = rig, LATE
+        self.auth = ("root", "root")
+
+    def do(self, sql: str, path: str = "nonQuery") -> Any:
+        client = TestClient(gateway_app(self.rig.gateway))
+        return client.post(f"/rest/v2/{path}", json={"sql": sql}, auth=self.auth).json()
+
+    def ask(self, sql: str) -> Any:
+        return self.do(sql, "query")
+
+    def step(self, after: int = 0) -> None:
+        """Milliseconds pass, then the runner takes a step."""
+        self.now += after
+        gateway = self.rig.gateway
+        runner = CqRunner(gateway.context, gateway.iotdb.run_continuous, 9, lambda: self.now * 1_000_000)
+        runner.stopping.set()  # where nothing is due it must not wait
+        runner.step()
+
+    def counts(self, *groups: tuple[int, int]) -> None:
+        """What calc-svc answers: (start, count)."""
+        starts, counts = zip(*groups, strict=True) if groups else ((), ())
+        self.rig.calc.answers(
+            ("tbname", "VARCHAR(192)", pa.array(["root.p.d"] * len(groups), pa.string())),
+            ("_wstart", "TIMESTAMP", pa.array(starts, pa.int64())),
+            ("count(v)", "BIGINT", pa.array(counts, pa.int64())),
+        )
+
+    def written(self) -> list[dict[str, Any]]:
+        return [json.loads(v) for k, v in self.rig.values(TOPIC) if k == b"root.p.n" and v[:1] == b"{"]
+
+    def told(self) -> list[status.QueryRuns]:
+        found = [status.read(k, v) for k, v in self.rig.values(STATUS.name) if k.startswith(b"runs/") and v]
+        return [one for one in found if isinstance(one, status.QueryRuns)]
+
+
+@pytest.fixture
+def desk(rig: Rig) -> Iterator[Desk]:
+    made = Desk(rig)
+    made.do("CREATE TIMESERIES root.p.d.v WITH DATATYPE=INT32")
+    yield made
+
+
+# -- statements ----------------------------------------------------------------------------------------------
+
+
+def test_create_show_and_drop(desk: Desk) -> None:
+    text = CREATE.replace("CQ q", "CONTINUOUS QUERY b")
+    assert desk.do(f"  {text};") == OK
+    assert desk.do(CREATE.replace("CQ q", "CQ a")) == OK
+    for listing in ("SHOW CQS", "SHOW CONTINUOUS QUERIES"):
+        assert desk.ask(listing) == {
+            "expressions": None, "column_names": ["cq_id", "query", "state"], "timestamps": None,
+            "values": [["a", "b"], [CREATE.replace("CQ q", "CQ a"), text], ["active", "active"]],
+        }  # fmt: skip
+    assert desk.do(text)["code"] == 1402
+    assert desk.do("DROP CQ b") == OK
+    assert desk.do("DROP CONTINUOUS QUERY b")["code"] == 1400
+    assert desk.ask("SHOW CQS")["values"][0] == ["a"]
+    assert desk.do(text) == OK
+
+
+@pytest.mark.parametrize(
+    ("sql", "code", "words"),
+    [
+        (f"RESAMPLE EVERY 999ms BEGIN {COUNT}".replace("(1d)", "(500ms)"), 701, "at least 1000 ms"),
+        (f"BEGIN {COUNT}".replace("(1d)", "(999ms)"), 701, "at least 1000 ms"),
+        (f"BEGIN {COUNT}".replace("n(c)", "n(c, d)"), 701, "2 targets are named for 1 columns"),
+        (f"BEGIN {COUNT}".replace("INTO root.p.n(c)", ""), 701, "needs INTO"),
+        (f"BEGIN {COUNT}".replace("(1d)", "([0, 10), 1d)"), 701, "takes no range"),
+        (f"BEGIN {COUNT}".replace("GROUP", "WHERE time > 0 GROUP"), 701, "no condition on time"),
+        (f"BEGIN {COUNT}".replace("GROUP BY(1d)", ""), 701, "RESAMPLE EVERY"),
+        (f"RESAMPLE RANGE 1h BEGIN {COUNT}", 701, "longer than"),
+        (f"RESAMPLE RANGE 1d, 1d BEGIN {COUNT}", 701, "must start before"),
+        (f"TIMEOUT POLICY LATER BEGIN {COUNT}", 700, "BLOCKED or DISCARD"),
+        (f"BEGIN {COUNT}".replace(" END", ""), 700, "END"),
+        (f"BEGIN {COUNT}".replace("count(v)", "sum(v), v"), 701, "together"),
+        (f"BEGIN {COUNT}".replace("count(v)", "count(v, v)"), 701, "one argument"),
+        (f"RESAMPLE BOUNDARY 2026-13-01 BEGIN {COUNT}", 701, "2026-13-01"),
+    ],
+)
+def test_what_create_refuses(desk: Desk, sql: str, code: int, words: str) -> None:
+    before = desk.rig.catalog_records()
+    refused = desk.do(f"CREATE CQ q {sql}")
+    assert (refused["code"], words in refused["message"]) == (code, True), refused
+    assert desk.rig.catalog_records() == before
+
+
+def test_who_may(desk: Desk) -> None:
+    desk.rig("CREATE USER eve PASS 'Secret_123'")
+    root, desk.auth = desk.auth, ("eve", "Secret_123")
+    assert desk.do(CREATE)["code"] == 803
+    desk.rig("GRANT READ ON `root.p`.* TO eve")
+    assert desk.do(CREATE)["code"] == 803
+    desk.rig("GRANT WRITE ON `root.p`.* TO eve")
+    assert desk.do(CREATE.replace("root.p.n", "root.other.n"))["code"] == 803
+    assert desk.do(CREATE) == OK
+    desk.auth = root
+    assert desk.do(CREATE.replace("CQ q", "CQ r")) == OK
+    desk.auth = ("eve", "Secret_123")
+    assert desk.ask("SHOW CQS")["values"][0] == ["q"]
+    assert desk.do("DROP CQ r")["code"] == 803
+    assert desk.do("DROP CQ q") == OK
+
+
+def test_a_run_is_its_makers(desk: Desk) -> None:
+    desk.rig("CREATE USER eve PASS 'Secret_123'")
+    desk.rig("GRANT ALL ON `root.p`.* TO eve")
+    desk.auth = ("eve", "Secret_123")
+    assert desk.do(CREATE) == OK
+    desk.rig("REVOKE ALL ON `root.p`.* FROM eve")
+    desk.step()
+    assert desk.written() == []
+    assert "Insufficient privilege" in desk.told()[-1].message
+
+
+# -- runs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_reads_its_range_and_writes(desk: Desk) -> None:
+    desk.do(CREATE)
+    desk.step(-1)
+    assert desk.told() == []  # not yet
+    desk.counts((LATE - DAY, 3))
+    desk.step(1)
+    _, asked = desk.rig.calc.asked[-1]
+    assert f"`time` >= {LATE - DAY} AND `time` < {LATE}" in asked["sql"]
+    assert desk.written() == [{"time": LATE - DAY, "c": 3}]
+    (told,) = desk.told()
+    assert (told.done, told.succeeded, told.failed, told.rows, told.message) == (LATE, 1, 0, 1, "")
+    desk.step(DAY - 1)
+    assert len(desk.told()) == 1
+    desk.counts((LATE, 5))
+    desk.step(1)
+    assert desk.written()[1:] == [{"time": LATE, "c": 5}]
+    assert desk.told()[-1].succeeded == 2
+
+
+def test_a_count_of_nothing_is_0_and_written(desk: Desk) -> None:
+    desk.do(CREATE)
+    desk.counts()
+    desk.step()
+    assert desk.written() == [{"time": LATE - DAY, "c": 0}]
+
+
+def test_a_run_that_fails_is_tried_again_for_its_own_range(desk: Desk) -> None:
+    desk.do(CREATE)
+    desk.rig.calc.away = True
+    desk.step(60_000)
+    assert "calc-svc" in desk.told()[-1].message
+    assert (desk.told()[-1].done, desk.told()[-1].failed) == (None, 1)
+    desk.rig.calc.away = False
+    desk.counts((LATE - DAY, 3))
+    desk.step(19_999)
+    assert len(desk.told()) == 1
+    desk.step(1)
+    assert desk.written() == [{"time": LATE - DAY, "c": 3}]
+    told = desk.told()[-1]
+    assert (told.done, told.failed, told.succeeded, told.message) == (LATE, 1, 1, "")
+
+
+def test_a_target_that_is_too_narrow_fails_the_run(desk: Desk) -> None:
+    desk.do("CREATE TIMESERIES root.p.n.c WITH DATATYPE=INT32")
+    assert desk.do(CREATE) == OK
+    desk.counts((LATE - DAY, 3))
+    desk.step()
+    assert desk.written() == []
+    assert "root.p.n.c is INT32: values of INT64 do not fit" in desk.told()[-1].message
+    desk.do("DELETE TIMESERIES root.p.n.c")
+    desk.step(20_000)
+    assert desk.told()[-1].done == LATE
+    assert [list(row.values()) for row in desk.written()] == [[LATE - DAY, 3]]
+
+
+def test_what_is_dropped_while_it_runs_writes_nothing(desk: Desk) -> None:
+    desk.do(CREATE)
+    desk.counts((LATE - DAY, 3))
+
+    def drop() -> None:
+        desk.rig.calc.before = lambda: None
+        desk.do("DROP CQ q")
+        desk.do(CREATE)
+
+    desk.rig.calc.before = drop
+    desk.step()
+    assert (desk.written(), desk.told()) == ([], [])
+    desk.step()  # that of the new one
+    assert len(desk.written()) == 1
+
+
+def test_an_unexpected_failure_harms_no_other_query(desk: Desk) -> None:
+    desk.do(CREATE)
+    desk.do(CREATE.replace("CQ q", "CQ r").replace("n(c)", "n(d)"))
+    desk.rig.calc.error = MillraceError(ErrorCode.INTERNAL, "a bug")
+    desk.step()
+    desk.rig.calc.error = None
+    desk.counts((LATE - DAY, 3))
+    desk.step()
+    assert [(one.failed, one.succeeded) for one in desk.told()] == [(1, 0), (0, 1)]
+    assert desk.written() == [{"time": LATE - DAY, "d": 3}]
+
+
+# -- restarts ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["BLOCKED", "DISCARD"])
+def test_what_was_missed_is_made_up_for_as_the_policy_says(desk: Desk, policy: str) -> None:
+    desk.do(CREATE.replace("BEGIN", f"TIMEOUT POLICY {policy} BEGIN"))
+    desk.counts((LATE - DAY, 1))
+    desk.step()
+    desk.rig.restart()
+    desk.now = LATE + 3 * DAY + 5
+    for _ in range(4):
+        desk.step()
+    instants = [(one.done or 0) - LATE for one in desk.told()]
+    assert instants == ([0, DAY, 2 * DAY, 3 * DAY] if policy == "BLOCKED" else [0, DAY])
+    desk.step(DAY)
+    assert desk.told()[-1].done == LATE + 4 * DAY
+
+
+def test_a_kill_between_the_rows_and_the_mark_runs_again(desk: Desk) -> None:
+    desk.do(CREATE)
+    desk.counts((LATE - DAY, 1))
+    run = desk.rig.gateway.context.continuous.take(LATE * 1_000_000)
+    assert run is not None
+    desk.rig.gateway.iotdb.run_continuous(run)
+    desk.rig.restart()
+    desk.step()
+    assert desk.written() == [{"time": LATE - DAY, "c": 1}] * 2
+    assert desk.told()[-1].done == LATE
+
+
+def test_before_its_first_run_a_restart_changes_nothing(desk: Desk) -> None:
+    desk.do(CREATE)
+    desk.rig.restart()
+    assert desk.rig.gateway.context.continuous.next_at() == LATE * 1_000_000
+
+
+def test_nothing_is_left_of_what_was_dropped(desk: Desk) -> None:
+    desk.do(CREATE)
+    desk.counts((LATE - DAY, 1))
+    desk.step()
+    desk.do("DROP CQ q")
+    key, value = [pair for pair in desk.rig.values(STATUS.name) if pair[0].startswith(b"runs/")][-1]
+    assert value is None or value == b""
+    desk.rig.restart()
+    assert desk.rig.gateway.context.continuous.next_at() is None
+    assert desk.ask("SHOW CQS")["values"][0] == []
+    assert key
