@@ -47,6 +47,11 @@ class History:
         options = self.state.definition.spec.options
         return options.fill_history if options.fill_history is not None else options.fill_history_first
 
+    def _treats_untreated(self) -> bool:
+        """Whether what was written while it was stopped is treated, if it may be."""
+        emission = self.state.definition.spec.emission
+        return emission.untreated == "live" or self._history_from() is not None
+
     def _ask_for_history(self, at: int) -> None:
         start = self._history_from()
         if start is not None:
@@ -76,7 +81,7 @@ class History:
         life.stopped_at = {p: max(seen.get(p, 0), life.live_from.get(p, 0)) for p in partitions}
         # a group of several tables does not know what these have taken, in other slots
         life.origins_stopped = life.origins if home else dict(origins)
-        wanted = home and self._history_from() is not None
+        wanted = home and self._treats_untreated()
         life.taken = {name: dict(offsets) for name, offsets in taken.items()} if wanted else {}
 
     def catch_up(self, untreated: bool, origins: Mapping[str, Offsets], at: int) -> None:
@@ -87,7 +92,7 @@ class History:
         life.origins = dict(origins)
         if life.holding:
             self._ask_for_history(at)
-        elif untreated and self._history_from() is not None:
+        elif untreated and self._treats_untreated():
             state.held.singles["fed"][:] = NEVER
             request = self.telling.request("UNTREATED", [], {}, at, (-RANGE, RANGE), life.taken)
             self._wait(request, life.stopped_at, life.origins_stopped)
@@ -149,7 +154,10 @@ class History:
         for place, past in pasts:
             fed[place] = max(fed[place], past.upto)
         times = np.full(len(rows.ts), at, dtype=np.int64)
-        self.telling.cause, self.judging.expires = HISTORY, False
+        # rows without a memory before them were written while it was stopped
+        as_live = state.definition.spec.emission.untreated == "live" and not known
+        if not as_live:
+            self.telling.cause, self.judging.expires = HISTORY, False
         yield from self._judge(rows, times, seen)
         self.telling.cause, self.judging.expires = LIVE, True
         self.judging.follow([place for place, _ in known], as_arrays([], 0), np.array([at]))
