@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,35 @@ def told(spec: StreamSpec, found: TriggerEvent, outcome: Outcome | None) -> list
 
 
 ONE = Outcome(pl.DataFrame({"r0": [3]}))
+
+
+@pytest.mark.parametrize(("trigger", "type_"), [
+    ("Interval", "Time"), ("Session", "Session"), ("State", "State"), ("Event", "Event"), ("Count", "Count"),
+])  # fmt: skip
+def test_a_window_may_be_told_of_by_its_own_id_and_type(trigger: str, type_: str) -> None:
+    """Seed 002, the fields of an event."""
+    older = msgspec.structs.replace(spec(trigger), db="", notices="window")
+    (notice,) = told(older, event("CLOSE", trigger), ONE)
+    detail = DETAILS.get(trigger, {}).get("CLOSE", {})
+    named = hashlib.md5(b"s,0", usedforsecurity=False).hexdigest()
+    assert notice.stream == "s"
+    assert notice.event == {
+        "tableName": f"t_{named}", "eventType": "WINDOW_CLOSE", "eventTime": 5_000, "windowId": "id",
+        "windowType": type_, "groupId": "0", "windowStart": 60_000, "windowEnd": 70_000,
+        "result": {"n": 3}, **detail,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("events", "sent"), [(("WINDOW_CLOSE",), True), (("WINDOW_OPEN",), False)])
+def test_who_is_told_of_closings_is_told_of_windows_that_are_none_any_more(
+    events: tuple[Any, ...], sent: bool
+) -> None:
+    older = msgspec.structs.replace(spec("State"), notices="window", notify=Notify(("ws://a",), events))
+    (notice,) = told(older, event("INVALID", "State"), None)
+    assert notice.urls == (("ws://a",) if sent else ())
+    assert "result" not in notice.event
+    (newer,) = told(msgspec.structs.replace(older, notices="trigger"), event("INVALID", "State"), None)
+    assert newer.urls == ("ws://a",)
 
 
 @pytest.mark.parametrize("trigger", ["Interval", "Session", "State", "Event", "Count"])

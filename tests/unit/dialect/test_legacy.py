@@ -107,6 +107,7 @@ def test_placeholders_of_the_newer_dialect_are_named_as_such(catalog: Catalog) -
     (create("WATERMARK 1s WATERMARK 2s", COUNTED), "WATERMARK is given twice", "WATERMARK 2s"),
     (create("IGNORE EXPIRED 2", COUNTED), "expected 0 or 1", "2 "),
     (create("IGNORE ALL 1", COUNTED), "expected EXPIRED or UPDATE", "ALL"),
+    (create("WATERMARK 1s", COUNTED, ""), "INTO is missing", "AS SEL"),
     (create("TRIGGER NOW", COUNTED), "AT_ONCE or WINDOW_CLOSE", "NOW"),
     (create("FILL_HISTORY 0 ASYNC", COUNTED), "ASYNC goes with FILL_HISTORY 1", "ASYNC"),
     (create("", f"{COUNTED} ORDER BY ws"), "ORDER is not possible", "ORDER"),
@@ -185,6 +186,9 @@ BY = "SELECT _wstart AS ws, count(*) AS n FROM st PARTITION BY"
     (create("", f"{BY} tbname AS dev INTERVAL(1s)", "INTO o SUBTABLE(concat('x', nobody))"), "no alias",
      "nobody"),
     (create("", f"{BY} v INTERVAL(1s)"), "not possible yet", "v IN"),
+    ("CREATE STREAM s AS SELECT ts, v FROM src NOTIFY ('ws://a:1') ON ('WINDOW_OPEN')", "needs a window",
+     "NOTIFY"),
+    (create("", "SELECT ts, v FROM ck"), "composite key seq", "v FROM"),
     # virtual tables
     (create("WATERMARK 5s", "SELECT count(*) FROM vt INTERVAL(1s)"), "WATERMARK must be 0", "WATERMARK"),
     (create("IGNORE UPDATE 0", "SELECT count(*) FROM vt INTERVAL(1s)"), "IGNORE UPDATE 0", "IGNORE"),
@@ -367,3 +371,15 @@ def test_names_of_sub_tables() -> None:
     assert sub_table("avg_vol", 0, "new-t1") == "new-t1"
     cut = sub_table("avg_vol", 5, "é" * 150)
     assert len(cut.encode()) <= MAX_NAME and cut == "é" * 96
+
+
+def test_results_may_be_told_alone(catalog: Catalog) -> None:
+    """The example of seed 002, with a semicolon before the options of NOTIFY."""
+    spec = stream(
+        catalog,
+        "CREATE STREAM s FILL_HISTORY 1 AS SELECT _wstart, _wend, avg(v) FROM src INTERVAL (1m) "
+        "NOTIFY ('ws://localhost:8080/notify') ON ('WINDOW_OPEN', 'WINDOW_CLOSE'); "
+        "NOTIFY_HISTORY 0 ON_FAILURE PAUSE;",
+    )
+    assert spec.output is None and spec.notify is not None and spec.notify.pause_on_failure
+    assert (spec.full_name, spec.home, spec.notices) == ("s", "d", "window")

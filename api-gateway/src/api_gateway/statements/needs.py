@@ -91,8 +91,12 @@ def _all_named(kind: Kind, pick: Callable[[Any], list[QualifiedName]]) -> Needs:
 
 
 def _legacy_stream(catalog: Catalog, session: Session, statement: s.CreateLegacyStream) -> Iterator[Need]:
-    yield from _in("write", session, statement.into)
-    yield from _in("read", session, statement.query.table)
+    source = statement.query.table
+    if statement.into is not None:
+        yield from _in("write", session, statement.into)
+    elif db := session.database or source.db:
+        yield Need("write", db, statement.name.position, OF_DATABASE)
+    yield from _in("read", session, source)
 
 
 def _stream(catalog: Catalog, session: Session, statement: s.CreateStream) -> Iterator[Need]:

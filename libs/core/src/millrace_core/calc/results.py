@@ -11,6 +11,7 @@ import polars as pl
 
 from millrace_core.calc.conversion import Where, convert, rescaled, scale
 from millrace_core.calc.outcome import NOTIFY, Outcome
+from millrace_core.calc.shapes import shape_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Column, Precision, Table, cut_name
 from millrace_core.model.stream import EventType, ResultColumn, StreamSpec
@@ -229,17 +230,21 @@ def _urls(spec: StreamSpec, kind: EventType) -> tuple[str, ...]:
         return ()
     # ON is ignored for SLIDING and PERIOD
     always = kind in ("ON_TIME", "WINDOW_INVALIDATION")
+    if kind == "WINDOW_INVALIDATION" and shape_of(spec).invalid_with_close:
+        always = "WINDOW_CLOSE" in spec.notify.events
     return spec.notify.urls if always or kind in spec.notify.events else ()
 
 
 def _base(
     spec: StreamSpec, event: TriggerEvent, kind: EventType, table: str | None, factor: tuple[int, int]
 ) -> dict[str, object]:
-    type_ = type_of(spec.trigger)
+    type_, shape = type_of(spec.trigger), shape_of(spec)
+    if table is None and shape.names_table:
+        table = sub_table(spec.name, event.group.id)
     base: dict[str, object] = {} if table is None else {"tableName": table}
     base |= {
-        "eventType": kind, "eventTime": event.localtime // 1_000_000, "triggerId": event.id,
-        "triggerType": type_.name, "groupId": str(event.group.id),
+        "eventType": kind, "eventTime": event.localtime // 1_000_000, shape.id: event.id,
+        shape.type: shape.types.get(type_.name, type_.name), "groupId": str(event.group.id),
     }  # fmt: skip
     if type_.window:
         base["windowStart"] = event.start * factor[0] // factor[1]

@@ -195,15 +195,16 @@ class LegacyQuery:
 
 @dataclass(frozen=True, slots=True)
 class CreateLegacyStream:
-    """CREATE STREAM of the older dialect; ``text`` is the whole statement, which begins at ``begins``."""
+    """CREATE STREAM of the older dialect; ``text`` is the whole statement, which begins at ``begins``.
+    ``into`` None: results are told, and not stored."""
 
     name: Name
     text: str
     begins: Position
-    into: QualifiedName
     query: LegacyQuery
     if_not_exists: bool = False
     options: tuple[LegacyOption, ...] = ()
+    into: QualifiedName | None = None
     columns: tuple[OutputColumn, ...] = ()
     tags: tuple[LegacyTag, ...] = ()
     subtable: SqlText | None = None

@@ -146,6 +146,10 @@ class Emission(msgspec.Struct, frozen=True):
     untreated: Literal["history", "live"] = "history"
 
 
+NoticeShape = Literal["trigger", "window"]
+"""How an event is told of: with ``triggerId`` and ``triggerType``, or ``windowId`` and ``windowType``."""
+
+
 class Places(msgspec.Struct, frozen=True):
     """Where the parts of a stream that are SQL begin in its statement, for errors; None: not written there.
 
@@ -184,6 +188,7 @@ class StreamSpec(msgspec.Struct, frozen=True):
     database: str = ""
     places: Places = Places()
     emission: Emission = Emission()
+    notices: NoticeShape = "trigger"
 
     @property
     def full_name(self) -> str:

@@ -35,28 +35,20 @@ def create_stream(c: Cursor) -> CreateLegacyStream:
     options = _options(c, first)
     check_unmixed(c, first, older=True)
     clauses: dict[str, Any] = {}
-    if not c.take("into"):
+    if c.take("into"):
+        clauses |= _into(c)
+    elif not c.at("as"):
         raise c.unexpected("an option (TRIGGER, WATERMARK, IGNORE, DELETE_MARK, FILL_HISTORY) or INTO")
-    into = c.qualified("the name of the result's super table")
-    check_length(into, "table")
-    if c.at("("):
-        clauses["columns"] = c.listed(lambda: _column(c))
-    if c.take("tags"):
-        clauses["tags"] = c.listed(lambda: _tag(c))
-    if c.take("subtable"):
-        c.expect("(")
-        clauses["subtable"] = c.until("an expression for the sub-table's name", lambda: False)
-        c.expect(")")
     check_unmixed(c, first, older=True)
-    c.expect("as")
+    where = c.expect("as")
     query = subquery(c)
     if c.at("notify"):
         clauses["notify"] = _notify(c)
+    elif "into" not in clauses:
+        raise SqlError(ErrorCode.SYNTAX, "INTO is missing: only with NOTIFY results need no table", where)
     c.take(";")
     begins = c.position(len(c.text) - len(c.text.lstrip()))
-    return CreateLegacyStream(
-        name, c.text.strip(), begins, into, query, if_not_exists, tuple(options), **clauses
-    )
+    return CreateLegacyStream(name, c.text.strip(), begins, query, if_not_exists, tuple(options), **clauses)
 
 
 def _name(c: Cursor) -> Name:
@@ -141,6 +133,22 @@ _OPTIONS: dict[tuple[str, ...], Callable[[Cursor], LegacyOption]] = {
     ("delete_mark",): _plain("DELETE_MARK", _duration),
     ("fill_history",): _fill_history,
 }
+
+
+def _into(c: Cursor) -> dict[str, Any]:
+    """What belongs to the result table."""
+    into = c.qualified("the name of the result's super table")
+    check_length(into, "table")
+    clauses: dict[str, Any] = {"into": into}
+    if c.at("("):
+        clauses["columns"] = c.listed(lambda: _column(c))
+    if c.take("tags"):
+        clauses["tags"] = c.listed(lambda: _tag(c))
+    if c.take("subtable"):
+        c.expect("(")
+        clauses["subtable"] = c.until("an expression for the sub-table's name", lambda: False)
+        c.expect(")")
+    return clauses
 
 
 # -- the result table ----------------------------------------------------------------------------------------

@@ -63,17 +63,18 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
         options = msgspec.structs.replace(options, pre_filter=condition(where, "WHERE", table, timezone))
     partition = _partition(keys, table)
     names = _result_names(statement, items)
-    output = result_table(statement, names, keys, table, catalog, database or table.db)
-    keyword = query.window.keyword if query.window else "COUNT_WINDOW"
+    output = None
+    if statement.into is not None:
+        output = result_table(statement, statement.into, names, keys, table, catalog, database or table.db)
     gap = str(when.gap) if isinstance(when, Session) else None
     places = Places()
     if statement.subtable is not None:
         places = Places(subtable=statement.subtable.position.within(statement.begins))
     return StreamSpec(
         uid=0, db="", name=statement.name.text, sql=statement.text, trigger=when, source=source,
-        partition=partition, options=options, notify=_notify(statement.notify, keyword),
+        partition=partition, options=options, notify=_notify(statement.notify, query.window),
         output=output, query=over_rows(query, items, keys, names, gap), timezone=timezone,
-        database=database or table.db, places=places, emission=emission,
+        database=database or table.db, places=places, emission=emission, notices="window",
     )  # fmt: skip
 
 
@@ -186,9 +187,11 @@ def _result_names(statement: CreateLegacyStream, items: tuple[Item, ...]) -> lis
     return [column.name.text for column in given]
 
 
-def _notify(clause: LegacyNotify | None, keyword: str) -> Notify | None:
+def _notify(clause: LegacyNotify | None, window: TriggerClause | None) -> Notify | None:
     if clause is None:
         return None
+    if window is None:
+        raise bad("NOTIFY needs a window in the query: it tells of windows", clause.position)
     told = NotifyClause(clause.urls, clause.position, clause.events)
-    found = notify(told, type_named(keyword), calculates=True)
+    found = notify(told, type_named(window.keyword), calculates=True)
     return msgspec.structs.replace(found, history=clause.history, pause_on_failure=clause.pause_on_failure)

@@ -11,6 +11,7 @@ from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.data_types import KEY_TYPES
 from millrace_core.dialect.legacy.query import Key, check_aliases, replaced
 from millrace_core.dialect.lexer import quote_name
+from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import CreateLegacyStream
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Column, Table
@@ -22,15 +23,14 @@ MOST_CONVERTED = 4096
 
 
 def result_table(
-    statement: CreateLegacyStream, names: Sequence[str], keys: Sequence[Key], source: Table, catalog: Catalog,
-    database: str,
+    statement: CreateLegacyStream, into: QualifiedName, names: Sequence[str], keys: Sequence[Key],
+    source: Table, catalog: Catalog, database: str,
 ) -> Output:  # fmt: skip
     """INTO with its columns, TAGS and SUBTABLE; ``names``: of the query's results; the columns stay empty.
 
     :raises SqlError: for a target that is no super table, or the source; columns that do not go together;
         tags that PARTITION BY does not name, or with types where the table has its own.
     """
-    into = statement.into
     db = into.db or database
     if db not in catalog.databases:
         raise bad(f"INTO {into}: the database {db} does not exist", into.position, ErrorCode.UNKNOWN_DATABASE)
@@ -43,7 +43,7 @@ def result_table(
         if child is not None or target.kind != "super" or target.virtual:
             kind = "child" if child is not None else "virtual" if target.virtual else target.kind
             raise bad(f"INTO {into}: it is a {kind} table; results go into super tables only", into.position)
-        _check_columns(statement, names, target)
+        _check_columns(statement, into, names, target)
     if statement.subtable is not None:
         check_aliases(statement.subtable, keys, "SUBTABLE")
     words = {key.name: key.text if key.column else f"({key.text})" for key in keys}
@@ -53,27 +53,29 @@ def result_table(
     )
 
 
-def _check_columns(statement: CreateLegacyStream, names: Sequence[str], target: Table) -> None:
+def _check_columns(
+    statement: CreateLegacyStream, into: QualifiedName, names: Sequence[str], target: Table
+) -> None:
     """How the results fit the columns of a table that exists: those that are not named stay NULL."""
     if not statement.columns:
         if len(names) != len(target.columns):
             raise bad(
-                f"INTO {statement.into}: the table has {len(target.columns)} columns, the query gives "
+                f"INTO {into}: the table has {len(target.columns)} columns, the query gives "
                 f"{len(names)}; name the columns that it fills",
-                statement.into.position,
+                into.position,
             )
         return
     for column in statement.columns:
         if target.column(column.name.text) is None:
             raise bad(
-                f"INTO {statement.into}: the table has no column {column.name.text}", column.name.position,
+                f"INTO {into}: the table has no column {column.name.text}", column.name.position,
                 ErrorCode.UNKNOWN_COLUMN,
             )  # fmt: skip
     keys = [target.key.name, *(column.name for column in target.columns[1:2] if column.composite_key)]
     for key in keys:
         if key not in names:
             raise bad(
-                f"INTO {statement.into}: the column {key}, which cannot be NULL, is not among those named",
+                f"INTO {into}: the column {key}, which cannot be NULL, is not among those named",
                 statement.columns[0].name.position,
             )
 
@@ -176,6 +178,7 @@ def _of_target(
     statement: CreateLegacyStream, result: Sequence[ResultColumn], target: Table
 ) -> tuple[Column, ...]:
     """The columns of a table that exists which the results fill: those that are named, or all of them."""
+    assert statement.into is not None, "only with INTO there is a table"
     names = [given.name.text for given in statement.columns] or [column.name for column in target.columns]
     if len(names) != len(result):
         raise bad(
