@@ -11,7 +11,9 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from api_gateway.protocols.streams_api import Stream
+from millrace_core.calc.shapes import SHAPES
 from millrace_core.errors import ErrorCode, WireError
+from millrace_core.model.life import GLOBAL
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.notice import position
@@ -97,6 +99,12 @@ def test_messages_that_are_composed_are_valid() -> None:
     check = validator("notification")
     outgoing = [Outgoing("power.s1", json.dumps(event).encode()) for _ in range(2)]
     check.validate(json.loads(compose("id", 1733284887203, outgoing)))
+    older = event | {"tableName": "t", "windowId": event["triggerId"], "windowType": "Time"}
+    del older["triggerId"], older["triggerType"]
+    check.validate(json.loads(compose("id", 1, [Outgoing("s1", json.dumps(older).encode())])))
+    with pytest.raises(ValidationError):
+        del older["windowId"]
+        check.validate(json.loads(compose("id", 1, [Outgoing("s1", json.dumps(older).encode())])))
     with pytest.raises(ValidationError):
         event["groupId"] = 0
         check.validate(json.loads(compose("id", 1, [Outgoing("power.s1", json.dumps(event).encode())])))
@@ -136,6 +144,8 @@ def test_the_api_describes_streams_with_the_fields_of_the_schema() -> None:
     described = Stream.model_json_schema()
     assert set(described["properties"]) == set(schema["properties"])
     assert set(described["required"]) == set(schema["required"])
+    states = schema["properties"]["status"]["enum"]
+    assert states[5:] == list(dict.fromkeys(GLOBAL.states[state] for state in states[:5]))
     good = json.loads((SCHEMAS / "examples/stream/good-running.json").read_text())
     assert Stream.model_validate(good).model_dump() == good
 
@@ -152,7 +162,12 @@ def test_the_schemas_know_the_trigger_types_and_what_only_they_tell() -> None:
     assert windows == [known.name for known in trigger_types() if known.window]
     shared = {
         "tableName", "eventType", "eventTime", "triggerId", "triggerType", "groupId", "windowStart",
-        "windowEnd", "result", "resultIndex",
+        "windowEnd", "result", "resultIndex", "windowId", "windowType",
     }  # fmt: skip
+    types = SHAPES["window"].types
+    assert event["properties"]["windowType"]["enum"] == [types.get(name, name) for name in windows]
+    assert [set(one["required"]) & {shape.id, shape.type} for one, shape in zip(
+        event["oneOf"], SHAPES.values(), strict=True
+    )] == [{shape.id, shape.type} for shape in SHAPES.values()]  # fmt: skip
     details = {name for known in trigger_types() for names in known.details.values() for name in names}
     assert set(event["properties"]) == shared | details
