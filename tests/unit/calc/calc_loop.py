@@ -47,6 +47,9 @@ class Store:
                 return f"{topic}/0 offset {offsets[0]}"
         return None
 
+    def sent(self, messages: Sequence[Message], places: Sequence[tuple[int, int]]) -> None:
+        assert len(messages) == len(places)
+
     def reach(self, wanted: Wanted, timeout: float) -> None:
         if (missing := self.missing(wanted)) is not None:
             raise Behind(wanted, missing, timeout)

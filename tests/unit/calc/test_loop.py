@@ -25,7 +25,7 @@ def test_rows_of_a_dropped_table_are_left_out() -> None:
         catalog.apply(offset, key_of(entry), encode(entry))
     there = wal_topic("d", "kept")
     log.ensure_topics([(there, 1), NOTIFICATIONS, STATUS])
-    store = SimpleNamespace(missing=lambda _: None)
+    store = SimpleNamespace(missing=lambda _: None, sent=lambda rows, places: None)
     jobs = cast(Any, SimpleNamespace(catalog=catalog, store=store, stop=lambda: None))
     loop = TriggerLoop(log, jobs, Overtaking())
     row = b'{"ts":1}'

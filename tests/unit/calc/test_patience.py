@@ -162,7 +162,7 @@ def test_a_result_that_the_log_refuses_fails_its_stream_alone() -> None:
     for offset, entry in enumerate((Database("d"), SRC)):
         catalog.apply(offset, key_of(entry), encode(entry))
     log.ensure_topics([(TOPIC, 1), NOTIFICATIONS, STATUS])
-    store = SimpleNamespace(missing=lambda _: None)
+    store = SimpleNamespace(missing=lambda _: None, sent=lambda rows, places: None)
     jobs = cast(Any, SimpleNamespace(catalog=catalog, store=store, stop=lambda: None))
     loop = TriggerLoop(log, jobs, Overtaking())
     small = [Message(TOPIC, b"src", b'{"ts":%d}' % i) for i in range(9)]

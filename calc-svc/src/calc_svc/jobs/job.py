@@ -16,6 +16,7 @@ from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.counts import count_rows, without_beginning
 from calc_svc.jobs.groups import GroupNames
 from calc_svc.jobs.outputs import OutputTables
+from calc_svc.jobs.stored_times import StoredTimes
 from calc_svc.jobs.waits import Waits
 from calc_svc.spark.session import SMALL_ROWS, Lane
 from calc_svc.store.catalog import CatalogView
@@ -34,6 +35,7 @@ from millrace_core.calc.job import (
 )
 from millrace_core.calc.outcome import Outcome
 from millrace_core.calc.product import Product
+from millrace_core.calc.retraction import retracts
 from millrace_core.calc.waiting import Wanted
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError
@@ -104,8 +106,11 @@ class StreamJobs:
         try:
             if job.calculates:
                 self._reach_others(spec, waits)
+            if retracts(spec) and spec.output is not None:
+                self.store.reach_own(wal_topic(spec.output.db, spec.output.table), waits.seconds)
+            held = StoredTimes(self.store)
             for stage in job.stages:
-                failure = self._attempt(spec, stage, product, waits) or failure
+                failure = self._attempt(spec, stage, product, waits, held) or failure
             failure = self._take_leave(spec, job.gone, product) or failure
         except MillraceError as error:
             return Product(uid, waits=error)
@@ -145,14 +150,14 @@ class StreamJobs:
         return entry.spec if entry else None
 
     def _attempt(
-        self, spec: StreamSpec, stage: Stage, product: Product, waits: Waits
+        self, spec: StreamSpec, stage: Stage, product: Product, waits: Waits, held: StoredTimes
     ) -> MillraceError | None:
         """Calculate; or the error for which these are given up.
 
         :raises MillraceError: where trying again helps.
         """
         try:
-            return self._calculate(spec, stage, product, waits)
+            return self._calculate(spec, stage, product, waits, held)
         except Exception as error:  # a broken plan must not stop the other streams
             last = _for_good(spec, error)
         events = len(stage.events)
@@ -164,7 +169,7 @@ class StreamJobs:
         return last
 
     def _calculate(
-        self, spec: StreamSpec, stage: Stage, product: Product, waits: Waits
+        self, spec: StreamSpec, stage: Stage, product: Product, waits: Waits, held: StoredTimes
     ) -> MillraceError | None:
         if spec.source is not None and self._trigger_table(spec) is None:
             _count_dropped(product, "table", len(stage.events))
@@ -178,7 +183,7 @@ class StreamJobs:
                 refused = self.names.refusals(spec, groups, self.catalog.catalog)
             outcomes = with_refusals(there.asked, outcomes, refused)
         events = self._with_beginning(spec, there.events, product)
-        self._deliver(spec, plan, events, outcomes, product, waits, met)
+        self._deliver(spec, plan, events, outcomes, product, waits, met, held)
         errors = errors_of(outcomes)
         for error in errors:
             metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
@@ -274,13 +279,18 @@ class StreamJobs:
     def _deliver(
         self, spec: StreamSpec, plan: Plan | None, events: Sequence[TriggerEvent],
         outcomes: Mapping[int, Outcome], product: Product, waits: Waits, met: Mapping[int, bool] | None,
+        held: StoredTimes,
     ) -> None:  # fmt: skip
         output = None
         if spec.output is not None:
             table = self.outputs.of(spec, waits)
             known = self.store.table(table).family.numbers if plan is not None and writes(spec) else {}
-            output = Output(table, lambda group: self.names.of(spec, group), known.__contains__)
+            output = Output(
+                table, lambda group: self.names.of(spec, group), known.__contains__,
+                lambda wanted: held.of(table, wanted),
+            )  # fmt: skip
         found = deliver(spec, plan, output, events, outcomes, met)
+        held.add(found.times)
         product.messages += found.messages
         product.notices += found.notices
         product.counts.update(found.counts)

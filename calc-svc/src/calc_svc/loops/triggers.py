@@ -294,7 +294,7 @@ class TriggerLoop:
     def _append_results(self, rows: list[Message], refuse: Callable[[Message, MillraceError], None]) -> None:
         """Rows of tables that were dropped meanwhile would hold up all others for ever: they are left out."""
         try:
-            self._log.append(rows)
+            self._jobs.store.sent(rows, self._log.append(rows))
         except MillraceError as error:
             topics_now = self._jobs.catalog.wal_topics() | {topics.STATUS.name}
             gone = [message for message in rows if message.topic not in topics_now]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from calc_svc.store.catalog import CatalogView
@@ -14,7 +14,8 @@ from calc_svc.store.virtual import Read, VirtualTable
 from millrace_core.calc.waiting import Behind, Wanted
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
-from millrace_core.wire.topics import table_of, wal_topic
+from millrace_core.wire.message import Message
+from millrace_core.wire.topics import WAL_PREFIX, table_of, wal_topic
 
 
 class TableStore:
@@ -27,6 +28,8 @@ class TableStore:
         self._tables: dict[str, StoredTable] = {}
         self._virtual: dict[str, VirtualTable] = {}
         self._unusable: dict[str, MillraceError] = {}
+        self._sent: dict[str, dict[int, int]] = {}
+        """Topic -> partition -> up to where (exclusive) this process has written it."""
         self._moved = threading.Condition()
 
     def clean(self) -> None:
@@ -114,6 +117,7 @@ class TableStore:
             self._moved.notify_all()
             self._virtual.pop(topic, None)
             self._unusable.pop(topic, None)
+            self._sent.pop(topic, None)
             return self._tables.pop(topic, None)
 
     def moved(self) -> None:
@@ -149,6 +153,22 @@ class TableStore:
                 if left <= 0:
                     raise Behind(wanted, missing, timeout)
                 self._moved.wait(min(left, 1.0))
+
+    def sent(self, messages: Sequence[Message], places: Sequence[tuple[int, int]]) -> None:
+        """This process has written these to WAL topics, each at (partition, offset)."""
+        with self._moved:
+            for message, (partition, offset) in zip(messages, places, strict=True):
+                if message.topic.startswith(WAL_PREFIX):
+                    self._sent.setdefault(message.topic, {})[partition] = offset + 1
+
+    def reach_own(self, topic: str, timeout: float) -> None:
+        """Wait until the topic has been read as far as this process has written it.
+
+        :raises Behind: TIMEOUT, which names what has not come.
+        """
+        with self._moved:
+            sent = dict(self._sent.get(topic, {}))
+        self.reach(Wanted(wal={topic: sent}), timeout)
 
     def missing(self, wanted: Wanted) -> str | None:
         """What of it has not been read yet, in words; None: nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import polars as pl
@@ -12,7 +12,8 @@ import polars as pl
 from millrace_core.calc.conversion import scale
 from millrace_core.calc.job_size import job_sizes
 from millrace_core.calc.outcome import Outcome
-from millrace_core.calc.results import SubTable, calculates, notices, write_results
+from millrace_core.calc.results import SubTable, Written, calculates, notices, write_results
+from millrace_core.calc.retraction import Found, Ranges, Stored, deletions, retracts, settled
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec
@@ -123,12 +124,13 @@ def errors_of(outcomes: Outcomes) -> list[MillraceError]:
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """What of a stage is written and told. ``rows``: result rows written; ``null_keys``: those left out
-    because their key is NULL."""
+    because their key is NULL. ``times``: by sub-table those of its rows, of a stream that takes rows back."""
 
     messages: Sequence[Message]
     notices: Sequence[Notice]
     rows: int = 0
     null_keys: int = 0
+    times: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @property
     def counts(self) -> Counter[str]:
@@ -139,11 +141,12 @@ class Delivery:
 @dataclass(frozen=True, slots=True)
 class Output:
     """Where a stream's results go: ``table`` as it is now, ``home``: each group's table, ``known``: whether a
-    sub-table of this name exists."""
+    sub-table of this name exists, ``stored``: what sub-tables hold."""
 
     table: Table
     home: Callable[[Group], SubTable]
     known: Callable[[str], bool]
+    stored: Stored = lambda wanted: {}
 
 
 def writes(spec: StreamSpec) -> bool:
@@ -160,23 +163,46 @@ def deliver(
     precision = spec.source.table.precision if spec.source else "ms"
     factor = times = (1, 1)
     messages: list[Message] = []
-    rows = null_keys = 0
+    written = Written()
     if output is not None:
         factor = scale(precision, output.table.precision)
         times = scale(plan.precision, output.table.precision) if plan is not None else times
     stores = output is not None and writes(spec)
-    if output is not None and plan is not None and stores:
-        found = [(event, outcomes[id(event)]) for event in events if id(event) in outcomes]
-        written = write_results(
-            spec, output.table, plan.result, plan.precision, found, output.home, output.known
-        )
-        messages, rows, null_keys = written.messages, written.rows, written.null_keys
+    if output is not None and stores:
+        messages, written = _write(spec, plan, output, events, outcomes, factor)
     told = notices(
         spec, plan.result if plan else (), [(event, outcomes.get(id(event))) for event in events],
         lambda group: output.home(group).name if output is not None and stores else None, factor, times,
         None if met is None else [met[id(event)] for event in events],
     )  # fmt: skip
-    return Delivery(messages, told, rows, null_keys)
+    return Delivery(messages, told, written.rows, written.null_keys, written.times)
+
+
+def _write(
+    spec: StreamSpec, plan: Plan | None, output: Output, events: Sequence[TriggerEvent], outcomes: Outcomes,
+    factor: tuple[int, int],
+) -> tuple[list[Message], Written]:  # fmt: skip
+    """The rows of a stage; before them the deletes of those that stand no longer. ``factor``: of the times of
+    events."""
+    taken_back = settled(spec, events, outcomes) if retracts(spec) else None
+    if taken_back is None:
+        found: Found = [(event, outcomes[id(event)]) for event in events if id(event) in outcomes]
+    else:
+        found = taken_back.standing
+    written = Written()
+    if plan is not None:
+        written = write_results(
+            spec, output.table, plan.result, plan.precision, found, output.home, output.known,
+            with_times=taken_back is not None,
+        )  # fmt: skip
+    if taken_back is None:
+        return written.messages, written
+    obsolete: dict[str, Ranges] = {}
+    for gid, gone in taken_back.obsolete.items():
+        ranges = obsolete.setdefault(output.home(taken_back.groups[gid]).name, Ranges())
+        for first, last in gone:
+            ranges.add(first * factor[0] // factor[1], last * factor[0] // factor[1])
+    return deletions(output.table, obsolete, written.times, output.stored) + written.messages, written
 
 
 Dropped = Literal["table", "window"]

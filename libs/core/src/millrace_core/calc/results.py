@@ -41,11 +41,13 @@ class SubTable:
 
 @dataclass(slots=True)
 class Written:
-    """WAL messages for the output tables, and what was left out: rows whose key is NULL."""
+    """WAL messages for the output tables, and what was left out: rows whose key is NULL. ``times``: by
+    sub-table those of its rows, where they are asked for."""
 
     messages: list[Message] = field(default_factory=list)
     rows: int = 0
     null_keys: int = 0
+    times: dict[str, list[int]] = field(default_factory=dict)
 
 
 def event_type(event: TriggerEvent) -> EventType:
@@ -102,11 +104,12 @@ def group_number(spec: StreamSpec, group: Group) -> int:
 def write_results(
     spec: StreamSpec, table: Table, result: Sequence[ResultColumn], precision: Precision,
     found: Sequence[tuple[TriggerEvent, Outcome]], subtable: Callable[[Group], SubTable],
-    known: Callable[[str], bool],
+    known: Callable[[str], bool], *, with_times: bool = False,
 ) -> Written:  # fmt: skip
     """The result rows as messages for the output table's WAL topic, in the order of the events.
 
     ``known``: whether a sub-table exists; the first message of one that does not carries its tags.
+    ``with_times``: the rows' times are asked for.
     """
     written = Written()
     columns = spec.output.columns if spec.output and spec.output.columns else table.columns
@@ -133,8 +136,11 @@ def write_results(
     topic = wal_topic(table.db, table.name)
     few = any(len(places) < MANY_ROWS for places in by_table.values())
     rows = frame.to_dicts() if few else []
+    times = frame[columns[0].name]
     for name, places in by_table.items():
         written.rows += len(places)
+        if with_times:
+            written.times[name] = times[places].to_list()
         new = table.kind == "super" and not known(name)
         if len(places) < MANY_ROWS:
             written.messages += _message(topic, tables[name], [rows[place] for place in places], new)

@@ -1,0 +1,141 @@
+"""Results that no longer stand: which rows of a stream that takes them back (``Emission.obsolete``) go.
+
+The key of a result is its time, which is the start of its window. In the order of a group's events the last
+word counts: a window may close, be taken back, and close again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from millrace_core.calc.outcome import Outcome
+from millrace_core.model.schema import Table
+from millrace_core.model.stream import StreamSpec
+from millrace_core.model.triggers import Trait
+from millrace_core.trigger.types import type_of
+from millrace_core.wire.events import Group, TriggerEvent
+from millrace_core.wire.message import Message
+from millrace_core.wire.operations import Delete, encode_operation
+from millrace_core.wire.topics import wal_topic
+
+Found = Sequence[tuple[TriggerEvent, Outcome]]
+"""Events with what their queries gave, in order."""
+
+
+@dataclass(slots=True)
+class Ranges:
+    """Whole numbers, as ranges (both ends included) that neither overlap nor touch, in order."""
+
+    firsts: list[int] = field(default_factory=list)
+    lasts: list[int] = field(default_factory=list)
+
+    def add(self, first: int, last: int) -> None:
+        """Take these numbers in; none if ``first > last``."""
+        if first > last:
+            return
+        low, high = bisect_left(self.lasts, first - 1), bisect_right(self.firsts, last + 1)
+        if low < high:
+            first, last = min(first, self.firsts[low]), max(last, self.lasts[high - 1])
+        self.firsts[low:high], self.lasts[low:high] = [first], [last]
+
+    def __contains__(self, number: int) -> bool:
+        place = bisect_left(self.lasts, number)
+        return place < len(self.firsts) and self.firsts[place] <= number
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self.firsts, self.lasts, strict=True)
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """``standing``: the events whose results are written. ``obsolete``: by group (its id) the keys that go
+    unless they are written now, in ticks of the trigger table. ``groups``: those groups."""
+
+    standing: Found
+    obsolete: Mapping[int, Ranges]
+    groups: Mapping[int, Group]
+
+
+def retracts(spec: StreamSpec) -> bool:
+    """Whether rows of windows that are none any more go."""
+    return spec.emission.obsolete == "retracted"
+
+
+def settled(spec: StreamSpec, events: Sequence[TriggerEvent], outcomes: Mapping[int, Outcome]) -> Settled:
+    """What the events leave. ``outcomes``: by ``id()`` of the event; what failed leaves its row as it is."""
+    obsolete: dict[int, Ranges] = {}
+    kept: dict[int, set[int]] = {}
+    groups = {event.group.id: event.group for event in events}
+    standing: list[tuple[TriggerEvent, Outcome]] = []
+    type_ = type_of(spec.trigger)
+    # a window of rows that stands leaves room for no other in it
+    alone = Trait.ROWS in type_.traits and not type_.numbered
+    for event in reversed(events):
+        gone = obsolete.setdefault(event.group.id, Ranges())
+        outcome = outcomes.get(id(event))
+        if event.kind == "RETRACT":
+            gone.add(event.start, event.end)
+        elif event.kind == "INVALID":
+            gone.add(event.start, event.start)
+        elif outcome is not None and outcome.error is not None:
+            kept.setdefault(event.group.id, set()).add(event.start)
+        elif outcome is not None:
+            if event.start not in gone:
+                standing.append((event, outcome))
+            if alone and event.kind != "OPEN":
+                gone.add(event.start + 1, event.end)
+    for gid, starts in kept.items():
+        obsolete[gid] = _without(obsolete[gid], starts)
+    standing.reverse()
+    return Settled(standing, {gid: gone for gid, gone in obsolete.items() if len(gone)}, groups)
+
+
+def _without(ranges: Ranges, numbers: Collection[int]) -> Ranges:
+    left = Ranges()
+    for first, last in ranges:
+        bounds = [first - 1, *sorted(number for number in numbers if first <= number <= last), last + 1]
+        for one, other in pairwise(bounds):
+            left.add(one + 1, other - 1)
+    return left
+
+
+Stored = Callable[[Mapping[str, Ranges]], Mapping[str, Sequence[int]]]
+"""The times of the rows that sub-tables hold in these ranges, in order; by name."""
+
+
+def deletions(
+    table: Table, obsolete: Mapping[str, Ranges], written: Mapping[str, Collection[int]], stored: Stored
+) -> list[Message]:
+    """The messages that delete rows of the output table, before the new ones are written.
+
+    ``obsolete``: by sub-table, in the table's ticks. ``written``: the times that are written now: these rows
+    are overwritten, except where several may have one time (composite key).
+    """
+    topic = wal_topic(table.db, table.name)
+    several = any(column.composite_key for column in table.columns)
+    messages: list[Message] = []
+    for name, times in stored(obsolete).items():
+        stays = set() if several else set(written.get(name, ()))
+        for first, last in _runs(sorted(set(times)), stays, obsolete[name]):
+            messages.append(Message(topic, name.encode(), encode_operation(Delete(first, last))))
+    return messages
+
+
+def _runs(times: Sequence[int], stays: Collection[int], within: Ranges) -> Iterator[tuple[int, int]]:
+    """The times that go, as few ranges that hold no others."""
+    for first, last in within:
+        run: list[int] = []
+        for time in times[bisect_left(times, first) : bisect_right(times, last)]:
+            if time not in stays:
+                run.append(time)
+            elif run:
+                yield run[0], run[-1]
+                run = []
+        if run:
+            yield run[0], run[-1]

@@ -1,0 +1,145 @@
+"""The result table of a stream that takes results back: after any order of rows, rewritten rows and deletes
+it holds what one query over the rows as they are now gives, and nothing else."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calc_svc.jobs.compute import Calculator
+from calc_svc.jobs.job import StreamJobs
+from millrace_core.catalog import encode, key_of
+from millrace_core.model.schema import Column, Table
+from millrace_core.model.stream import Emission, Output, OutputTag, StreamSpec
+from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.trigger.types import type_of
+from millrace_core.wire.events import TriggerBatch
+from millrace_core.wire.operations import Delete, operation_in
+
+from ...conftest import examples
+from ..calc.conftest import DuckEngine
+from .conftest import CUT_AGAIN, Deployment, make, truth
+from .test_together import steps
+
+TAG = OutputTag(Column("of", DataType("VARCHAR", 270)), "tbname")
+COLUMNS = (Column("ts", TIMESTAMP), Column("n", BIGINT), Column("s", BIGINT))
+OUT = Table("d", "res", "super", 99, "ms", COLUMNS, (TAG.column,))
+Rows = dict[int, tuple[int, int | None]]
+
+
+class Calculated(Deployment):
+    """A deployment that calculates what it hears of, on DuckDB, into an output table."""
+
+    def __init__(self, folder: Path, spec: StreamSpec) -> None:
+        super().__init__(folder, spec)
+        self.catalog.apply(9, key_of(OUT), encode(OUT))
+        self.out = self.store.open(OUT)
+        calculator = Calculator(DuckEngine(), self.catalog, self.store, 1_000)  # type: ignore[arg-type]
+        self.jobs = StreamJobs(calculator, self.catalog, self.store)
+        self.deletes = 0
+
+    def _hear(self, batches: list[TriggerBatch]) -> None:
+        super()._hear(batches)
+        for batch in batches:
+            product = self.jobs.run(self.spec.uid, [batch])
+            assert product.status is None and product.waits is None, product
+            messages = product.messages
+            self.out.take([m.key for m in messages], [m.value for m in messages])
+            self.deletes += sum(isinstance(operation_in(m.value), Delete) for m in messages)
+
+    def results(self) -> Rows:
+        """Time -> (rows, sum)."""
+        data, _ = self.out.view().slices.within(-(1 << 62), 1 << 62)
+        return {ts: (n, s) for ts, n, s in data.select("ts", "n", "s").rows()}
+
+
+def retracting(kit: Any, name: str, watermark: int) -> StreamSpec:
+    spec = make(kit, name, watermark, delete_recalc=True, ignore_nodata_trigger=True)
+    found: StreamSpec = msgspec.structs.replace(
+        spec, emission=Emission(obsolete="retracted"), database="d",
+        query="SELECT _twstart AS ts, count(*) AS n, sum(v) AS s FROM %%trows",
+        options=msgspec.structs.replace(spec.options, event_types=("WINDOW_CLOSE",)),
+        notify=None, output=Output("d", "res", COLUMNS, (TAG,)),
+    )  # fmt: skip
+    return found
+
+
+def batch_query(spec: StreamSpec, table: dict[int, int | None], until: int) -> Rows:
+    """What one query gives over the windows of these rows that are closed at ``until``."""
+    found: Rows = {}
+    open_end = type_of(spec.trigger).moment.half_open
+    for start, (end, _) in truth(spec, table, until).items():
+        values = [v for ts, v in table.items() if start <= ts <= end - open_end]
+        known = [v for v in values if v is not None]
+        if values:
+            found[start] = (len(values), sum(known) if known else None)
+    return found
+
+
+@pytest.mark.parametrize("name", CUT_AGAIN)
+@settings(max_examples=examples(3))
+@given(steps=steps, watermark=st.sampled_from([0, 0, 6]))
+def test_the_result_table_is_that_of_the_batch_query(
+    kit: Any, name: str, steps: list[Any], watermark: int
+) -> None:
+    spec = retracting(kit, name, watermark)
+    with tempfile.TemporaryDirectory() as folder:
+        together = Calculated(Path(folder), spec)
+        together.define()
+        table: dict[int, int | None] = {}
+        newest = 0
+        for forward, value, length, cut, answered in [(1, 1, 0, True, True), *steps]:
+            ts = max(0, newest + forward)
+            if value == "delete":
+                together.cluster.operate("c1", Delete(ts, ts + length), together.table)
+                table = {t: v for t, v in table.items() if not ts <= t <= ts + length}
+            else:
+                together.write("c1", [{"ts": ts, "v": value}])
+                table[ts] = value
+                newest = max(newest, ts)
+            if cut:
+                together.run()
+            if cut and answered:
+                together.answer()
+        for ts, value in ((40, 1), (41, 9), (42, 8), (43, 1), (90, 7)):
+            together.write("c1", [{"ts": newest + ts, "v": value}])
+            table[newest + ts] = value
+        together.run()
+        together.answer()
+        assert together.results() == batch_query(spec, table, newest + 90 - watermark)
+
+
+def test_two_sessions_that_become_one_leave_one_row(kit: Any, tmp_path: Path) -> None:
+    spec = retracting(kit, "session", 0)
+    together = Calculated(tmp_path, spec)
+    together.define()
+    for ts in (1, 10, 30):
+        together.write("c1", [{"ts": ts, "v": ts}])
+        together.run()
+    assert together.results() == {1: (1, 1), 10: (1, 10)} and not together.deletes
+    together.write("c1", [{"ts": 6, "v": 6}])
+    together.run()
+    together.answer()
+    assert together.results() == {1: (3, 17)}
+    assert together.deletes == 1, "only rows that are there are deleted"
+    together.cluster.operate("c1", Delete(0, 10), together.table)
+    together.run()
+    together.answer()
+    assert together.results() == {}
+
+
+def test_what_is_kept_stays(kit: Any, tmp_path: Path) -> None:
+    spec = msgspec.structs.replace(retracting(kit, "session", 0), emission=Emission())
+    together = Calculated(tmp_path, spec)
+    together.define()
+    for ts in (1, 10, 30, 6):
+        together.write("c1", [{"ts": ts, "v": ts}])
+        together.run()
+        together.answer()
+    assert together.results() == {1: (3, 17), 10: (1, 10)} and not together.deletes
