@@ -16,6 +16,7 @@ from api_gateway.catalog.topics import WalTopics
 from api_gateway.catalog.writer import CatalogWriter
 from api_gateway.iotdb.continuous import Continuous
 from api_gateway.settings import GatewaySettings
+from api_gateway.tables.firing import Listener, Nobody
 from api_gateway.watching.status_board import StatusBoard
 from millrace_core.catalog import Catalog
 from millrace_core.model.schema import stable_hash
@@ -69,6 +70,8 @@ class Context:
     gate: Gate = field(default_factory=Gate)
     written: Written = field(default_factory=Written)
     continuous: Continuous = field(default_factory=Continuous)
+    listener: Listener = field(default_factory=Nobody)
+    """The triggers of IoTDB."""
     abandoned: set[int] = field(default_factory=set)
     """Streams whose CREATE was answered with an error after it may have taken effect: to be dropped."""
 
@@ -76,9 +79,11 @@ class Context:
     def catalog(self) -> Catalog:
         return self.writer.catalog
 
-    def append_rows(self, messages: Sequence[Message]) -> None:
-        """Append to WAL topics, durably; queries from now on see it."""
-        self.written.note(messages, self.log.append(messages))
+    def append_rows(self, messages: Sequence[Message]) -> list[tuple[int, int]]:
+        """Append to WAL topics, durably; queries from now on see it. Gives partition and offset of each."""
+        places = self.log.append(messages)
+        self.written.note(messages, places)
+        return places
 
     def append_control(self, records: Sequence[tuple[str, control.AnyControl]]) -> int:
         """Append control records (name, record) in order; the number of the last one. Each has a key of its

@@ -21,6 +21,7 @@ from api_gateway.catalog.topics import WalTopics
 from api_gateway.catalog.writer import CatalogWriter
 from api_gateway.context import Context
 from api_gateway.iotdb.cq import CqRunner
+from api_gateway.insert_triggers.registry import InsertTriggers
 from api_gateway.iotdb.door import iotdb_router
 from api_gateway.iotdb.execute import IotdbExecutor
 from api_gateway.protocols.streams_api import resource_router
@@ -56,6 +57,8 @@ class Gateway:
             WalTopics(log, board, settings.accept_seconds, settings.rest_seconds),
             CalcClient(settings.calc_url, settings.query_seconds, calc), settings, logger,
         )  # fmt: skip
+        self._triggers = InsertTriggers(self.context)
+        self.context.listener = self._triggers
         self.executor = Executor(self.context)
         self.iotdb = IotdbExecutor(self.context)
         self.logins = Logins(self.context.catalog.users)
@@ -80,6 +83,7 @@ class Gateway:
             if (topic := wal_topic(db, name)) in there:
                 context.written.start(topic, log.end_offsets(topic))
         context.continuous.load(log, context.catalog)
+        self._triggers.start()
         registrar = Registrar(log, context)
         self._lives.add(statuses, statuses.look)
         self._lives.add(registrar, registrar.look)
@@ -96,6 +100,7 @@ class Gateway:
 
     def stop(self) -> None:
         self._lives.stop(STOP_SECONDS)
+        self._triggers.stop()
         self._stalls.close()
         self.context.calc.close()
         self.context.log.close()

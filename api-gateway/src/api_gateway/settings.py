@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field, SecretStr, field_validator
 
 from millrace_core.errors import MillraceError
@@ -68,6 +70,32 @@ class GatewaySettings(ServiceSettings):
         "continuous_query_min_every_interval_in_ms).",
     )
     threads: int = Field(64, ge=4, le=1024, description="Requests that are worked on at the same time.")
+
+    trigger_dir: Path | None = Field(
+        None,
+        title="a folder",
+        description="Folder of the Python packages with IoTDB trigger classes; `triggers` in the data folder "
+        "when empty. Classes come from nowhere else.",
+    )
+    trigger_call_seconds: float = Field(
+        10, gt=0, le=600, description="How long one call of a trigger's class may take, in seconds."
+    )
+    trigger_memory_mb: int = Field(
+        256,
+        ge=16,
+        le=65_536,
+        description="Megabytes of address space that the process of a trigger may take for its class.",
+    )
+    trigger_wait_seconds: float = Field(
+        60, gt=0, le=600, description="How long an insert waits for AFTER triggers before it answers 1302."
+    )
+    trigger_tries: int = Field(
+        3,
+        ge=1,
+        le=100,
+        description="How often the process of a trigger is started before a firing fails because it does not "
+        "run (IoTDB's stateful_trigger_retry_num_when_not_found).",
+    )
 
     @field_validator("timezone")
     @classmethod

@@ -18,9 +18,10 @@ from fastapi.responses import Response
 
 from api_gateway.access.login import Logins, read_authorization
 from api_gateway.iotdb.execute import IotdbExecutor
-from api_gateway.iotdb.reply import Listing
+from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.iotdb.write import Tablet
 from api_gateway.session import Session
+from api_gateway.tables.firing import Firing
 from millrace_core.dialect.iotdb import IotdbError, Status, parse, status_of
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.codes import unsupported
@@ -153,8 +154,8 @@ class _Door:
         statement = parse(_read(body, _NonQuery).sql)
         if isinstance(statement, _READERS) and not (isinstance(statement, s.Select) and statement.into):
             raise unsupported("this reads: send it to /rest/v2/query")
-        self._executor.run(session, statement)
-        return SUCCESS
+        reply = self._executor.run(session, statement)
+        return _success(reply.hint if isinstance(reply, Done) else "")
 
     # -- rows ------------------------------------------------------------------------------------------------
 
@@ -169,8 +170,9 @@ class _Door:
             _device(asked.device), asked.timestamps, _distinct(asked.measurements, asked.values),
             dict(zip(asked.measurements, map(_type, asked.data_types), strict=True)), asked.is_aligned,
         )  # fmt: skip
-        self._executor.write(session, [tablet])
-        return SUCCESS
+        firing = Firing()
+        self._executor.write(session, [tablet], firing)
+        return _success("; ".join(firing.notes))
 
     def insert_records(self, session: Session, body: bytes) -> object:
         asked = _read(body, _Records)
@@ -185,8 +187,14 @@ class _Door:
             columns = _distinct(measurements, [[value] for value in values])
             kinds = dict(zip(measurements, map(_type, types), strict=True))
             tablets.append(Tablet(_device(device), [at], columns, kinds, asked.is_aligned))
-        self._executor.write(session, tablets)
-        return SUCCESS
+        firing = Firing()
+        self._executor.write(session, tablets, firing)
+        return _success("; ".join(firing.notes))
+
+
+def _success(hint: str) -> object:
+    """What was asked is done; the hint is what triggers have failed at."""
+    return SUCCESS | {"message": f"{SUCCESS['message']}: {hint}"} if hint else SUCCESS
 
 
 def _data(reply: Result) -> dict[str, object]:

@@ -14,8 +14,10 @@ from api_gateway.iotdb.into import select_into
 from api_gateway.iotdb.reply import Listing, Reply
 from api_gateway.iotdb.schema import count, create_database, create_timeseries, delete_database, show
 from api_gateway.iotdb.select import select
+from api_gateway.iotdb.triggers import create_trigger, drop_trigger, show_triggers
 from api_gateway.iotdb.write import Tablet, insert, write_tablets
 from api_gateway.session import Session
+from api_gateway.tables.firing import Firing
 from api_gateway.upkeep.recovery import settle
 from millrace_core.dialect.iotdb import IotdbError, Status, parse
 from millrace_core.dialect.iotdb import statements as s
@@ -42,7 +44,6 @@ def _unknown(status: Status, what: str) -> Callable[[Context, Session, Any], Rep
     return refuse
 
 
-_TRIGGERS = ("TriggerName", "Event", "Type", "State", "PathPattern", "ClassName", "NodeId")
 Handler = Callable[[Context, Session, Any], Reply]
 HANDLERS: dict[type, Handler] = {
     s.CreateDatabase: create_database,
@@ -56,14 +57,13 @@ HANDLERS: dict[type, Handler] = {
     s.Select: lambda context, session, statement: (
         select_into(context, session, statement) if statement.into else select(context, session, statement)
     ),
-    s.CreateTrigger: _later("triggers"),
-    s.DropTrigger: _unknown(Status.DROP_TRIGGER_ERROR, "trigger"),
-    s.ShowTriggers: lambda *_: Listing(_TRIGGERS, ("TEXT",) * len(_TRIGGERS), []),
+    s.CreateTrigger: create_trigger,
+    s.DropTrigger: drop_trigger,
+    s.ShowTriggers: show_triggers,
     s.CreateCq: create_cq,
     s.DropCq: drop_cq,
     s.ShowCqs: show_cqs,
 }
-"""Triggers are read and checked, but none can be made yet: there is none to list."""
 READERS = frozenset({s.Show, s.Count, s.Select, s.ShowTriggers, s.ShowCqs})
 
 
@@ -85,12 +85,12 @@ class IotdbExecutor:
         handler = HANDLERS[type(statement)]
         return self._changing(changes, lambda: handler(self._context, session, statement))
 
-    def write(self, session: Session, tablets: list[Tablet]) -> int:
+    def write(self, session: Session, tablets: list[Tablet], firing: Firing | None = None) -> int:
         """Rows of a protocol that brings them without SQL."""
         return self._counted(
             "Tablets",
             "",
-            lambda: self._changing(True, lambda: write_tablets(self._context, session, tablets)),
+            lambda: self._changing(True, lambda: write_tablets(self._context, session, tablets, firing)),
         )
 
     def run_continuous(self, run: Run) -> int:

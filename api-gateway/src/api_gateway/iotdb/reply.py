@@ -22,9 +22,10 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It is done; ``rows``: so many were written."""
+    """It is done; ``rows``: so many were written. ``hint``: what failed without failing it."""
 
     rows: int = 0
+    hint: str = ""
 
 
 Reply = Result | Listing | Done

@@ -11,6 +11,7 @@ from api_gateway.iotdb.reply import Done
 from api_gateway.iotdb.schema import ensure
 from api_gateway.session import Session
 from api_gateway.tables.find import TableName
+from api_gateway.tables.firing import Firing
 from api_gateway.tables.write import Rows, given, write
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb import times
@@ -43,11 +44,15 @@ def insert(context: Context, session: Session, statement: s.Insert) -> Done:
         for place, name in enumerate(statement.measurements)
     }
     tablet = Tablet(statement.device.names, rows, columns, {}, statement.aligned)
-    return Done(write_tablets(context, session, [tablet]))
+    firing = Firing()
+    return Done(write_tablets(context, session, [tablet], firing), "; ".join(firing.notes))
 
 
-def write_tablets(context: Context, session: Session, tablets: Sequence[Tablet]) -> int:
-    """Write rows of devices, all of them or none; how many there were.
+def write_tablets(
+    context: Context, session: Session, tablets: Sequence[Tablet], firing: Firing | None = None
+) -> int:
+    """Write rows of devices, all of them or none; how many there were. ``firing``: see
+    :func:`api_gateway.tables.write.write`.
 
     :raises IotdbError: METADATA_ERROR if values of some columns do not fit: the others are stored then.
     """
@@ -58,7 +63,7 @@ def write_tablets(context: Context, session: Session, tablets: Sequence[Tablet])
         if device is not None:
             rows += _rows(tablet, device, session, problems)
     if rows:
-        write(context, rows, session.caller)
+        write(context, rows, session.caller, firing)
     if problems:
         raise IotdbError(
             Status.METADATA_ERROR, f"failed to write {'; '.join(problems)}. The other values are stored."

@@ -22,7 +22,8 @@ and cells, by ``cells``; that the rows of one :class:`Rows` fit into one message
 do streams.
 
 **What it refuses**, with the position of the table's name if it has one: PERMISSION, UNKNOWN_DATABASE,
-UNKNOWN_TABLE, UNKNOWN_COLUMN, NOT_ALLOWED, TYPE_MISMATCH, INVALID_VALUE, TOO_LARGE. UNAVAILABLE and TIMEOUT
+UNKNOWN_TABLE, UNKNOWN_COLUMN, NOT_ALLOWED, TYPE_MISMATCH, INVALID_VALUE, TOO_LARGE. IoTDB's
+triggers may refuse them too (TRIGGER_FIRE_ERROR): before they are stored, or after. UNAVAILABLE and TIMEOUT
 are the broker's: then some of the rows may be written, and writing all of them again does no harm, for a row
 replaces the one at its key.
 
@@ -33,6 +34,7 @@ over both (it can be taken again by who has it), lest somebody take the table aw
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -42,6 +44,7 @@ from api_gateway.access.privileges import Need, check, child_need
 from api_gateway.context import Context
 from api_gateway.tables.children import Birth, Using, bear, conceive
 from api_gateway.tables.find import TableName, database_of, missing, table_of
+from api_gateway.tables.firing import Firing, Spot
 from millrace_core.catalog import Catalog
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
 from millrace_core.model.schema import Table
@@ -78,21 +81,29 @@ def by_row(table: TableName, rows: Sequence[Mapping[str, object]], using: Using 
     return found
 
 
-def write(context: Context, rows: Sequence[Rows], caller: Caller) -> int:
-    """Write rows, as the module's text says; how many there were.
+def write(context: Context, rows: Sequence[Rows], caller: Caller, firing: Firing | None = None) -> int:
+    """Write rows, as the module's text says; how many there were. ``firing``: what it has to do with
+    triggers, if whoever writes wants to know, or knows better.
 
     :raises MillraceError: if they are refused, or the broker does not take them.
     """
+    firing = firing or Firing()
     check(context.catalog, caller.user, _needs(context.catalog, rows))
     with context.gate.shared():
         batch = _prepare(context.catalog, rows, caller)
-        if not batch.births:
-            return _append(context, batch)
-    with context.writer.ddl, context.gate.shared():
+        heard = context.listener.hears(batch.messages)
+        if not heard and not batch.births:
+            _append(context, batch, firing)
+            return batch.rows
+    # no lock is held while triggers fire: what they write takes the same ones
+    more = context.listener.before(batch.written, firing) if heard else []
+    with context.writer.ddl if batch.births else nullcontext(), context.gate.shared():
         # prepared anew: until the lock was held, a table may have come or gone
         batch = _prepare(context.catalog, rows, caller)
         bear(context, list(batch.births.values()))
-        return _append(context, batch)
+        spots = _append(context, batch, firing, more)
+    context.listener.after(spots, firing)
+    return batch.rows
 
 
 def check_stored(table: Table, name: TableName) -> None:
@@ -110,8 +121,12 @@ class _Batch:
     """What rows come to: child tables to make, then messages in order; ``rows`` in all of them."""
 
     births: dict[TableName, Birth] = field(default_factory=dict)
-    messages: list[Message] = field(default_factory=list)
+    written: list[tuple[Table, Message]] = field(default_factory=list)
     rows: int = 0
+
+    @property
+    def messages(self) -> list[Message]:
+        return [message for _, message in self.written]
 
 
 def _needs(catalog: Catalog, rows: Sequence[Rows]) -> Iterator[Need]:
@@ -123,11 +138,20 @@ def _needs(catalog: Catalog, rows: Sequence[Rows]) -> Iterator[Need]:
             yield child_need(catalog, db, name, one.using.table.name, position)
 
 
-def _append(context: Context, batch: _Batch) -> int:
-    if batch.messages:
-        context.append_rows(batch.messages)
+def _append(context: Context, batch: _Batch, firing: Firing, more: Sequence[Message] = ()) -> list[Spot]:
+    """Append the rows, and ``more`` with them; where they lie."""
+    messages = batch.messages
+    if not messages and not more:
+        return []
+    with context.listener.appending(firing):
+        places = context.append_rows([*more, *messages])[len(more) :]
+        spots = [
+            Spot(message.topic, partition, offset, (message.key or b"").decode())
+            for message, (partition, offset) in zip(messages, places, strict=True)
+        ]
+        context.listener.lie(spots, firing)
     metrics.ROWS.inc(batch.rows)
-    return batch.rows
+    return spots
 
 
 def _prepare(catalog: Catalog, rows: Sequence[Rows], caller: Caller) -> _Batch:
@@ -147,7 +171,7 @@ def _prepare(catalog: Catalog, rows: Sequence[Rows], caller: Caller) -> _Batch:
                 "message; write fewer at a time",
                 one.table.position,
             )
-        batch.messages.append(Message(wal_topic(table.db, table.name), key, value))
+        batch.written.append((table, Message(wal_topic(table.db, table.name), key, value)))
         batch.rows += count
     return batch
 

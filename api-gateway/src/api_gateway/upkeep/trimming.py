@@ -199,6 +199,7 @@ class Trimmer:
         bounds = [self._followed.judged(topic)]
         if not table.virtual:
             bounds.append(self._followed.stored(topic, table) or {})
+        bounds += self._context.listener.bounds(topic, table)
         known = [bound for bound in bounds if bound is not None]
         return lowest(known) if known else self._log.end_offsets(topic)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import conformance_triggers
 from millrace.settings import StackSettings, project_root
 from millrace.stack import Stack
 from millrace_conformance import load, report, run
@@ -45,12 +48,22 @@ class OnThisMachine:
         await asyncio.to_thread(produce, self._stack.settings.broker, what)
 
 
+def install_triggers(data_dir: Path) -> None:
+    """Puts the trigger classes that cases name where the stack's gateway finds them, running or not."""
+    folder = Path(os.environ.get("MILLRACE_TRIGGER_DIR") or data_dir / "triggers")
+    source = Path(conformance_triggers.__file__).parent
+    shutil.copytree(
+        source, folder / source.name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
+    )
+
+
 @contextmanager
 def running_stack() -> Iterator[Stack]:
     """The running stack; with none running one is started, and stopped in the end."""
     stack = Stack(StackSettings.from_environment(), lambda line: print(line, file=sys.stderr, flush=True))
     ours = not stack.is_running()
     try:
+        install_triggers(stack.settings.data_dir)
         stack.up()
         yield stack
     finally:

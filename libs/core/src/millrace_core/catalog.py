@@ -14,6 +14,7 @@ import msgspec
 from millrace_core.analytics import Algorithm, AnalysisKind, Directory, of_anodes
 from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.model.device import Device
+from millrace_core.model.insert_trigger import InsertTrigger
 from millrace_core.model.revisions import current
 from millrace_core.model.schema import Child, Database, Table
 from millrace_core.model.stream import StreamSpec
@@ -106,10 +107,11 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "anode": Anode,
     "device": Device,
     "cq": ContinuousQuery,
+    "insert_trigger": InsertTrigger,
 }
 Record = (
     Database | Table | Child | StreamEntry | User | Tombstone | Grant | Snode | Anode | Device
-    | ContinuousQuery
+    | ContinuousQuery | InsertTrigger
 )  # fmt: skip
 _SEP = "\x1f"
 _IN_DATABASE = frozenset({"table", "child", "stream", "tombstone", "device"})
@@ -145,6 +147,8 @@ def key_of(record: Record) -> bytes:
             return record_key("device", db, name)
         case ContinuousQuery(name=name):
             return record_key("cq", name)
+        case InsertTrigger(name=name):
+            return record_key("insert_trigger", name)
 
 
 _FORMATS = {
@@ -168,7 +172,10 @@ def read(key: bytes | None, value: bytes | None) -> tuple[str, tuple[str, ...], 
 
 
 _LARGE = frozenset(
-    {"tables", "children", "family", "streams", "tombstones", "users", "grants", "devices", "cqs"}
+    {
+        "tables", "children", "family", "streams", "tombstones", "users", "grants", "devices", "cqs",
+        "insert_triggers",
+    }  # fmt: skip
 )
 """What may be many; all else of a catalog is in any part of it."""
 
@@ -191,6 +198,7 @@ class Catalog:
         """Those of IoTDB, by database and path."""
         self.cqs: dict[str, ContinuousQuery] = {}
         """IoTDB's continuous queries."""
+        self.insert_triggers: dict[str, InsertTrigger] = {}
         self.algorithms: tuple[Algorithm, ...] = ()
         """What the process that reads the catalog can compute itself: no record says so."""
         self.family: dict[tuple[str, str], dict[str, Child]] = {}

@@ -91,13 +91,18 @@ REGISTRATIONS = Topic(
     "registrations", "db.child", "wire.registrations: children that producers made, and what else calc-svc "
     "asks of the gateway", readers=("api-gateway",), kept_ms=_DAY, buried_by="api-gateway",
 )  # fmt: skip
+INSERT_TRIGGERS = Topic(
+    "insert-triggers", "trigger#uid",
+    "wire.insert_triggers.Progress: where a trigger stands in the WAL, what it keeps",
+    compacted=True, buried_by="api-gateway",
+)  # fmt: skip
 DEAD_LETTERS = Topic("dead-letters", "source topic", "wire.dead.DeadLetter", retention_ms=30 * _DAY)
 WAL_BURIED_BY: Service = "calc-svc"
 """The same for all WAL topics, and for topics that begin so and are no table's."""
 
 TOPICS: tuple[Topic, ...] = (
     CATALOG, CONTROL, CLOCK, REGROUP, TRIGGERS, RECALC, HANDOVER, NOTIFICATIONS, STATUS, REGISTRATIONS,
-    DEAD_LETTERS,
+    INSERT_TRIGGERS, DEAD_LETTERS,
 )  # fmt: skip
 
 

@@ -80,6 +80,11 @@ class Schema:
         found = None if db is None else self.catalog.devices.get((db, write_path(nodes)))
         return found if found is not None and self._stands(found) else None
 
+    def named(self, db: str, name: str) -> Device | None:
+        """The device of that path, of this database."""
+        found = self.catalog.devices.get((db, name))
+        return found if found is not None and self._stands(found) else None
+
     def _stands(self, device: Device) -> bool:
         """Whether the device's tables are those that it was made with: the other dialect may drop them."""
         table = self.catalog.tables.get((device.db, TABLE))

@@ -1,0 +1,183 @@
+"""The one instance of a trigger's class: its process, made anew whenever it is gone, and what it keeps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from api_gateway.insert_triggers.process import Gone, TriggerProcess
+from millrace_core.dialect.iotdb.codes import IotdbError, Status
+from millrace_core.dialect.iotdb.triggers.tablets import Batch, Part
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.model.insert_trigger import InsertTrigger
+from millrace_triggers import frames
+from millrace_triggers.frames import Begin, Begun, Ended, Fire, Fired, Written
+
+CHUNK = 2000
+"""Tablets of one call, at most."""
+MOST_STATE = 4 * 1024 * 1024
+"""Bytes of what a class keeps: it must go into one message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``folder``: of the classes; ``seconds``: of one call of a class; ``memory``: bytes of its process;
+    ``tries``: to start it, before a firing fails for it."""
+
+    folder: Path
+    seconds: float
+    memory: int
+    tries: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Of one tablet. ``why``: it failed; ``writes``: of one that has not."""
+
+    why: str = ""
+    writes: list[Written] = field(default_factory=list)
+
+
+class Instance:
+    """May be used by many threads: one after the other. ``state``: what the class keeps now (MessagePack)."""
+
+    def __init__(self, record: InsertTrigger, limits: Limits, state: bytes | None = None) -> None:
+        self.record, self._limits = record, limits
+        self.state = state
+        self.lock = threading.RLock()
+        self._process: TriggerProcess | None = None
+        self.starts = 0
+        """How often a process was started."""
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def create(self) -> str:
+        """The first process: ``validate``, ``on_create``; the strategy.
+
+        :raises IotdbError: if the class is not there, or refuses.
+        """
+        with self.lock:
+            process = self._started(again=False)
+            begun = process.begun
+            if begun.failed:
+                process.close()
+                name = self.record.class_name
+                if begun.failed == "load":
+                    raise IotdbError(
+                        Status.TRIGGER_LOAD_CLASS_ERROR, f"the class {name} cannot be loaded: {begun.why}"
+                    )
+                raise IotdbError(Status.CREATE_TRIGGER_ERROR, f"{begun.failed} of {name} failed: {begun.why}")
+            self._process = process
+            return begun.strategy
+
+    def rewind(self, state: bytes | None) -> None:
+        """Go on from what was kept earlier."""
+        with self.lock:
+            if self.record.stateful and state != self.state:
+                self._end()
+            self.state = state
+
+    def drop(self) -> str:
+        """``on_drop``, once; what it raised, empty if nothing. The process is gone afterwards."""
+        with self.lock:
+            try:
+                told = self._alive().ask(frames.End())
+            except (Gone, MillraceError) as error:
+                return str(error)
+            finally:
+                self._end()
+            return told.why if isinstance(told, Ended) else ""
+
+    def close(self) -> None:
+        with self.lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+    def _started(self, *, again: bool) -> TriggerProcess:
+        record, limits = self.record, self._limits
+        self.starts += 1
+        return TriggerProcess(
+            Begin(
+                str(limits.folder), record.file and str(limits.folder / record.file), record.class_name,
+                record.attributes, record.stateful, again, self.state if again else None, limits.seconds,
+                limits.memory,
+            )
+        )  # fmt: skip
+
+    def _alive(self) -> TriggerProcess:
+        """The process; :raises MillraceError: UNAVAILABLE if none can be started."""
+        begun: Begun | None = None
+        for _ in range(0 if self._process is not None else self._limits.tries):
+            process = self._started(again=True)
+            begun = process.begun
+            if not begun.failed:
+                self._process = process
+                break
+            process.close()
+        if self._process is None:
+            why = f"{begun.failed}: {begun.why}" if begun is not None else "no try is left"
+            raise MillraceError(
+                ErrorCode.UNAVAILABLE, f"the trigger {self.record.name} cannot be started: {why}"
+            )
+        return self._process
+
+    # -- firing ----------------------------------------------------------------------------------------------
+
+    def fire(self, batch: Batch, parts: Sequence[Part]) -> list[Outcome]:
+        """Fire tablets of a batch, in order; the outcome of each. One that ends its process has failed, and
+        the others are fired by the next process, from what was kept before.
+
+        :raises MillraceError: UNAVAILABLE if no process can be started. Some may have fired then.
+        """
+        outcomes: list[Outcome] = []
+        alone_until = 0
+        with self.lock:
+            while len(outcomes) < len(parts):
+                at = len(outcomes)
+                some = parts[at : at + (1 if at < alone_until else CHUNK)]
+                process = self._alive()
+                try:
+                    fired = process.ask(framed(batch, some, state=self.record.stateful))
+                except Gone as gone:
+                    self._end()
+                    if len(some) == 1:
+                        outcomes.append(Outcome(str(gone)))
+                    else:
+                        # one of them has ended it, and what the others have done is lost with it
+                        alone_until = at + len(some)
+                    continue
+                assert isinstance(fired, Fired)
+                outcomes += self._taken(fired)
+        return outcomes
+
+    def _taken(self, fired: Fired) -> list[Outcome]:
+        found = [
+            Outcome(fired.failures.get(index, ""), fired.writes.get(index, []))
+            for index in range(fired.count)
+        ]
+        if fired.state is not None and len(fired.state) > MOST_STATE:
+            found[-1] = Outcome(f"state() gave {len(fired.state)} bytes, {MOST_STATE} are the most")
+        elif fired.state is not None:
+            self.state = fired.state
+        return found
+
+
+def framed(batch: Batch, parts: Sequence[Part], *, state: bool) -> Fire:
+    """Tablets that follow each other, as they go to a process."""
+    begin, end = parts[0].begin, parts[-1].end
+    rows = slice(begin, end)
+    return Fire(
+        np.ascontiguousarray(batch.times[rows], "<i8").tobytes(),
+        [frames.pack(type_, values[rows], present[rows]) for type_, values, present in batch.columns],
+        [[frames.Series(*one) for one in series] for series in batch.series],
+        [frames.Part(one.device, one.begin - begin, one.end - begin, one.series) for one in parts],
+        state,
+    )

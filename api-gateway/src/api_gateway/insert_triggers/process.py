@@ -1,0 +1,90 @@
+"""The process of one trigger: started, asked, and ended if it does not answer in time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from millrace_triggers.frames import Begin, Begun, Call, Channel, Reply
+
+STARTUP = 60.0
+"""Seconds that a Python may take until it answers, beyond what its trigger does."""
+MARGIN = 5.0
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Of our environment; what is secret stays here."""
+_ALONE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+"""One thread is enough, and each takes address space."""
+
+
+class Gone(Exception):
+    """The process has ended, by itself or by us; ``str()`` says why."""
+
+
+class TriggerProcess:
+    """Used by one thread at a time. ``begin``: what it is first told."""
+
+    def __init__(self, begin: Begin) -> None:
+        self._seconds = begin.seconds
+        ours, theirs = socket.socketpair()
+        with theirs:
+            environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "millrace_triggers", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=2, start_new_session=True,
+                env=environment | _ALONE, cwd=begin.folder if Path(begin.folder).is_dir() else None,
+            )  # fmt: skip
+        self._channel = Channel(ours, Reply)
+        try:
+            # load, validate, on_create, restore and failure_strategy have their time each
+            told = self._ask(begin, STARTUP + 5 * begin.seconds)
+        except Gone as gone:
+            told = Begun("", "begin", str(gone))
+        self.begun: Begun = told
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, call: Call) -> Any:
+        """The reply. :raises Gone: if there is none; the process has ended then."""
+        return self._ask(call, 2 * self._seconds + MARGIN)
+
+    def _ask(self, call: Call, seconds: float) -> Any:
+        try:
+            self._channel.send(call, seconds)
+            return self._channel.receive(seconds)
+        except TimeoutError:
+            why = f"it did not answer for {seconds:g} s, and its process was ended"
+        except (EOFError, OSError):
+            why = self._ended()
+        except (ValueError, msgspec.DecodeError) as error:
+            why = f"its process answered what is no answer: {error}"
+        self.close()
+        raise Gone(why)
+
+    def _ended(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            code = self._process.wait(1)
+            if code == -signal.SIGALRM:
+                return f"it took longer than {self._seconds:g} s, and its process was ended"
+            if code < 0:
+                return f"its process was ended by {signal.Signals(-code).name}"
+            return f"its process has ended with code {code}"
+        return "its process has closed its connection"
+
+    def close(self) -> None:
+        """End it, and what it has started."""
+        self._channel.close()
+        # its group is its own; the number is not given anew before it was waited for
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()

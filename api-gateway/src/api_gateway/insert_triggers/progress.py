@@ -1,0 +1,52 @@
+"""What triggers have kept: the topic ``insert-triggers``, read at the start and written on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from millrace_core.errors import WireError
+from millrace_core.model.insert_trigger import InsertTrigger, Place
+from millrace_core.wire import insert_triggers as wire
+from millrace_core.wire.topics import INSERT_TRIGGERS
+from millrace_wal import DeadLetters, Log, Message, replay
+
+
+def load(log: Log, dead: DeadLetters) -> dict[int, wire.Progress]:
+    """The last progress of each trigger, by its uid."""
+    found: dict[int, wire.Progress] = {}
+    for record in replay(log, INSERT_TRIGGERS.name):
+        try:
+            if wire.RECORDS.deletes(record.value):
+                with suppress(ValueError):
+                    found.pop(int((record.key or b"").rpartition(b"#")[2]), None)
+                continue
+            told = wire.RECORDS.read(record.key, record.value)
+        except WireError as error:
+            dead.bury(record, error)
+            continue
+        if told.uid not in found or told.number > found[told.uid].number:
+            found[told.uid] = told
+    dead.write()
+    return found
+
+
+def message(progress: wire.Progress) -> Message:
+    return Message(INSERT_TRIGGERS.name, wire.key_of(progress), wire.encode(progress))
+
+
+def gone(record: InsertTrigger) -> Message:
+    """That the trigger was dropped: nothing of it is kept."""
+    return Message(INSERT_TRIGGERS.name, wire.key(record.name, record.uid), None)
+
+
+Done = dict[str, tuple[int, dict[int, int]]]
+"""Topic -> the uid of its table, and up to where each partition is done with."""
+
+
+def done_of(places: tuple[Place, ...]) -> Done:
+    return {place.topic: (place.table, dict(place.offsets)) for place in places}
+
+
+def places_of(done: Mapping[str, tuple[int, Mapping[int, int]]]) -> tuple[Place, ...]:
+    return tuple(Place(topic, table, dict(offsets)) for topic, (table, offsets) in sorted(done.items()))

@@ -1,0 +1,80 @@
+"""How a trigger lives, and what its failures mean for a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from millrace_core.dialect.iotdb.codes import IotdbError, Status
+from millrace_core.model.insert_trigger import InsertTrigger, Strategy
+
+MOST_DEPTH = 8
+"""Triggers whose writes fire triggers, one behind the other; what would be one more is a failure."""
+ANY_NODE, THIS_NODE = "ALL", "1"
+"""NodeId: a stateless trigger is on all nodes, a stateful one on the one gateway that there is."""
+SHOWN = ("TriggerName", "Event", "Type", "State", "PathPattern", "ClassName", "NodeId")
+
+
+class State(StrEnum):
+    """INACTIVE until CREATE TRIGGER answers, DROPPING until DROP TRIGGER does. TRANSFERRING: the process of a
+    stateful one is started again."""
+
+    INACTIVE = "INACTIVE"
+    ACTIVE = "ACTIVE"
+    DROPPING = "DROPPING"
+    TRANSFERRING = "TRANSFERRING"
+
+
+_NEXT: dict[State, frozenset[State]] = {
+    State.INACTIVE: frozenset({State.ACTIVE}),
+    State.ACTIVE: frozenset({State.TRANSFERRING, State.DROPPING}),
+    State.TRANSFERRING: frozenset({State.ACTIVE, State.DROPPING}),
+    State.DROPPING: frozenset(),
+}
+
+
+def moved(state: State, to: State) -> State:
+    """The next state; one that cannot follow changes nothing: a trigger that is dropped stays so."""
+    return to if to in _NEXT[state] else state
+
+
+def shown(trigger: InsertTrigger, state: State) -> tuple[object, ...]:
+    """The row of SHOW TRIGGERS."""
+    return (
+        trigger.name, "BEFORE_INSERT" if trigger.before else "AFTER_INSERT",
+        "STATEFUL" if trigger.stateful else "STATELESS", state.value, trigger.pattern, trigger.class_name,
+        THIS_NODE if trigger.stateful else ANY_NODE,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A firing that failed: ``why`` in the words of the class, or of what ended it."""
+
+    trigger: str
+    strategy: Strategy
+    why: str
+
+    @property
+    def pessimistic(self) -> bool:
+        return self.strategy == "PESSIMISTIC"
+
+    def __str__(self) -> str:
+        return f"the trigger {self.trigger} failed: {self.why}"
+
+
+def refused(failure: Failure) -> IotdbError:
+    """The answer of a request that a trigger has failed BEFORE its rows were stored."""
+    return IotdbError(Status.TRIGGER_FIRE_ERROR, f"nothing is stored: {failure}")
+
+
+def stored_but(failure: Failure) -> IotdbError:
+    """The answer of one whose rows are stored, and fired a trigger that failed."""
+    return IotdbError(Status.TRIGGER_FIRE_ERROR, f"the rows are stored, but {failure}")
+
+
+def too_deep(name: str) -> str:
+    return (
+        f"its rows come of {MOST_DEPTH} triggers' writes, one behind the other, which is the most: does "
+        f"{name} fire itself?"
+    )

@@ -1,0 +1,43 @@
+"""A trigger of IoTDB as the catalog keeps it: a user's class that is called for rows that are written."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Strategy = Literal["OPTIMISTIC", "PESSIMISTIC"]
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """Up to where a WAL topic is done with. ``table``: the uid of its table; another one's offsets mean
+    nothing. ``offsets``: partition -> offset."""
+
+    topic: str
+    table: int
+    offsets: dict[int, int]
+
+
+class InsertTrigger(msgspec.Struct, frozen=True):
+    """``uid``: no trigger had it before, whatever its name. ``pattern``: over paths of series.
+
+    ``file``: what the class is loaded from, below the trigger folder (None: the folder itself); ``sha256``:
+    of a file that came from ``uri``. ``strategy``: what the class answered when it was created. ``owner``: as
+    whom it writes. ``begins``: the ends of the topics when it was created; it never sees rows before them.
+    ``created``: milliseconds.
+    """
+
+    name: str
+    uid: int
+    stateful: bool
+    before: bool
+    pattern: str
+    class_name: str
+    attributes: dict[str, str]
+    strategy: Strategy
+    owner: str
+    uri: str | None = None
+    file: str | None = None
+    sha256: str | None = None
+    begins: tuple[Place, ...] = ()
+    created: int = 0

@@ -1,0 +1,24 @@
+"""``python -m millrace_triggers FD``: one trigger, in a process of its own, asked through that socket."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+from millrace_triggers.frames import Call, Channel
+from millrace_triggers.runner import Runner
+
+
+def main() -> None:
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])), Call)
+    runner = Runner()
+    while True:
+        try:
+            call = channel.receive()
+        except (EOFError, OSError):
+            return  # whoever has started this is gone
+        channel.send(runner.answer(call))
+
+
+if __name__ == "__main__":
+    main()

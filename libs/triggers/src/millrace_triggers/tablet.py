@@ -1,0 +1,97 @@
+"""Rows of one device as a trigger sees them: arrays by measurement."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+LONGEST_PATH = 4096
+
+
+class Column(NamedTuple):
+    """``type``: IoTDB's. ``values``: bool, int32, int64 (TIMESTAMP: milliseconds), float32, float64, or
+    objects (str) for text; what is NULL is 0, NaN or None there, and False in ``present``."""
+
+    type: str
+    values: npt.NDArray[Any]
+    present: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Values of one series that a trigger has written. ``times``: milliseconds since the epoch."""
+
+    path: str
+    times: list[int]
+    values: list[Any]
+
+
+class Tablet:
+    """Rows of ``device`` that a request writes, with its measurements that match the trigger's pattern. A
+    request of several rows may come as one tablet or as several: a trigger must not depend on which.
+
+    ``times``: int64[rows], milliseconds since the epoch. All arrays are read-only.
+    """
+
+    __slots__ = ("_columns", "device", "times", "writes")
+
+    def __init__(self, device: str, times: npt.NDArray[np.int64], columns: Mapping[str, Column]) -> None:
+        self.device, self.times, self._columns = device, times, columns
+        self.writes: list[Write] = []
+        """What :meth:`write` was given."""
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def measurements(self) -> tuple[str, ...]:
+        return tuple(self._columns)
+
+    def type(self, measurement: str) -> str:
+        """IoTDB's type: BOOLEAN, INT32, INT64, FLOAT, DOUBLE, TEXT, STRING or TIMESTAMP."""
+        return self._columns[measurement].type
+
+    def values(self, measurement: str) -> npt.NDArray[Any]:
+        """The values, row by row; see :meth:`present` for what is NULL."""
+        return self._columns[measurement].values
+
+    def present(self, measurement: str) -> npt.NDArray[np.bool_]:
+        """Whether each row has a value there."""
+        return self._columns[measurement].present
+
+    def rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Row by row: the time and the values that are not NULL. Arrays are faster."""
+        lists = [(name, one.values.tolist(), one.present.tolist()) for name, one in self._columns.items()]
+        for number, time in enumerate(self.times.tolist()):
+            yield time, {name: values[number] for name, values, present in lists if present[number]}
+
+    def write(self, path: str, times: Any, values: Any) -> None:
+        """Write values of a series: ``path`` is its full path, ``times`` (milliseconds) and ``values`` one
+        each, or equally many. They are stored once ``fire`` has succeeded, as its owner's INSERT would be: a
+        series that is not there is made, and other triggers fire.
+
+        :raises ValueError: for times that are no integers, or not as many as the values.
+        """
+        if not isinstance(path, str) or not 0 < len(path) <= LONGEST_PATH:
+            raise ValueError(f"{path!r:.64} is no path of a series")
+        some, cells = _listed(times), _listed(values)
+        if len(some) != len(cells):
+            raise ValueError(f"{path}: {len(some)} times and {len(cells)} values")
+        try:
+            self.writes.append(Write(path, [operator.index(time) for time in some], cells))
+        except TypeError:
+            raise ValueError(f"{path}: times are integers, milliseconds since the epoch") from None
+
+
+def _listed(given: Any) -> list[Any]:
+    """One value, or several, as Python has them."""
+    if isinstance(given, np.ndarray | np.generic):
+        given = given.tolist()
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return [one.item() if isinstance(one, np.generic) else one for one in given]
+    return [given]
