@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from millrace_core.catalog import Snode, encode, key_of
+from millrace_core.dialect.iotdb.triggers import progress
 from millrace_core.wire import control, events, notices, recalc, registrations, regroup, status
 from millrace_core.wire.events import Group
 from millrace_core.wire.operations import Altered, encode_operation
@@ -19,6 +20,7 @@ from millrace_core.wire.topics import (
     CONTROL,
     DEAD_LETTERS,
     HANDOVER,
+    INSERT_TRIGGERS,
     NOTIFICATIONS,
     RECALC,
     REGISTRATIONS,
@@ -81,6 +83,7 @@ _REQUEST = recalc.Request(NOBODY, 0, 1, 4, "MANUAL", {}, 0)
 _HANDOVER = recalc.Handover(NOBODY, 0, 1)
 _MOVED = regroup.Regrouped(NOBODY, 0, 1, 0, Group(0, (), None), "m1", {}, 0, b"")
 _WANTED = registrations.OutputWanted(NOBODY)
+_KEPT = progress.Progress("t", NOBODY, 1)
 _FAILED = status.StreamFailure(NOBODY, "", 0)
 SAMPLES: dict[str, Sample] = {
     CATALOG.name: Sample(
@@ -115,6 +118,10 @@ SAMPLES: dict[str, Sample] = {
     REGISTRATIONS.name: Sample(
         registrations.key_of(_WANTED), registrations.encode(_WANTED)[2], b'{"planet":"mars"}',
         b'{"stream":4242,"version":2}',
+    ),
+    INSERT_TRIGGERS.name: Sample(
+        progress.key_of(_KEPT), progress.encode(_KEPT), b"\x80", b"\x83\xa4name\xa1t\xa3uid\xa1x\xa6number\x01",
+        deletion=b"nobody#4242",
     ),
     DEAD_LETTERS.name: Sample(b"wal.d.m", b"{}", b'{"kind":"of"}', b'{"version":2}'),
 }  # fmt: skip

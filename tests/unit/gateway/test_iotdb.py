@@ -294,7 +294,7 @@ def test_triggers_are_refused_whole(rig: Rig, door: Door) -> None:
     door.do("CREATE DATABASE root.p")
     trigger = "CREATE STATELESS TRIGGER t AFTER INSERT ON root.p.** AS 'm:C'"
     before = rig.catalog_records()
-    for text, code in ((trigger, 300), ("DROP TRIGGER t", 1301)):
+    for text, code in ((trigger, 1303), ("DROP TRIGGER t", 1301)):
         assert door.do(text)["code"] == code
     assert door.do(f"{trigger} USING URI 'http://x/y.py'")["code"] == 1300
     assert rig.catalog_records() == before

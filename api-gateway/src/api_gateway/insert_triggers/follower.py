@@ -26,10 +26,10 @@ from api_gateway.insert_triggers.progress import Done
 from api_gateway.tables.firing import Firing, Spot
 from millrace_core.dialect.iotdb.schema import TABLE, Schema
 from millrace_core.dialect.iotdb.triggers.life import Failure, State
+from millrace_core.dialect.iotdb.triggers.progress import Deep, Progress
 from millrace_core.dialect.iotdb.triggers.tablets import Part, Watched, batch_of
 from millrace_core.errors import MillraceError, WireError
 from millrace_core.model.schema import Table
-from millrace_core.wire.insert_triggers import Deep, Progress
 from millrace_core.wire.reading import name_of
 from millrace_core.wire.rows.revisions import TableDecoder
 from millrace_core.wire.topics import wal_topic

@@ -132,13 +132,14 @@ class Instance:
     # -- firing ----------------------------------------------------------------------------------------------
 
     def fire(self, batch: Batch, parts: Sequence[Part]) -> list[Outcome]:
-        """Fire tablets of a batch, in order; the outcome of each. One that ends its process has failed, and
-        the others are fired by the next process, from what was kept before.
+        """Fire tablets of a batch, in order; the outcome of each. One that takes too long, or ends two
+        processes one after the other, has failed; the others are fired by the next process, from what was
+        kept before.
 
         :raises MillraceError: UNAVAILABLE if no process can be started. Some may have fired then.
         """
         outcomes: list[Outcome] = []
-        alone_until = 0
+        alone_until = ended_at = -1
         with self.lock:
             while len(outcomes) < len(parts):
                 at = len(outcomes)
@@ -148,11 +149,10 @@ class Instance:
                     fired = process.ask(framed(batch, some, state=self.record.stateful))
                 except Gone as gone:
                     self._end()
-                    if len(some) == 1:
+                    if len(some) == 1 and (gone.slow or ended_at == at):
                         outcomes.append(Outcome(str(gone)))
-                    else:
-                        # one of them has ended it, and what the others have done is lost with it
-                        alone_until = at + len(some)
+                    # one of them has ended it, or something else has: what all have done is lost with it
+                    alone_until, ended_at = max(alone_until, at + len(some)), at
                     continue
                 assert isinstance(fired, Fired)
                 outcomes += self._taken(fired)

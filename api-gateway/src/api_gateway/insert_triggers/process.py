@@ -25,7 +25,11 @@ _ALONE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED
 
 
 class Gone(Exception):
-    """The process has ended, by itself or by us; ``str()`` says why."""
+    """The process has ended, by itself or by us; ``str()`` says why. ``slow``: because it took too long."""
+
+    def __init__(self, why: str, *, slow: bool = False) -> None:
+        super().__init__(why)
+        self.slow = slow
 
 
 class TriggerProcess:
@@ -62,23 +66,23 @@ class TriggerProcess:
             self._channel.send(call, seconds)
             return self._channel.receive(seconds)
         except TimeoutError:
-            why = f"it did not answer for {seconds:g} s, and its process was ended"
+            gone = Gone(f"it did not answer for {seconds:g} s, and its process was ended", slow=True)
         except (EOFError, OSError):
-            why = self._ended()
+            gone = self._ended()
         except (ValueError, msgspec.DecodeError) as error:
-            why = f"its process answered what is no answer: {error}"
+            gone = Gone(f"its process answered what is no answer: {error}")
         self.close()
-        raise Gone(why)
+        raise gone
 
-    def _ended(self) -> str:
+    def _ended(self) -> Gone:
         with suppress(subprocess.TimeoutExpired):
             code = self._process.wait(1)
             if code == -signal.SIGALRM:
-                return f"it took longer than {self._seconds:g} s, and its process was ended"
+                return Gone(f"it took longer than {self._seconds:g} s, and its process was ended", slow=True)
             if code < 0:
-                return f"its process was ended by {signal.Signals(-code).name}"
-            return f"its process has ended with code {code}"
-        return "its process has closed its connection"
+                return Gone(f"its process was ended by {signal.Signals(-code).name}")
+            return Gone(f"its process has ended with code {code}")
+        return Gone("its process has closed its connection")
 
     def close(self) -> None:
         """End it, and what it has started."""

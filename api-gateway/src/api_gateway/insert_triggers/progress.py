@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
+from millrace_core.dialect.iotdb.triggers import progress as wire
 from millrace_core.errors import WireError
 from millrace_core.model.insert_trigger import InsertTrigger, Place
-from millrace_core.wire import insert_triggers as wire
 from millrace_core.wire.topics import INSERT_TRIGGERS
 from millrace_wal import DeadLetters, Log, Message, replay
 

@@ -25,10 +25,10 @@ from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
 from millrace_core.dialect.iotdb.schema import TABLE, Schema
 from millrace_core.dialect.iotdb.triggers.life import Failure, State, shown, stored_but
+from millrace_core.dialect.iotdb.triggers.progress import Progress
 from millrace_core.errors import MillraceError
 from millrace_core.model.insert_trigger import InsertTrigger, Place
 from millrace_core.model.schema import Table
-from millrace_core.wire.insert_triggers import Progress
 from millrace_core.wire.topics import wal_topic
 from millrace_service import Life, passed_over
 from millrace_wal import DeadLetters, Message
@@ -62,7 +62,6 @@ class InsertTriggers:
 
     def start(self) -> None:
         """Take up what the catalog has. :raises MillraceError: if the log cannot be read."""
-        self._limits.folder.mkdir(parents=True, exist_ok=True)
         dead = DeadLetters(self._context.log, "api-gateway", passed_over(self._logger))
         kept = progress.load(self._context.log, dead)
         for told in kept.values():

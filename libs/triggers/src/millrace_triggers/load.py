@@ -64,4 +64,5 @@ def _below(root: Path, module: ModuleType | None) -> bool:
     place = getattr(module, "__file__", None)
     if place is None:
         return False
-    return Path(place).resolve().is_relative_to(root)
+    # links that whoever owns the folder has put there are part of it
+    return Path(place).is_relative_to(root)

@@ -30,8 +30,8 @@ class Topic:
     the key; else ``retention_ms`` (-1: for ever), and there is no message without a value.
 
     ``buried_by``: the one service that makes a dead letter of a message here that cannot be understood; other
-    readers pass it over and count it. None: nobody reads the topic. ``keyed``: each message has a key, which
-    is text; else none has.
+    readers pass it over and count it. None: nobody reads the topic, or one service does at its start alone.
+    ``keyed``: each message has a key, which is text; else none has.
 
     ``readers``: consumer groups, and TRIGGER_QUERY. What all of them have read is trimmed once it is
     ``kept_ms`` old (-1: never); what one of them has not is kept however old it is.
@@ -93,8 +93,8 @@ REGISTRATIONS = Topic(
 )  # fmt: skip
 INSERT_TRIGGERS = Topic(
     "insert-triggers", "trigger#uid",
-    "wire.insert_triggers.Progress: where a trigger stands in the WAL, what it keeps",
-    compacted=True, buried_by="api-gateway",
+    "dialect.iotdb.triggers.progress.Progress: where a trigger stands in the WAL, what it keeps",
+    compacted=True,
 )  # fmt: skip
 DEAD_LETTERS = Topic("dead-letters", "source topic", "wire.dead.DeadLetter", retention_ms=30 * _DAY)
 WAL_BURIED_BY: Service = "calc-svc"
