@@ -120,8 +120,8 @@ SAMPLES: dict[str, Sample] = {
         b'{"stream":4242,"version":2}',
     ),
     INSERT_TRIGGERS.name: Sample(
-        progress.key_of(_KEPT), progress.encode(_KEPT), b"\x80", b"\x83\xa4name\xa1t\xa3uid\xa1x\xa6number\x01",
-        deletion=b"nobody#4242",
+        progress.key_of(_KEPT), progress.encode(_KEPT), b"\x80",
+        b"\x83\xa4name\xa1t\xa3uid\xa1x\xa6number\x01", deletion=b"nobody#4242",
     ),
     DEAD_LETTERS.name: Sample(b"wal.d.m", b"{}", b'{"kind":"of"}', b'{"version":2}'),
 }  # fmt: skip
