@@ -20,8 +20,8 @@ from api_gateway.calc_client import CalcClient
 from api_gateway.catalog.topics import WalTopics
 from api_gateway.catalog.writer import CatalogWriter
 from api_gateway.context import Context
-from api_gateway.iotdb.cq import CqRunner
 from api_gateway.insert_triggers.registry import InsertTriggers
+from api_gateway.iotdb.cq import CqRunner
 from api_gateway.iotdb.door import iotdb_router
 from api_gateway.iotdb.execute import IotdbExecutor
 from api_gateway.protocols.streams_api import resource_router

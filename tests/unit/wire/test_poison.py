@@ -201,7 +201,9 @@ RECORDS = [
     catalog.Tombstone("d", "t", "c", 1), catalog.Snode(1), catalog.Anode(1, "u"),
     ContinuousQuery("q", 1, "CREATE CQ q", "root", "UTC", 0, 1000, 0, 1000, 0),
     Device("d", "root.d.d1", (Series("v", "DOUBLE", "v"),)),
-    InsertTrigger("t", 1, False, True, "root.**", "m:C", {}, "OPTIMISTIC", "root", begins=(Place("w", 1, {0: 5}),)),
+    InsertTrigger(
+        "t", 1, False, True, "root.**", "m:C", {}, "OPTIMISTIC", "root", begins=(Place("w", 1, {0: 5}),)
+    ),
     catalog.StreamEntry(StreamSpec(1, "d", "s", "", Period(Duration(1, "s"))), "Running", 0, 0),
 ]  # fmt: skip
 

@@ -11,7 +11,7 @@ from api_gateway.context import Context
 from api_gateway.iotdb.cq import create_cq, drop_cq, run_once, show_cqs
 from api_gateway.iotdb.delete import delete, delete_timeseries
 from api_gateway.iotdb.into import select_into
-from api_gateway.iotdb.reply import Listing, Reply
+from api_gateway.iotdb.reply import Reply
 from api_gateway.iotdb.schema import count, create_database, create_timeseries, delete_database, show
 from api_gateway.iotdb.select import select
 from api_gateway.iotdb.triggers import create_trigger, drop_trigger, show_triggers
@@ -19,29 +19,14 @@ from api_gateway.iotdb.write import Tablet, insert, write_tablets
 from api_gateway.session import Session
 from api_gateway.tables.firing import Firing
 from api_gateway.upkeep.recovery import settle
-from millrace_core.dialect.iotdb import IotdbError, Status, parse
+from millrace_core.dialect.iotdb import parse
 from millrace_core.dialect.iotdb import statements as s
-from millrace_core.dialect.iotdb.codes import unsupported
 from millrace_core.errors import ErrorCode, Fault, MillraceError
 from millrace_core.timeline.continuous import Run
 
 T = TypeVar("T")
 LOGGED = 1000
 """Characters of a statement that go into the log."""
-
-
-def _later(what: str) -> Callable[[Context, Session, Any], Reply]:
-    def refuse(_context: Context, _session: Session, statement: Any) -> Reply:
-        raise unsupported(f"{what} are not supported yet", statement.position)
-
-    return refuse
-
-
-def _unknown(status: Status, what: str) -> Callable[[Context, Session, Any], Reply]:
-    def refuse(_context: Context, _session: Session, statement: Any) -> Reply:
-        raise IotdbError(status, f"there is no {what} {statement.name}", statement.position)
-
-    return refuse
 
 
 Handler = Callable[[Context, Session, Any], Reply]

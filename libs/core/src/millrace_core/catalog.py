@@ -145,10 +145,8 @@ def key_of(record: Record) -> bytes:
             return record_key("anode", str(number))
         case Device(db=db, name=name):
             return record_key("device", db, name)
-        case ContinuousQuery(name=name):
-            return record_key("cq", name)
-        case InsertTrigger(name=name):
-            return record_key("insert_trigger", name)
+        case ContinuousQuery(name=name) | InsertTrigger(name=name):
+            return record_key("cq" if isinstance(record, ContinuousQuery) else "insert_trigger", name)
 
 
 _FORMATS = {
@@ -171,12 +169,10 @@ def read(key: bytes | None, value: bytes | None) -> tuple[str, tuple[str, ...], 
     return kind, names, None if form.deletes(value) else form.read(key, value)
 
 
-_LARGE = frozenset(
-    {
-        "tables", "children", "family", "streams", "tombstones", "users", "grants", "devices", "cqs",
-        "insert_triggers",
-    }  # fmt: skip
-)
+_LARGE = frozenset({
+    "tables", "children", "family", "streams", "tombstones", "users", "grants", "devices", "cqs",
+    "insert_triggers",
+})  # fmt: skip
 """What may be many; all else of a catalog is in any part of it."""
 
 
