@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from millrace_core.errors import ErrorCode, Position
+from api_gateway.session import Session
+from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.wire import control
+
+from .conftest import NOW
 
 NEWER = (
     "CREATE STREAM s1 INTERVAL(10s) SLIDING(10s) FROM meters PARTITION BY tbname INTO out1 "
@@ -144,3 +147,58 @@ def test_explain_tells_what_a_stream_was_understood_to_be(meters: Any, sql: str)
     again = meters(f"EXPLAIN {facts['statement']}")
     assert dict(again.rows)["query"] == facts["query"]
     assert meters("SHOW STREAMS").rows == []
+
+
+# -- what a stream holds -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sql", "points_at"), [
+    ("DROP STABLE meters", "meters"), ("DROP TABLE meters", "meters"), ("DROP STABLE older", "older"),
+    ("ALTER STABLE meters DROP COLUMN amps", "amps"), ("ALTER STABLE older DROP COLUMN n", "n"),
+    ("ALTER STABLE meters DROP TAG site", "site"),
+])  # fmt: skip
+def test_a_stream_holds_its_tables_and_columns(older: Any, sql: str, points_at: str) -> None:
+    older("ALTER STABLE meters ADD COLUMN volts INT")
+    older("ALTER STABLE meters ADD TAG room INT")
+    older("ALTER STABLE older ADD COLUMN more INT")
+    older.calc.describes(("_wstart", "TIMESTAMP"), ("n", "BIGINT"))
+    older("CREATE STREAM s8 INTO mean TAGS (site INT) AS SELECT _wstart, count(amps) AS n FROM meters "
+          "PARTITION BY tbname, site INTERVAL(10s)")  # fmt: skip
+    error = older.refused(sql)
+    assert error.code is ErrorCode.HELD_BY_STREAM
+    assert error.position == Position(1, sql.rindex(points_at) + 1)
+
+
+def test_what_no_stream_uses_goes(older: Any) -> None:
+    older("ALTER STABLE meters ADD COLUMN volts INT")
+    older("ALTER STABLE meters DROP COLUMN volts")
+    older("DROP TABLE m1")
+    older("DROP STREAM s9")
+    older("DROP STABLE older")
+    older("DROP STABLE meters")
+
+
+def test_a_database_goes_with_streams_that_are_all_in_it(older: Any) -> None:
+    older("CREATE DATABASE e")
+    older(f"CREATE STREAM far {CLOSING.replace('INTO older', 'INTO e.far')}")
+    for db in ("d", "e"):
+        error = older.refused(f"DROP DATABASE {db}")
+        assert (error.code, error.position) == (ErrorCode.HELD_BY_STREAM, Position(1, 15))
+    older("DROP STREAM far")
+    older("DROP DATABASE d")
+    assert listed(older) == []
+    older("DROP DATABASE e", None)
+
+
+def test_who_may_write_where_the_results_are_may_pause(older: Any) -> None:
+    older("CREATE USER reader PASS 'Secret_123'", None)
+    older("GRANT read ON d.* TO reader", None)
+
+    def run(sql: str) -> Any:
+        return older.gateway.executor.execute(Session("reader", None, "UTC", NOW), sql)
+
+    assert [row[0] for row in run("SHOW STREAMS").rows] == ["s9"]
+    with pytest.raises(MillraceError, match="privilege to write on the database d"):
+        run("PAUSE STREAM s9")
+    older("GRANT write ON d.* TO reader", None)
+    run("PAUSE STREAM s9")

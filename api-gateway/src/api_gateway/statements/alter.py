@@ -18,6 +18,7 @@ from api_gateway.tables.find import find_table
 from millrace_core.dialect.statements import AlterTable, Remove, SetComment, SetTags
 from millrace_core.dialect.tdengine.alter import alter, check_kind, new_tags
 from millrace_core.errors import CatalogError, ErrorCode, Position, SqlError
+from millrace_core.held import column_holders
 from millrace_core.model.revisions import altered
 from millrace_core.model.schema import Child, Column, Table
 from millrace_core.wire import control
@@ -49,6 +50,8 @@ def alter_table(context: Context, session: Session, statement: AlterTable) -> An
         if isinstance(change, SetComment):
             return affected(0)
         columns, tags = alter(table, statement)
+        if isinstance(change, Remove):
+            _check_held(context, table, change)
         if isinstance(change, Remove) and change.target == "tag":
             dropped = {tag.identity for tag in table.tags} - {tag.identity for tag in tags}
             _check_grouping(
@@ -124,6 +127,17 @@ def _set_tags(
     with context.gate.alone():
         context.append_rows([Message(wal_topic(table.db, table.name), child.name.encode(), value)])
         context.writer.write([msgspec.structs.replace(child, tags=tags, version=table.version)])
+
+
+def _check_held(context: Context, table: Table, change: Remove) -> None:
+    """:raises CatalogError: HELD_BY_STREAM for a column that a stream which holds its columns uses."""
+    for entry in column_holders(table, change.name.text, context.catalog):
+        raise CatalogError(
+            ErrorCode.HELD_BY_STREAM,
+            f"the {change.target} {change.name.text} cannot be dropped: the stream {entry.spec.full_name} "
+            "uses it; drop the stream first",
+            change.name.position,
+        )
 
 
 def _check_grouping(

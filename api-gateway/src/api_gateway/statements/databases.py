@@ -12,7 +12,10 @@ from millrace_core.dialect.query.sources import sources
 from millrace_core.dialect.statements import CreateDatabase, DropDatabase, UseDatabase
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import CatalogError, ErrorCode
+from millrace_core.held import databases_of
+from millrace_core.model.life import life_of
 from millrace_core.model.schema import Database
+from millrace_core.model.stream import StreamSpec
 
 
 def create_database(context: Context, session: Session, statement: CreateDatabase) -> Answer:
@@ -50,6 +53,7 @@ def drop_database(context: Context, _session: Session, statement: DropDatabase) 
             if statement.if_exists:
                 return affected(0)
             raise unknown_database(name, statement.name)
+        _check_held(context, name, statement)
         users = [entry for entry in list(catalog.streams.values()) if _needs(entry, name, catalog)]
         if users and not statement.force:
             raise CatalogError(
@@ -58,7 +62,7 @@ def drop_database(context: Context, _session: Session, statement: DropDatabase) 
                 statement.name.position,
             )
         tables = [table for table in list(catalog.tables.values()) if table.db == name]
-        streams = [entry for (db, _), entry in list(catalog.streams.items()) if db == name]
+        streams = [entry for entry in list(catalog.streams.values()) if _goes_with(entry.spec, name, catalog)]
         graves = [record_key("tombstone", *key) for key in list(catalog.tombstones) if key[0] == name]
         removed = remove_tables(context, tables, streams, [*graves, record_key("database", name)])
         # a database that is made anew under the name is not the one that was granted
@@ -66,6 +70,28 @@ def drop_database(context: Context, _session: Session, statement: DropDatabase) 
                               if _without(one, name) != one])  # fmt: skip
     removed.wait()
     return affected(0)
+
+
+def _check_held(context: Context, db: str, statement: DropDatabase) -> None:
+    """:raises CatalogError: HELD_BY_STREAM, also with FORCE: a stream that holds its tables has some in this
+    database and some in another."""
+    for entry in list(context.catalog.streams.values()):
+        if not life_of(entry.spec).holds:
+            continue
+        touched = databases_of(entry.spec, context.catalog)
+        if db in touched and touched != {db}:
+            others = ", ".join(sorted(touched - {db}))
+            raise CatalogError(
+                ErrorCode.HELD_BY_STREAM,
+                f"the stream {entry.spec.full_name} needs the database {db}, and {others} besides: drop the "
+                "stream first",
+                statement.name.position,
+            )
+
+
+def _goes_with(spec: StreamSpec, db: str, catalog: Catalog) -> bool:
+    """Whether a stream is dropped with the database."""
+    return databases_of(spec, catalog) == {db} if life_of(spec).holds else spec.db == db
 
 
 def _without(granted: Grant, db: str) -> Grant:
@@ -79,7 +105,7 @@ def _without(granted: Grant, db: str) -> Grant:
 def _needs(entry: StreamEntry, db: str, catalog: Catalog) -> bool:
     """Whether a stream of another database triggers on this one or reads it (seed 000)."""
     spec = entry.spec
-    if spec.db == db:
+    if spec.db == db or life_of(spec).holds:
         return False
     read = [(spec.source.table.db, spec.source.table.name)] if spec.source is not None else []
     if spec.query is not None:

@@ -10,11 +10,13 @@ from api_gateway.session import Session
 from api_gateway.tables.children import Birth, Using, bear, conceive, drop_children
 from api_gateway.tables.find import database_of, full_name, table_of, taken
 from api_gateway.tables.removal import remove_tables
+from millrace_core.catalog import Catalog
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import ChildDef, ColumnDef, CreateChildren, CreateTable, DropTables
 from millrace_core.dialect.values import literal_value
 from millrace_core.dialect.virtual import origins_of_table
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.held import holders
 from millrace_core.model.schema import Child, Column, Table
 
 # -- super and normal tables ---------------------------------------------------------------------------------
@@ -108,6 +110,15 @@ def _tag_values(table: Table, session: Session, definition: ChildDef) -> tuple[o
 # -- dropping ------------------------------------------------------------------------------------------------
 
 
+def _check_held(catalog: Catalog, table: Table, name: QualifiedName) -> None:
+    for entry in holders(table, catalog):
+        raise CatalogError(
+            ErrorCode.HELD_BY_STREAM,
+            f"{name} cannot be dropped: the stream {entry.spec.full_name} needs it; drop the stream first",
+            name.position,
+        )
+
+
 def drop_tables(context: Context, session: Session, statement: DropTables) -> Answer:
     catalog = context.catalog
     with context.writer.ddl:
@@ -124,6 +135,7 @@ def drop_tables(context: Context, session: Session, statement: DropTables) -> An
             if statement.super_only and (child is not None or table.kind != "super"):
                 raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is not a super table", name.position)
             if child is None:
+                _check_held(catalog, table, name)
                 tables[table.uid] = table
             else:
                 children[child.uid] = (table, child)

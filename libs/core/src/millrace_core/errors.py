@@ -66,6 +66,7 @@ class ErrorCode(Enum):
     UNKNOWN_DATABASE = Code(0x0388, 404, Fault.USER)
     DATABASE_EXISTS = Code(0x0381, 409, Fault.USER)
     DATABASE_IN_USE = Code(0x03A3, 409, Fault.USER)
+    HELD_BY_STREAM = Code(0x03F3, 409, Fault.USER)
     STREAM_EXISTS = Code(0x03F0, 409, Fault.USER)
     UNKNOWN_STREAM = Code(0x03F1, 404, Fault.USER)
     ANODE_UNREACHABLE = Code(0x0441, 502, Fault.EXTERNAL)

@@ -15,11 +15,12 @@ from millrace_core.model.stream import StreamSpec
 @dataclass(frozen=True, slots=True)
 class Life:
     """``stop``, ``start``: the words of the statements; ``states``: what a state is called, where not as it
-    is."""
+    is. ``holds``: what it reads and writes cannot be dropped while it is there."""
 
     stop: str
     start: str
     states: Mapping[str, str]
+    holds: bool = False
 
 
 OF_DATABASE = Life("STOP", "START", {})
@@ -28,6 +29,7 @@ GLOBAL = Life(
     "RESUME",
     # one that waits for an address to be notified is not paused by anybody: it stays ready, with a message
     {"Init": "init", "Running": "ready", "Paused": "ready", "Stopped": "paused", "Failed": "failed"},
+    holds=True,
 )
 
 
