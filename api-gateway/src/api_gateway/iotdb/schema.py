@@ -36,8 +36,11 @@ _NOWHERE = Position(1, 1)
 def create_database(context: Context, session: Session, statement: s.CreateDatabase) -> Done:
     check(context.catalog, session.user, [SUPERUSER])
     with context.writer.ddl:
+        now = milliseconds(session.now)
         name = Schema(context.catalog).check_new(statement.path)
-        context.writer.write([Database(name, "ms", milliseconds(session.now))])
+        context.writer.write([Database(name, "ms", now)])
+        # its topic takes longer to make than all else: no INSERT should wait for it
+        table_of_devices(context, name, (), now)
     return Done()
 
 
