@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from tests.unit.dialect.iotdb.conftest import SESSION, Plant, rows
 
 from millrace_core.dialect.iotdb import IotdbError, Status, parse
 from millrace_core.dialect.iotdb.schema import Schema
-from millrace_core.dialect.iotdb.select.into import goals
+from millrace_core.dialect.iotdb.select.assemble import assemble
+from millrace_core.dialect.iotdb.select.into import goals, written
 from millrace_core.dialect.iotdb.select.lower import lower
 from millrace_core.dialect.iotdb.statements import Select
 
@@ -156,3 +158,37 @@ def test_having_over_devices_and_levels(sg: Plant) -> None:
     merged = "SELECT count(s1) FROM root.sg.* GROUP BY ([0, 40), 20ms), LEVEL = 1 HAVING count(s1) > 0"
     assert rows(sg(merged)) == [(0, 4), (20, 1)]
     assert rows(sg(merged.replace("> 0", "> 3"))) == [(0, 4)]
+
+
+def test_work_grows_with_the_devices_not_with_their_square() -> None:
+    """Lines of Python, while the answer of many devices and its targets are put together."""
+
+    def work(count: int) -> int:
+        made = Plant()
+        made.database("root.p")
+        for number in range(count):
+            made.series(f"root.p.d{number}", {"v": "DOUBLE"})
+        select = parse(
+            "SELECT count(v) INTO root.q.::(n) FROM root.p.* GROUP BY(1s) FILL(PREVIOUS) ALIGN BY DEVICE"
+        )
+        assert isinstance(select, Select)
+        schema = Schema(made.catalog)
+        query = lower(select, schema, SESSION, span=(0, 2000))
+        rows = [[f"root.p.d{number}", 0, 1] for number in range(count)]
+        lines = 0
+
+        def count_lines(frame: Any, event: str, _argument: object) -> Any:
+            nonlocal lines
+            lines += event == "line"
+            return count_lines
+
+        before = sys.gettrace()
+        sys.settrace(count_lines)
+        try:
+            written(assemble(query, [rows]), goals(query, schema))
+        finally:
+            sys.settrace(before)
+        return lines
+
+    few, many = work(20), work(80)
+    assert many < 5 * few

@@ -46,8 +46,11 @@ def assemble(query: Query, answers: Sequence[Rows]) -> Result:
     rows = _aggregated(query, answers) if query.aggregated else _raw(query, answers)
     select = query.select
     if select.fill is not None:
-        for device in query.devices if select.by_device else (None,):
-            _fill([row for row in rows if row.device == device], select.fill, query.columns)
+        of_device: dict[str | None, list[_Row]] = {}
+        for row in rows:
+            of_device.setdefault(row.device, []).append(row)
+        for some in of_device.values():
+            _fill(some, select.fill, query.columns)
     if select.by_device and select.by_time:
         rows.sort(key=lambda row: row.time or 0, reverse=select.descending)
     elif select.descending and not select.by_device:
@@ -115,15 +118,27 @@ class _Fetched:
 def _aggregated(query: Query, answers: Sequence[Rows]) -> list[_Row]:
     starts: Sequence[int | None] = query.grid.starts() if query.grid is not None else (None,)
     fetched = _fetched(query, answers)
+    columns = [_of_devices(column, apart=query.select.by_device) for column in query.columns]
     made = []
     for device in query.devices if query.select.by_device else (None,):
+        bound = [column.get(device, ()) for column in columns]
         for start in starts:
             if not _having(query, device, start, fetched):
                 continue
-            cells = [_value(column.bound, device, start, fetched) for column in query.columns]
+            cells = [_value(one, start, fetched) for one in bound]
             time = start if start is not None else query.span[0] if query.span is not None else None
             made.append(_Row(device, time, cells))
     return made if query.columns else []
+
+
+def _of_devices(column: Column, *, apart: bool) -> dict[str | None, tuple[Bound, ...]]:
+    """What a column is made of, for each device, or, if they are not ``apart``, of all."""
+    if not apart:
+        return {None: column.bound}
+    found: dict[str | None, tuple[Bound, ...]] = {}
+    for one in column.bound:
+        found[one.device.name] = (*found.get(one.device.name, ()), one)
+    return found
 
 
 def _fetched(query: Query, answers: Sequence[Rows]) -> _Fetched:
@@ -138,15 +153,14 @@ def _fetched(query: Query, answers: Sequence[Rows]) -> _Fetched:
     return _Fetched(rows)
 
 
-def _value(bound: Sequence[Bound], device: str | None, start: int | None, fetched: _Fetched) -> object:
+def _value(bound: Sequence[Bound], start: int | None, fetched: _Fetched) -> object:
     """A result: of one device, or merged of several."""
-    mine = [one for one in bound if device is None or one.device.name == device]
-    if not mine:
+    if not bound:
         return None
-    formula = mine[0].formula
+    formula = bound[0].formula
     assert formula is not None
-    names = [one.device.name for one in mine]
-    formulas = [one.formula for one in mine if one.formula is not None]
+    names = [one.device.name for one in bound]
+    formulas = [one.formula for one in bound if one.formula is not None]
     results = [
         _call_result(
             [(name, other, number) for name, other in zip(names, formulas, strict=True)], start, fetched
@@ -191,6 +205,8 @@ def _holds(judged: Sequence[tuple[str, Formula]], start: int | None, fetched: _F
 
 
 def _evaluate(formula: Formula, results: Sequence[object]) -> object:
+    if isinstance(formula.tree, e.Call):
+        return results[0]
     known = {id(call): value for call, value in zip(calls(formula.tree), results, strict=True)}
     return _Evaluation(known).value(formula.tree)
 

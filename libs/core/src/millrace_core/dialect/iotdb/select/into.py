@@ -231,15 +231,16 @@ def _of_devices(query: Query, schema: Schema) -> Iterator[Goal]:
     fixed = _devices(select)
     if not _serves_devices(places) and order:
         _paired(len(places), len(order) if fixed is None else fixed, "devices", select)
+    width = _width(select)
+    columns = [{one.device.name: one for one in column.bound} for column in query.columns]
     for number, name in order:
         place = places[0 if _serves_devices(places) else number]
-        width = _width(select)
         if not place.for_all:
             _paired(
                 len(place.measurements), len(query.columns) if width is None else width, "columns", select
             )
         for index, column in enumerate(query.columns):
-            bound = next((one for one in column.bound if one.device.name == name), None)
+            bound = columns[index].get(name)
             if bound is not None:
                 slot = 0 if place.for_all else index if width is None else column.slot
                 yield _goal(index, column.type, bound, name, place, place.measurements[slot])
