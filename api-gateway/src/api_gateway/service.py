@@ -90,7 +90,8 @@ class Gateway:
         self._lives.add(self._stalls)
         self._lives.add(Trimmer(log, context))
         for number in range(context.settings.cq_threads):
-            self._lives.add(CqRunner(context, self.iotdb.run_continuous, number))
+            runner = CqRunner(context, self.iotdb.run_continuous, number)
+            self._lives.add(runner, runner.look)
         self._lives.start()
         self._ready = True
         context.logger.info(

@@ -43,10 +43,13 @@ class Desk:
     def step(self, after: int = 0) -> None:
         """Milliseconds pass, then the runner takes a step."""
         self.now += after
+        self.runner().step()
+
+    def runner(self) -> CqRunner:
         gateway = self.rig.gateway
         runner = CqRunner(gateway.context, gateway.iotdb.run_continuous, 9, lambda: self.now * 1_000_000)
         runner.stopping.set()  # where nothing is due it must not wait
-        runner.step()
+        return runner
 
     def counts(self, *groups: tuple[int, int]) -> None:
         """What calc-svc answers: (start, count)."""
@@ -229,6 +232,16 @@ def test_an_unexpected_failure_harms_no_other_query(desk: Desk) -> None:
     desk.step()
     assert [(one.failed, one.succeeded) for one in desk.told()] == [(1, 0), (0, 1)]
     assert desk.written() == [{"time": LATE - DAY, "d": 3}]
+
+
+def test_what_is_due_and_does_not_run_can_be_seen(desk: Desk) -> None:
+    desk.do(CREATE)
+    assert desk.runner().look() == (0, "")
+    desk.now += 1
+    assert desk.runner().look() == (0, "a continuous query due at 2200-01-01T00:00:00Z")
+    desk.counts((LATE - DAY, 1))
+    desk.step()
+    assert desk.runner().look() == (1, "")
 
 
 # -- restarts ------------------------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ class Continuous:
         self._lock = threading.Lock()
         self._turns = Turns()
         self._told: dict[int, status.QueryRuns] = {}
+        self.ended = 0
+        """Runs that have ended, well or not."""
 
     def load(self, log: Log, catalog: Catalog) -> None:
         """Go on where the topic says that each stands; what is told of those that are dropped goes."""
@@ -80,6 +82,7 @@ class Continuous:
                 ),
             )  # fmt: skip
             self._turns.succeeded(run, _ms(now))
+            self.ended += 1
 
     def failed(self, log: Log, run: Run, why: str, now: int) -> bool:
         """It is tried again later; whether it failed otherwise before, or not at all.
@@ -88,6 +91,7 @@ class Continuous:
         """
         with self._lock:
             self._turns.failed(run, _ms(now))
+            self.ended += 1
             told, why = self._of(run), why[:MESSAGE]
             self._tell(log, run, msgspec.structs.replace(told, at=now, failed=told.failed + 1, message=why))
             return told.message != why

@@ -24,6 +24,7 @@ from millrace_core.dialect.iotdb.select.lower import lower
 from millrace_core.errors import MillraceError
 from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.timeline.continuous import Run, first, span
+from millrace_service import instant
 
 WAIT = 0.2
 """Seconds at most between two looks at whose turn it is."""
@@ -154,3 +155,10 @@ class CqRunner:
 
     def end(self) -> None:
         """Nothing is open."""
+
+    def look(self) -> tuple[object, str]:
+        """How many runs have ended, and what is due."""
+        continuous = self._context.continuous
+        due = continuous.next_at()
+        late = due is not None and due < self._clock()
+        return continuous.ended, f"a continuous query due at {instant(due / 1e9)}" if due and late else ""
