@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -260,6 +260,11 @@ class Follower:
                 return None
             found = (self._fired.pop(spot[:3], None) for spot in spots)
             return [one for one in found if one is not None]
+
+    def behind(self, topic: str, ends: Mapping[int, int]) -> int:
+        """Messages of a topic before these ends that were not fired yet."""
+        _, offsets = self._done.get(topic, (0, {}))
+        return sum(max(end - offsets.get(partition, 0), 0) for partition, end in ends.items())
 
     def _passed(self, spot: Spot) -> bool:
         _, offsets = self._done.get(spot.topic, (0, {}))

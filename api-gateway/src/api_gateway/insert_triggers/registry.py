@@ -256,6 +256,11 @@ class InsertTriggers:
             further += [spot for one in fired for spot in one.spots]
         return failures, list(dict.fromkeys(further))
 
+    def behind(self, topic: str, ends: Mapping[int, int]) -> int:
+        """Messages of a topic that AFTER triggers have not fired for yet, of the one that has most."""
+        followers = [follower for follower, _ in self._followers.values()]
+        return max((one.behind(topic, ends) for one in followers), default=0)
+
     def bounds(self, topic: str, table: Table) -> list[Mapping[int, int]]:
         found: list[Mapping[int, int]] = []
         if table.name != TABLE:
