@@ -341,12 +341,12 @@ def test_code_from_elsewhere_needs_its_hash(iotdb: Iotdb, tmp_path: Path) -> Non
     source = tmp_path / "elsewhere.py"
     source.write_text("class There:\n    pass\n")
     sha256 = hashlib.sha256(source.read_bytes()).hexdigest()
-    clause = (
-        f"CREATE STATELESS TRIGGER u AFTER INSERT ON root.** AS 'elsewhere:There' USING URI 'file://{source}'"
-    )
+    clause = f"CREATE STATELESS TRIGGER u BEFORE INSERT ON root.** AS 'elsewhere:There' USING URI 'file://{source}'"
     assert iotdb.refused(clause).status is Status.CREATE_TRIGGER_ERROR
     wrong = iotdb.refused(clause + f' WITH ("sha256" = "{"0" * 64}")')
     assert (wrong.status, sha256 in str(wrong)) == (Status.TRIGGER_DOWNLOAD_ERROR, True)
     iotdb(clause + f' WITH ("sha256" = "{sha256}")')
     assert len(iotdb("SHOW TRIGGERS").rows) == 1
     (iotdb.folder / "install" / sha256 / "elsewhere.py").write_text("raise SystemExit")
+    iotdb.restart()
+    assert "is not the one that the sha256 means" in iotdb.insert(1, 1).hint

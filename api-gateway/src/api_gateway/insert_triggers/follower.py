@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -25,7 +25,7 @@ from api_gateway.insert_triggers.outputs import store
 from api_gateway.insert_triggers.progress import Done
 from api_gateway.tables.firing import Firing, Spot
 from millrace_core.dialect.iotdb.schema import TABLE, Schema
-from millrace_core.dialect.iotdb.triggers.life import Failure, State
+from millrace_core.dialect.iotdb.triggers.life import Failure
 from millrace_core.dialect.iotdb.triggers.progress import Deep, Progress
 from millrace_core.dialect.iotdb.triggers.tablets import Part, Watched, batch_of
 from millrace_core.errors import MillraceError, WireError
@@ -40,6 +40,7 @@ LIMIT = 5000
 """Records of one step."""
 KEEP_SECONDS = 1.0
 SETTLE_SECONDS = 30.0
+MOST_DEEP = 50_000
 REMEMBERED = 100_000
 """Messages whose failures and writes are kept for requests that ask."""
 
@@ -53,11 +54,21 @@ class Fired:
 
 
 class Follower:
-    """A work of :class:`millrace_service.Life`. ``kept``: what is known from before, or None of a new one."""
+    """A work of :class:`millrace_service.Life`. ``kept``: what is known from before, or None of a new one;
+    ``lowest``: up to where all that read a topic's partition are done with it."""
 
-    def __init__(self, log: Log, context: Context, live: Live, depths: Depths, kept: Progress | None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        context: Context,
+        live: Live,
+        depths: Depths,
+        kept: Progress | None,
+        lowest: Callable[[str, int], int],
+    ) -> None:
         self.name, self.stopping = f"trigger {live.record.name}", threading.Event()
         self._log, self._context, self._live, self._depths = log, context, live, depths
+        self._lowest = lowest
         self._reader: Reader | None = None
         self._decoders: dict[str, TableDecoder] = {}
         self._tables: dict[str, Table] = {}
@@ -87,6 +98,8 @@ class Follower:
         if not self._tables:
             self.stopping.wait(POLL_SECONDS)
         if records:
+            # rows may lie there by a definition that has come meanwhile
+            self._discover(self._reader)
             self._depths.settle(SETTLE_SECONDS)
             for topic, some in groupby(sorted(records, key=_topic), key=_topic):
                 self._take(topic, list(some))
@@ -155,7 +168,6 @@ class Follower:
             return
         begin = time.monotonic()
         outcomes = self._live.instance.fire(batch, batch.parts)
-        self._live.move(State.ACTIVE)
         metrics.TRIGGER_FIRINGS.labels(self._live.record.name).inc(len(outcomes))
         metrics.TRIGGER_SECONDS.labels(self._live.record.name).observe(time.monotonic() - begin)
         self._settle(records, batch.parts, outcomes)
@@ -234,18 +246,22 @@ class Follower:
         self._number += 1
         done: Done = {topic: (uid, dict(offsets)) for topic, (uid, offsets) in self._done.items()}
         record = self._live.record
+        self._forget_deep()
         deep = tuple(Deep(*place, depth) for place, depth in self._deep.items())
         told = Progress(record.name, record.uid, self._number, progress.places_of(done), self._state, deep)
         self._log.append([progress.message(told)])
         self.durable, self._dirty = done, False
         self._keep_at = time.monotonic() + KEEP_SECONDS
 
-    def forget_deep(self, passed: Done) -> None:
-        """Depths of messages that everybody who watches them has passed are not needed."""
+    def _forget_deep(self) -> None:
+        """Depths of messages that everybody who watches them has passed are not needed. Of too many the last
+        ones are kept: of the others a crash makes rows that nobody's write led to."""
+        lowest: dict[tuple[str, int], int] = {}
         for topic, partition, offset in list(self._deep):
-            at = passed.get(topic, (0, {}))[1].get(partition, -1)
-            if 0 <= offset < at:
-                self._deep.pop((topic, partition, offset), None)
+            if (topic, partition) not in lowest:
+                lowest[topic, partition] = self._lowest(topic, partition)
+            if offset < lowest[topic, partition] or len(self._deep) > MOST_DEEP:
+                del self._deep[topic, partition, offset]
 
     # -- who waits -------------------------------------------------------------------------------------------
 

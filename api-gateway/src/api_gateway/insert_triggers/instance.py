@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from api_gateway.insert_triggers import files
 from api_gateway.insert_triggers.process import Gone, TriggerProcess
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
 from millrace_core.dialect.iotdb.triggers.tablets import Batch, Part
@@ -103,6 +104,12 @@ class Instance:
 
     def _started(self, *, again: bool) -> TriggerProcess:
         record, limits = self.record, self._limits
+        try:
+            files.check_again(limits.folder, record.file, record.sha256)
+        except IotdbError as error:
+            raise MillraceError(
+                ErrorCode.UNAVAILABLE, f"the trigger {record.name} cannot be started: {error.message}"
+            ) from error
         self.starts += 1
         return TriggerProcess(
             Begin(

@@ -29,7 +29,7 @@ from millrace_core.dialect.iotdb.triggers.progress import Progress
 from millrace_core.errors import MillraceError
 from millrace_core.model.insert_trigger import InsertTrigger, Place
 from millrace_core.model.schema import Table
-from millrace_core.wire.topics import wal_topic
+from millrace_core.wire.topics import table_of, wal_topic
 from millrace_service import Life, passed_over
 from millrace_wal import DeadLetters, Message
 
@@ -69,7 +69,6 @@ class InsertTriggers:
                 self._depths.note([Spot(deep.topic, deep.partition, deep.offset, "")], deep.depth)
         for record in list(self._context.catalog.insert_triggers.values()):
             known = kept.get(record.uid)
-            files.check_again(self._limits.folder, record.file, record.sha256)
             instance = Instance(record, self._limits, None if known is None else known.state)
             self._activate(Live(self._context, record, instance), known)
 
@@ -92,7 +91,7 @@ class InsertTriggers:
         name = live.record.name
         self._numbers[name] = 0 if kept is None else kept.number
         if not live.record.before:
-            follower = Follower(self._context.log, self._context, live, self._depths, kept)
+            follower = Follower(self._context.log, self._context, live, self._depths, kept, self._lowest)
             life = Life(follower, self._logger)
             self._followers[name] = follower, life
             life.start()
@@ -255,6 +254,16 @@ class InsertTriggers:
             failures += [one.failure for one in fired if one.failure is not None]
             further += [spot for one in fired for spot in one.spots]
         return failures, list(dict.fromkeys(further))
+
+    def _lowest(self, topic: str, partition: int) -> int:
+        """Every AFTER trigger that reads the topic has passed what is before this offset, for certain."""
+        db, _ = table_of(topic)
+        found = [
+            followed[0].durable.get(topic, (0, {}))[1].get(partition, 0)
+            for live in self._active(before=False)
+            if live.may_watch(db) and (followed := self._followers.get(live.record.name)) is not None
+        ]
+        return min(found, default=0)
 
     def behind(self, topic: str, ends: Mapping[int, int]) -> int:
         """Messages of a topic that AFTER triggers have not fired for yet, of the one that has most."""

@@ -16,19 +16,17 @@ SHOWN = ("TriggerName", "Event", "Type", "State", "PathPattern", "ClassName", "N
 
 
 class State(StrEnum):
-    """INACTIVE until CREATE TRIGGER answers, DROPPING until DROP TRIGGER does. TRANSFERRING: the process of a
-    stateful one is started again."""
+    """INACTIVE until CREATE TRIGGER answers, DROPPING until DROP TRIGGER does. IoTDB's TRANSFERRING is none
+    of them: there is one gateway, and nothing moves."""
 
     INACTIVE = "INACTIVE"
     ACTIVE = "ACTIVE"
     DROPPING = "DROPPING"
-    TRANSFERRING = "TRANSFERRING"
 
 
 _NEXT: dict[State, frozenset[State]] = {
     State.INACTIVE: frozenset({State.ACTIVE}),
-    State.ACTIVE: frozenset({State.TRANSFERRING, State.DROPPING}),
-    State.TRANSFERRING: frozenset({State.ACTIVE, State.DROPPING}),
+    State.ACTIVE: frozenset({State.DROPPING}),
     State.DROPPING: frozenset(),
 }
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from millrace_core.dialect.iotdb.cursor import Cursor
-from millrace_core.dialect.iotdb.paths import MANY, Pattern, read_path
+from millrace_core.dialect.iotdb.paths import MANY, Node, Pattern
+from millrace_core.dialect.iotdb.schema import text_regex
 from millrace_core.model.device import Device, Series
 
 
@@ -23,6 +24,11 @@ class Watch:
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
+        *above, last = pattern.nodes
+        # as in Schema.series: the last ** means what is below a device, or devices and what is below them
+        heads = [above, list(pattern.nodes)] if last == Node(MANY) else [above]
+        self._devices = [text_regex(head) for head in heads if head]
+        self._last = Pattern((last,))
         self._found: dict[str, tuple[Device, tuple[Series, ...]]] = {}
 
     def reaches(self, database: Sequence[str]) -> bool:
@@ -42,8 +48,13 @@ class Watch:
         known = self._found.get(device.name)
         if known is not None and known[0] is device:
             return known[1]
-        nodes = read_path(device.name)
-        meant = [one for one in device.series if self._pattern.matches((*nodes, one.measurement))]
-        found = tuple(sorted(meant, key=lambda one: one.measurement))
+        meant: list[Series] = []
+        if any(one.fullmatch(device.name) for one in self._devices):
+            meant = [one for one in device.series if self._last.matches((one.measurement,))]
+        found = tuple(sorted(meant, key=_measurement))
         self._found[device.name] = device, found
         return found
+
+
+def _measurement(series: Series) -> str:
+    return series.measurement
