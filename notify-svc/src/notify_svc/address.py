@@ -13,6 +13,7 @@ from typing import Literal
 import aiohttp
 from structlog.typing import FilteringBoundLogger
 
+from millrace_core.model.address import shown
 from millrace_core.notice.delivery import Delivery
 from millrace_core.notice.message import Outgoing
 from millrace_core.notice.progress import Place, Ticket
@@ -151,7 +152,9 @@ class Address:
             if had_work:
                 self._cause = cause
                 metrics.FAILURES.labels(cause).inc()
-                self._log.warning("address not reached", url=self._url, cause=cause, dropped=len(dropped))
+                self._log.warning(
+                    "address not reached", url=shown(self._url), cause=cause, dropped=len(dropped)
+                )
             self._settle(dropped, cause)
 
     async def _woken(self, seconds: float) -> bool:

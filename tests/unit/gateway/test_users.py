@@ -99,6 +99,14 @@ def test_a_stream_needs_every_database_that_it_touches(house: Any) -> None:
     assert as_ann(house, "DROP STREAM b.s") is None  # the stream's database alone counts now
 
 
+def test_a_stream_over_information_schema_is_a_superusers(house: Any) -> None:
+    """It would write for everybody what only its maker may know of."""
+    for what in ("READ ON a", "WRITE ON b", "WRITE ON c"):
+        house(f"GRANT {what}.* TO ann")
+    stream = STREAM.replace("d.other WHERE ts >= _twstart", "information_schema.ins_users")
+    assert as_ann(house, stream) is ErrorCode.PERMISSION
+
+
 def test_tables_are_granted_one_by_one(house: Any) -> None:
     house("CREATE TABLE a.other (ts TIMESTAMP, v INT)")
     house("GRANT READ ON a.t TO ann")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import polars as pl
 import pytest
 import sqlglot
 
-from millrace_core.catalog import StreamEntry, User, encode, key_of
+from millrace_core.catalog import Grant, GrantedTable, StreamEntry, User, encode, key_of
 from millrace_core.errors import SqlError
-from millrace_core.model.schema import Column
+from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.stream import Condition, Output, OutputTag
-from millrace_core.model.types import DataType
+from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan import SYSTEM_TABLES, News, plan_output, plan_query, system_rows
 from millrace_core.wire.events import Group, TriggerEvent
 
@@ -242,6 +243,43 @@ def test_system_tables(kit: Any) -> None:
         ("d", "ms", 7),
         ("u", "us", 1),
     ]
+
+
+TABLES = (
+    "ins_tables", "ins_columns", "ins_tags", "ins_stables", "ins_streams", "ins_stream_counters",
+    "ins_stream_tasks",
+)  # fmt: skip
+
+
+def test_system_tables_show_a_user_what_that_user_may_know_of(kit: Any) -> None:
+    catalog = deepcopy(kit.make_catalog())
+    other = Table("e", "secret", "normal", 77, "ms", (Column("ts", TIMESTAMP), Column("v", DataType("INT"))))
+    records = [
+        StreamEntry(kit.make_spec("SELECT 1"), "Running", 1, 1), User("root", "x", superuser=True),
+        User("ann", "x"), User("bob", "x"), Database("e"), other,
+        Grant("ann", read=("d",)), Grant("bob", read_tables=(GrantedTable("e", "secret", 77),)),
+    ]  # fmt: skip
+    for record in records:
+        catalog.apply(key_of(record), encode(record))
+
+    def seen(user: str | None) -> dict[str, set[Any]]:
+        names = dict.fromkeys(TABLES, "db_name") | {
+            "ins_databases": "name", "ins_users": "name", "ins_user_privileges": "user_name",
+        }  # fmt: skip
+        return {
+            name: set(system_rows(name, catalog, News(), user)[column].to_list())
+            for name, column in names.items()
+        }
+
+    every, ann, bob = seen(None), seen("ann"), seen("bob")
+    assert seen("root") == every and every["ins_databases"] >= {"d", "e"}
+    databases = {name for name in every if name not in ("ins_users", "ins_user_privileges")}
+    assert {name: ann[name] for name in databases} == {name: {"d"} for name in databases}
+    assert ann["ins_users"] == ann["ins_user_privileges"] == {"ann"}
+    tables = {"ins_databases", "ins_tables", "ins_columns"}
+    assert {name: bob[name] for name in databases} == {
+        name: {"e"} if name in tables else set() for name in databases
+    }
 
 
 def test_a_query_of_system_tables(kit: Any) -> None:

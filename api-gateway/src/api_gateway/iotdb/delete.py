@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from api_gateway.access.privileges import Need, check
 from api_gateway.context import Context
 from api_gateway.iotdb.reply import Done
 from api_gateway.iotdb.schema import remove_series
@@ -24,6 +23,7 @@ from millrace_core.dialect.iotdb.schema import TABLE, TIME, Schema
 from millrace_core.dialect.iotdb.select.ranges import time_range
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.model.device import Device
+from millrace_core.privileges import Need, check
 from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.wire import operations
 from millrace_core.wire.topics import wal_topic

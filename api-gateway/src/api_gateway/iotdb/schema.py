@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from api_gateway.access.privileges import OF_DATABASE, SUPERUSER, Need, check, sees
 from api_gateway.context import Context, fresh_uid, milliseconds
 from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.session import Session
@@ -24,6 +23,7 @@ from millrace_core.dialect.statements import DropDatabase
 from millrace_core.errors import Position
 from millrace_core.model.device import Device
 from millrace_core.model.schema import Column, Database, Table
+from millrace_core.privileges import OF_DATABASE, SUPERUSER, Need, check, sees
 
 MOST_COLUMNS = 4096
 """Of a database's table of devices, as of every table."""

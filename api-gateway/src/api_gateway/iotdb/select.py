@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from api_gateway.access.privileges import Need, check
 from api_gateway.context import Context
 from api_gateway.session import Session
 from millrace_core.dialect.iotdb import statements as s
@@ -13,6 +12,7 @@ from millrace_core.dialect.iotdb.schema import TABLE, Schema
 from millrace_core.dialect.iotdb.select.assemble import Result, assemble
 from millrace_core.dialect.iotdb.select.lower import Fetch, Query, lower
 from millrace_core.errors import MillraceError
+from millrace_core.privileges import Need, check
 
 
 def select(context: Context, session: Session, statement: s.Select, most: int | None = None) -> Result:

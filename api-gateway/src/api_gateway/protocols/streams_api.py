@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, Header, Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from api_gateway.access.login import Logins, read_authorization
-from api_gateway.access.privileges import OF_DATABASE, Need, check, sees
 from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.statements.execute import Executor
@@ -19,6 +18,7 @@ from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
 from millrace_core.model.life import life_of, shown_state
+from millrace_core.privileges import OF_DATABASE, Need, check, sees
 from millrace_core.trigger.types import type_of
 
 
@@ -167,7 +167,7 @@ def _add_reading(router: APIRouter, context: Context, who: Any) -> None:
         """Whether the user may subscribe to the stream's events. They carry its results, so it takes the
         privilege to read its database."""
         entry = _find(context, name)
-        check(context.catalog, session.user, [Need("read", entry.spec.db, table=OF_DATABASE)])
+        check(context.catalog, session.user, [Need("read", entry.spec.home, table=OF_DATABASE)])
 
 
 def _add_changing(router: APIRouter, context: Context, executor: Executor, who: Any) -> None:
@@ -233,5 +233,5 @@ def shown(context: Context, entry: StreamEntry) -> Stream:
         name=spec.full_name, db=spec.db, stream=spec.name, status=shown_state(spec, status), message=message,
         trigger=type_of(spec.trigger).name, source=table,
         output=f"{spec.output.db}.{spec.output.table}" if spec.output else None,
-        created=spec.created, sql=spec.sql, events=f"{address}/api/v1/streams/{spec.full_name}/events",
+        created=spec.created, sql=spec.shown_sql, events=f"{address}/api/v1/streams/{spec.full_name}/events",
     )  # fmt: skip

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from api_gateway import metrics
-from api_gateway.access.privileges import check
 from api_gateway.answer import INT, Answer, AnswerColumn, text_column
 from api_gateway.context import Context
 from api_gateway.session import Session
@@ -39,6 +38,7 @@ from millrace_core.catalog import SYSTEM_DATABASES
 from millrace_core.dialect import statements
 from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.errors import ErrorCode, Fault, MillraceError, SqlError
+from millrace_core.privileges import check
 
 SERVER_VERSION = "3.3.7.0.millrace"
 """The TDengine version whose SQL and protocol this is, in the form of its own versions with a suffix."""

@@ -2,7 +2,8 @@
 a superuser.
 
 A stream is its database's alone: to make, stop or drop it takes the privilege to write there, besides those
-of the tables it reads and writes. ``information_schema`` may be read by everybody.
+of the tables it reads and writes. ``information_schema`` may be read by everybody, and shows what the reader
+may know of; a stream that reads it has no reader, so it is a superuser's to make.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from api_gateway.access.privileges import OF_DATABASE, SUPERUSER, Kind, Need, child_need
 from api_gateway.session import Session
-from millrace_core.catalog import Catalog
+from millrace_core.catalog import SYSTEM_DATABASES, Catalog
 from millrace_core.dialect import statements as s
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.query import parse_query
 from millrace_core.dialect.query.nodes import position_of
 from millrace_core.dialect.query.sources import sources
+from millrace_core.privileges import OF_DATABASE, SUPERUSER, Kind, Need, child_need
 
 Needs = Callable[[Catalog, Session, Any], Iterator[Need]]
 
@@ -107,7 +108,8 @@ def _stream(catalog: Catalog, session: Session, statement: s.CreateStream) -> It
         yield from _in("write", session, statement.into)
     if statement.query is not None:
         for need in _read(catalog, session, statement.query.text):
-            yield need._replace(position=statement.query.position)
+            wanted = SUPERUSER if need.db in SYSTEM_DATABASES else need
+            yield wanted._replace(position=statement.query.position)
 
 
 def _verify(catalog: Catalog, session: Session, statement: s.VerifyStream) -> Iterator[Need]:

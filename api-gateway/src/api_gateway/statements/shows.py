@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from api_gateway.access.privileges import is_superuser, sees
 from api_gateway.answer import INT, Answer, AnswerColumn, text_column
 from api_gateway.context import Context
 from api_gateway.session import Session, unknown_database
@@ -20,6 +19,7 @@ from millrace_core.model.life import shown_state
 from millrace_core.model.schema import Child, Column, Origin, Table
 from millrace_core.model.types import TIMESTAMP
 from millrace_core.plan.system.streams import definition_of
+from millrace_core.privileges import is_superuser, sees
 
 Rows = list[list[object]]
 
@@ -238,7 +238,7 @@ def show_create(context: Context, session: Session, statement: ShowCreate) -> An
         case "stream":
             entry = find_stream(context, session, name)
             assert entry is not None, "a missing one is an error"
-            text = entry.spec.sql
+            text = entry.spec.shown_sql
         case _:
             table, child = find_table(context.catalog, session, name)
             if statement.what == "stable" and (child is not None or table.kind != "super"):

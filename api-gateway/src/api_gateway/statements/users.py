@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from api_gateway.access.login import new_user
-from api_gateway.access.privileges import EVERY
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, milliseconds
 from api_gateway.session import Session
@@ -15,6 +14,7 @@ from millrace_core.catalog import Catalog, Grant, GrantedTable, Snode, key_of
 from millrace_core.dialect import statements
 from millrace_core.dialect.names import Name
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.privileges import EVERY
 
 ROOT = "root"
 MAX_USER = 23  # bytes of a name, as in TDengine: a login token has room for them

@@ -40,7 +40,6 @@ from itertools import groupby
 
 from api_gateway import metrics
 from api_gateway.access.caller import Caller
-from api_gateway.access.privileges import Need, check, child_need
 from api_gateway.context import Context
 from api_gateway.tables.children import Birth, Using, bear, conceive
 from api_gateway.tables.find import TableName, database_of, missing, table_of
@@ -48,6 +47,7 @@ from api_gateway.tables.firing import Firing, Spot
 from millrace_core.catalog import Catalog
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
 from millrace_core.model.schema import Table
+from millrace_core.privileges import Need, check, child_need
 from millrace_core.wire.rows.decoder import encode_columns
 from millrace_core.wire.rows.given import checked_columns
 from millrace_core.wire.topics import wal_topic

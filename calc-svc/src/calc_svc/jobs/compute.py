@@ -53,7 +53,7 @@ class Calculator:
         :raises MillraceError: what the SQL is refused for, or TOO_LARGE for too long a result.
         """
         plan = plan_query(sql, database, self.catalog.catalog, timezone, now, user, self.catalog.lock)
-        relations = {source.relation: self._one_source(source, None, ()) for source in plan.sources}
+        relations = {source.relation: self._one_source(source, None, (), user) for source in plan.sources}
         with self.engine.lane("queries", timeout) as lane:
             return plan, lane.run(plan.one_sql({}), relations, timezone, self.result_rows)
 
@@ -166,15 +166,17 @@ class Calculator:
                 raise
             return Outcome(pl.DataFrame(), error)
 
-    def _one_source(self, source: SourceUse, moment: Moment | None, partition: Sequence[str]) -> Relation:
+    def _one_source(
+        self, source: SourceUse, moment: Moment | None, partition: Sequence[str], user: str | None = None
+    ) -> Relation:
         if source.kind == "system":
-            return self._system(source)
+            return self._system(source, user)
         return one_relation(source, self.store, moment, partition)
 
-    def _system(self, source: SourceUse) -> pa.Table:
+    def _system(self, source: SourceUse, user: str | None = None) -> pa.Table:
         news = stream_news(self.catalog, self.store)
         with self.catalog.lock:
-            rows = system_rows(source.relation, self.catalog.catalog, news)
+            rows = system_rows(source.relation, self.catalog.catalog, news, user)
         return plain_arrow(rows.select(source.columns))
 
     def _system_for_all(self, source: SourceUse, moments: Sequence[Moment]) -> pa.Table:

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from millrace_core.errors import Position
+from millrace_core.model.address import without_passwords
 from millrace_core.model.expression import AnyExpression
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.triggers import Trigger
@@ -199,3 +200,8 @@ class StreamSpec(msgspec.Struct, frozen=True):
     def home(self) -> str:
         """The database whose privileges hold for the stream: its own, or that of its results."""
         return self.db or (self.output.db if self.output else self.database)
+
+    @property
+    def shown_sql(self) -> str:
+        """The statement for readers: addresses stand in it without their passwords."""
+        return without_passwords(self.sql, self.notify.urls if self.notify else ())

@@ -92,7 +92,7 @@ def _streams(catalog: Catalog, news: News) -> Iterator[SystemRow]:
         sent, taken = mine.get("events_sent", 0), mine.get("events_taken", 0)
         yield {
             "stream_name": spec.name, "db_name": spec.db, "create_time": spec.created,
-            "stream_id": f"{spec.uid:x}", "sql": spec.sql, "snodeleader": 1,
+            "stream_id": f"{spec.uid:x}", "sql": spec.shown_sql, "snodeleader": 1,
             "status": shown_state(spec, status),
             "message": message, "rows_read": mine.get("rows_read", 0),
             "rows_unused": sum_of(mine, "unused"), "events_sent": sent,

@@ -10,6 +10,7 @@ from millrace_core.catalog import Catalog
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.plan.system.streams import STREAM_TABLES, News, SystemRow, stream_rows
+from millrace_core.privileges import visible
 from millrace_core.wire.rows.decoded import polars_type
 
 _NAME = DataType("VARCHAR", 192)
@@ -60,11 +61,13 @@ functions are not in it either). There are no such statements here, so both are 
 """
 
 
-def system_rows(name: str, catalog: Catalog, news: News) -> pl.DataFrame:
-    """All rows of a table of information_schema, with its columns in order.
+def system_rows(name: str, catalog: Catalog, news: News, user: str | None = None) -> pl.DataFrame:
+    """The rows of a table of information_schema, with its columns in order.
 
-    ``news``: what the services tell.
+    ``news``: what the services tell. ``user``: who asks, and gets what that user may know of; None: all rows.
     """
+    if user is not None:
+        catalog = visible(catalog, user)
     columns = SYSTEM_TABLES[name]
     if name in STREAM_TABLES:
         rows = stream_rows(name, catalog, news)

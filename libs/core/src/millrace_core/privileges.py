@@ -79,6 +79,34 @@ def sees(catalog: Catalog, user: str, db: str, table: str | None = None) -> bool
     )
 
 
+def visible(catalog: Catalog, user: str) -> Catalog:
+    """What the user may know of a catalog: databases, tables and streams by :func:`sees`; of users
+    and privileges the user's own. The super table of a child that is granted is in it."""
+    if is_superuser(catalog, user):
+        return catalog
+    found = Catalog()
+    found.snodes, found.anodes, found.algorithms = catalog.snodes, catalog.anodes, catalog.algorithms
+    found.users = {name: one for name, one in catalog.users.items() if name == user}
+    found.grants = {name: one for name, one in catalog.grants.items() if name == user}
+    granted = catalog.grants.get(user, Grant(user))
+    whole = {db for db in catalog.databases if _of_database(granted, "any", db)}
+    part = {db for db in catalog.databases if _has(catalog, granted, Need("any", db))} - whole
+
+    def seen(key: tuple[str, str]) -> bool:
+        return key[0] in whole or (
+            key[0] in part and _has(catalog, granted, Need("any", key[0], table=key[1]))
+        )
+
+    found.databases = {name: db for name, db in catalog.databases.items() if name in whole | part}
+    found.children = {key: child for key, child in catalog.children.items() if seen(key)}
+    for child in found.children.values():
+        found.family.setdefault((child.db, child.table), {})[child.name] = child
+    found.tables = {key: table for key, table in catalog.tables.items() if key in found.family or seen(key)}
+    found.streams = {key: entry for key, entry in catalog.streams.items() if entry.spec.home in whole}
+    found.devices = {key: device for key, device in catalog.devices.items() if key[0] in whole}
+    return found
+
+
 def _has(catalog: Catalog, granted: Grant, need: Need) -> bool:
     if _of_database(granted, need.kind, need.db):
         return True
