@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from api_gateway.access.privileges import OF_DATABASE, SUPERUSER, Need, check, is_superuser
 from api_gateway.context import Context, fresh_uid, milliseconds
 from api_gateway.iotdb.into import run_into
 from api_gateway.iotdb.reply import Done, Listing
@@ -23,6 +22,7 @@ from millrace_core.dialect.iotdb.select.into import Goal, goals
 from millrace_core.dialect.iotdb.select.lower import lower
 from millrace_core.errors import MillraceError
 from millrace_core.model.continuous import ContinuousQuery
+from millrace_core.privileges import OF_DATABASE, SUPERUSER, Need, check, is_superuser
 from millrace_core.timeline.continuous import Run, first, span
 from millrace_service import instant
 

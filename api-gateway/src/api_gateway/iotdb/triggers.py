@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from api_gateway.access.privileges import SUPERUSER, check
 from api_gateway.context import Context
 from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.session import Session
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.triggers.life import SHOWN
+from millrace_core.privileges import SUPERUSER, check
 
 
 def create_trigger(context: Context, session: Session, statement: s.CreateTrigger) -> Done:
