@@ -132,8 +132,8 @@ def _all_streams(context: Context, session: Session, statement: Show) -> Answer:
         if listed and (statement.like is None or _like(statement.like).fullmatch(spec.name)):
             status, message = _state(context, entry)
             known = definition_of(spec) | {
-                "stream_name": spec.name, "create_time": spec.created, "sql": spec.shown_sql, "status": status,
-                "message": message,
+                "stream_name": spec.name, "create_time": spec.created, "sql": spec.shown_sql,
+                "status": status, "message": message,
             }  # fmt: skip
             shown.append([known[column.name] for column in STREAM_COLUMNS])
     return Answer(STREAM_COLUMNS, sorted(shown, key=lambda row: str(row[0])))
