@@ -66,6 +66,30 @@ def test_a_session_that_is_open_again_keeps_the_end_that_it_gets_live(
     assert together.windows() == {1: (14, -1)}
 
 
+@pytest.mark.parametrize("name", ["interval", "overlapping", "session", "state", "event"])
+@pytest.mark.parametrize("first", [True, False])
+def test_the_neighbours_of_windows_that_have_changed_are_told(
+    kit: Any, deployment: Any, tmp_path: Path, first: bool, name: str
+) -> None:
+    """As in a chaos run (seed 3): of history all windows were left out that a changed one ends at."""
+    fill = {"fill_history_first" if first else "fill_history": ALL}
+    spec = make(kit, name, delete_recalc=True, **fill)
+    together = deployment(tmp_path, spec)
+    table = {ts: [3, 1, 3, 2, 1][ts % 5] for ts in (1, 4, 11, 13, 21, 24, 31, 38, 41, 43, 51)}
+    together.write("c1", list(table.items()))
+    together.run()
+    together.define()
+    together.run()
+    late = {15: 3, 16: 1}
+    together.write("c1", list(late.items()))
+    together.run()
+    together.answer()
+    together.write("c1", [(90, 2)])
+    together.run()
+    together.answer()
+    same_but_empty(name, together.windows(), truth(spec, {**table, **late, 90: 2}, 90))
+
+
 @pytest.mark.parametrize("partition", [("tbname",), ()])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_delete_counts_though_its_group_has_no_live_row_yet(

@@ -22,7 +22,7 @@ from millrace_core.recalc.answer import cut_again
 from millrace_core.recalc.history import History, rows_of
 from millrace_core.recalc.sending import (
     Output,
-    Spans,
+    Settled,
     Work,
     Writer,
     chunks,
@@ -150,14 +150,14 @@ class Answers:
                 others = [group for group in mine if group.id not in named]
                 asked += self._rest(rows, mine, others, request.rest)
             parts += asked if changed else writer.work.by_hand.take(request, asked)
-        yield from self._cut(parts, groups, rows, writer, told, Spans(), changed=changed)
+        yield from self._cut(parts, groups, rows, writer, told, Settled(), changed=changed)
 
     def _cut(
         self, parts: Sequence[Part], groups: Mapping[Group, list[int]], rows: TriggerRows, writer: Writer,
-        told: Told, spans: Spans, *, changed: bool,
+        told: Told, settled: Settled, *, changed: bool,
     ) -> Iterator[TriggerBatch]:  # fmt: skip
         """``groups``: their tables, by number; ``told``, ``changed``: as :func:`cut_again` has them. Fills
-        ``spans``: the times of which it has told."""
+        ``settled``: of which windows it has told."""
         definition = rows.definition
         parts = coalesced(parts)
         told_of: dict[int, dict[int, int]] = {}
@@ -172,8 +172,8 @@ class Answers:
                     retracts=definition.spec.emission.obsolete == "retracted",
                 )  # fmt: skip
                 retell(known, answer.found)
-                if answer.span is not None:
-                    spans.add(part.group.id, answer.span)
+                if answer.starts is not None:
+                    settled.add(part.group.id, answer.starts)
                 writer.work.rows += answer.rows
                 yield from writer.batches(answer.found, [part.group])
             writer.work.fraction = (done + 1) / len(parts)
@@ -200,7 +200,7 @@ class Answers:
         for them, or by rows written since) it says what they are now, or, of one that is open again,
         nothing: how that ends is told live, and may have been."""
         definition = rows.definition
-        told, spans = Told(self.catalog), Spans()
+        told, settled = Told(self.catalog), Settled()
         groups, slots, owner = _numbered(requests, rows)
         tables = {
             group: mine
@@ -217,10 +217,10 @@ class Answers:
             if live_first:
                 yield from handovers(requests, history.pasts(groups), slots)
             parts = self._changed(requests, rows, known, history.until, later)
-            for batch in self._cut(parts, known.tables, rows, writer, told, spans, changed=True):
+            for batch in self._cut(parts, known.tables, rows, writer, told, settled, changed=True):
                 changed.add(batch)
             for batch in past.replay():
-                yield spans.without(batch)
+                yield settled.without(batch)
             yield from changed.replay()
             if not live_first:
                 yield from handovers(requests, history.pasts(groups), slots)
@@ -228,7 +228,7 @@ class Answers:
         since = [
             one for one in self._changed(requests, rows, known, history.until, later) if one not in parts
         ]
-        yield from self._cut(since, known.tables, rows, writer, told, Spans(), changed=True)
+        yield from self._cut(since, known.tables, rows, writer, told, Settled(), changed=True)
         writer.work.fraction = 1.0
 
     def _changed(

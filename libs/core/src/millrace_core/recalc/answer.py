@@ -18,6 +18,7 @@ from millrace_core.trigger.types.occurrences import (
     RECALC,
     RETRACT,
     Occurrences,
+    SoFar,
 )  # fmt: skip
 from millrace_core.trigger.types.reach import Reach
 from millrace_core.trigger.types.windower import Windower
@@ -30,12 +31,12 @@ Window = tuple[int, int]
 
 @dataclass(slots=True)
 class Answer:
-    """``found``: what to tell, group 0, by step; ``rows``: how many were read; ``span``: the times (both
-    included) of which it says which windows there are, those that are open as well; None: of none."""
+    """``found``: what to tell, group 0, by step; ``rows``: how many were read; ``starts``: between which
+    starts (both included) it says which windows there are, those that are open as well; None: nowhere."""
 
     found: Occurrences
     rows: int
-    span: tuple[int, int] | None = None
+    starts: tuple[int, int] | None = None
 
 
 def cut_again(
@@ -65,7 +66,7 @@ def cut_again(
     begun = {window.start for window in open_}
     found = with_openings(cut, _touching(reach, cut, first, last))
     found.cause = np.full(len(found), RECALC, dtype=np.int64)
-    span = _span(reach, [(start, end) for start, end, _ in open_], found, (first, last))
+    whole = _whole(reach, cut, open_, first, last)
     kept = [found]
     if changed and not reach.fixed:
         low, high = reach.around(found, first, last)
@@ -74,7 +75,7 @@ def cut_again(
         kept.insert(0, _gone(known, begun.union(cut.start.tolist()), low, high, part.until))
     if retracts:
         kept.insert(0, _retracted(*reach.keys(stretch, found, first, last), begun))
-    return Answer(Occurrences.join(kept), len(stretch.rows), span)
+    return Answer(Occurrences.join(kept), len(stretch.rows), reach.keys(stretch, whole, first, last))
 
 
 def _retracted(low: int, high: int, open_: Collection[int]) -> Occurrences:
@@ -94,14 +95,13 @@ def _touching(reach: Reach, cut: Occurrences, first: int, last: int) -> set[tupl
     return set(zip(touching.group.tolist(), touching.start.tolist(), strict=True))
 
 
-def _span(
-    reach: Reach, open_: Sequence[Window], found: Occurrences, changed: tuple[int, int]
-) -> tuple[int, int]:
-    """From where to where the windows reach that touch the changed range: those cut again, and open ones."""
+def _whole(reach: Reach, cut: Occurrences, open_: Sequence[SoFar], first: int, last: int) -> Occurrences:
+    """The windows that touch the range, open ones too."""
     start, end = (np.array([window[i] for window in open_], dtype=np.int64) for i in (0, 1))
-    touching = reach.touches(start, end, *changed)
-    low, high = int(found.start.min(initial=changed[0])), int(found.end.max(initial=changed[1]))
-    return int(start[touching].min(initial=low)), int(end[touching].max(initial=high))
+    group = np.zeros(len(start), dtype=np.int64)
+    closed = cut.take(cut.kind != OPEN)
+    every = Occurrences.join((closed, Occurrences.of(group, group, OPEN, start, end, ROWNUM_FROM_STORE)))
+    return every.take(reach.touches(every.start, every.end, first, last))
 
 
 def _gone(told: Collection[Window], starts: set[int], low: int, high: int, until: int) -> Occurrences:

@@ -50,30 +50,30 @@ def retell(told: dict[int, int], found: Occurrences) -> None:
             told[start] = end
 
 
-class Spans:
-    """Times (both included) of groups, of which something has been told."""
+class Settled:
+    """Between which starts (both included) something has been told of the windows of groups."""
 
     def __init__(self) -> None:
         self._of: dict[int, list[tuple[int, int]]] = {}
         self._merged: dict[int, tuple[tuple[int, int], ...]] = {}
 
-    def add(self, group: int, span: tuple[int, int]) -> None:
-        self._of.setdefault(group, []).append(span)
+    def add(self, group: int, starts: tuple[int, int]) -> None:
+        self._of.setdefault(group, []).append(starts)
         self._merged.pop(group, None)
 
-    def meets(self, group: int, start: int, end: int) -> bool:
-        """Whether one of them reaches into ``[start, end]``."""
+    def holds(self, group: int, start: int) -> bool:
+        """Whether a window that starts there is among them."""
         if group not in self._merged:
             self._merged[group] = merged(self._of.get(group, ()))
         mine = self._merged[group]
-        place = bisect_left(mine, start, key=lambda span: span[1])
-        return place < len(mine) and mine[place][0] <= end
+        place = bisect_left(mine, start, key=lambda starts: starts[1])
+        return place < len(mine) and mine[place][0] <= start
 
     def without(self, batch: TriggerBatch) -> TriggerBatch:
-        """A batch without the closings of windows that reach into these times."""
+        """A batch without the closings of these windows."""
         kept = [
             event for event in batch.events
-            if event.kind != CLOSED or not self.meets(event.group.id, event.start, event.end)
+            if event.kind != CLOSED or not self.holds(event.group.id, event.start)
         ]  # fmt: skip
         return batch if len(kept) == len(batch.events) else msgspec.structs.replace(batch, events=kept)
 
