@@ -9,7 +9,6 @@ import pytest
 
 from millrace_core.catalog import StreamEntry, encode, key_of, read
 from millrace_core.errors import ErrorCode, MillraceError, Position
-from millrace_core.model import address
 from millrace_core.model.stream import Duration, ResultColumn
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.trigger.types import Period
@@ -398,18 +397,3 @@ def test_a_creation_that_was_answered_with_an_error_does_not_come_true_later(met
     assert dropped == control.DropStream(defined.spec.uid)
     meters(STREAM.format(by="tbname"))
     assert state(meters) == [["s1", "Running", ""]]
-
-
-@pytest.mark.parametrize(
-    ("url", "there"),
-    [
-        ("ws://ann:se:cret@h:1/x?k=v", "ws://ann:***@h:1/x?k=v"),
-        ("ws://ann@h:1", "ws://ann@h:1"),
-        ("wss://h:1/a:b@c", "wss://h:1/a:b@c"),
-    ],
-)
-def test_addresses_are_shown_without_their_passwords(url: str, there: str) -> None:
-    assert address.shown(url) == there
-    assert address.without_passwords(f"NOTIFY('{url}', 'ws://b:c@h:2')", [url, "ws://b:c@h:2"]) == (
-        f"NOTIFY('{there}', 'ws://b:***@h:2')"
-    )
