@@ -27,9 +27,9 @@ from millrace_core.dialect.tdengine.trigger import trigger
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import Notify, Places, Source, StreamSpec
-from millrace_core.model.triggers import Trigger
+from millrace_core.model.triggers import Trait, Trigger
 from millrace_core.timeline.precision import shortest_ns
-from millrace_core.trigger.types import Count, Interval, Session, type_named
+from millrace_core.trigger.types import Count, Interval, Session, type_named, type_of
 
 BY_CHILD = frozenset({"STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"})
 """Windows that a super table has only for each of its children."""
@@ -61,6 +61,11 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
     if query.where is not None:
         where = Argument(query.where.text, query.where.position)
         options = msgspec.structs.replace(options, pre_filter=condition(where, "WHERE", table, timezone))
+    options = msgspec.structs.replace(
+        options,
+        ignore_nodata_trigger=Trait.ROWS not in type_of(when).traits,
+        delete_recalc=type_of(when).recalculates,
+    )
     partition = _partition(keys, table)
     names = _result_names(statement, items)
     output = None

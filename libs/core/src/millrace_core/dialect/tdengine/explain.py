@@ -13,7 +13,7 @@ import msgspec
 from millrace_core.dialect.lexer import quote, quote_name
 from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, Takes
 from millrace_core.model.stream import Emission, Options, StreamSpec
-from millrace_core.model.triggers import Trait, Trigger
+from millrace_core.model.triggers import Trigger
 from millrace_core.timeline.precision import LOWEST
 from millrace_core.trigger.types import type_of
 
@@ -138,11 +138,6 @@ def _older_options(spec: StreamSpec) -> Iterator[str]:
         return
     if emission.when == "max_delay":
         yield f"MAX_DELAY({emission.every})"
-    type_ = type_of(spec.trigger)
-    if Trait.ROWS not in type_.traits:
-        yield "IGNORE_NODATA_TRIGGER"
-    if type_.recalculates:
-        yield "DELETE_RECALC"
 
 
 _MODES: dict[str, str] = {

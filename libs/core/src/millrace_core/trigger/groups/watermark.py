@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from millrace_core.model.schema import Table
-from millrace_core.model.stream import Options
+from millrace_core.model.stream import Emission, Options
 from millrace_core.timeline import ticks
 from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, first_not_less, starts_of, take
 from millrace_core.trigger.groups.columns import Table as Records
@@ -68,7 +68,8 @@ class Judged:
 
     Rows are sorted by (group, step, ts), moves by (group, step); at one step rows are judged first, then T
     moves. ``late`` rows come with ``before``, T at their arrival. ``unsure``: the row may be another version
-    of one that was judged before. ``dropped``: rows that count for nothing, by cause.
+    of one that was judged before. ``dropped``: rows that count for nothing, by cause. ``open_only``: late
+    rows count in windows that are still open, and nowhere else.
     """
 
     group: Ints
@@ -80,6 +81,7 @@ class Judged:
     moves: Moves
     columns: dict[str, Array] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
+    open_only: bool = False
 
     def part(self, groups: Bools) -> Judged:
         """What became of the rows of some groups (bool[groups]); nothing is counted as dropped."""
@@ -90,22 +92,24 @@ class Judged:
         columns = {name: values[mine] for name, values in self.columns.items()}
         return Judged(
             self.group[mine], self.ts[mine], self.step[mine], self.late[mine], self.unsure[mine],
-            self.before[mine], moves, columns,
+            self.before[mine], moves, columns, open_only=self.open_only,
         )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
     """Lengths in ticks. ``shared``: rows with equal times may be different rows (of several tables, or with a
-    composite key); otherwise a time that comes again is the same row, written again."""
+    composite key); otherwise a time that comes again is the same row, written again. ``open_only``: as
+    :class:`Judged` has it."""
 
     watermark: int = 0
     expired: int | None = None
     ignore_disorder: bool = False
     shared: bool = False
+    open_only: bool = False
 
     @staticmethod
-    def of(options: Options, table: Table, single: bool) -> Clock:
+    def of(options: Options, table: Table, single: bool, emission: Emission) -> Clock:
         """:raises MillraceError: for a length that is no whole number of ticks, or of months or years."""
         precision = table.precision
         return Clock(
@@ -113,6 +117,7 @@ class Clock:
             ticks(options.expired_time, precision) if options.expired_time else None,
             options.ignore_disorder,
             not single or any(column.composite_key for column in table.columns),
+            emission.late == "dropped",
         )
 
     def judge(self, memory: Columns, rows: Arrivals) -> Judged:
@@ -142,7 +147,7 @@ class Clock:
         before_t = np.where(seen, before, self.watermark) - self.watermark
         arrived = _Arrived(group, ts, step, seen, before_t, newest - self.watermark, columns)
         judged = self._at_once(memory, arrived) if not self.watermark else self._by_turn(memory, arrived)
-        judged.dropped = dropped
+        judged.dropped, judged.open_only = dropped, self.open_only
         ends = np.append(starts_of(group)[1:], len(group)) - 1
         memory.singles["newest"][group[ends]] = newest[ends]
         memory.singles["started"][judged.group] = 1

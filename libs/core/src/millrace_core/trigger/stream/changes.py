@@ -13,6 +13,7 @@ from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.groups import Groups, Handle
 from millrace_core.trigger.groups.watermark import NEVER, RANGE
 from millrace_core.trigger.rows.intake import Messages
+from millrace_core.trigger.stream.delay import FAR
 from millrace_core.trigger.stream.judging import Judging
 from millrace_core.trigger.stream.past import drop_held
 from millrace_core.trigger.stream.routes import Routes
@@ -127,12 +128,19 @@ class Changes:
                     life.deleted.append((id_, ts, ts))
                 elif ts > until[place] and clock.shared:
                     life.awaited.append((id_, ts, ts))
+                elif clock.open_only and ts < self._open_since(place):
+                    state.count("expired", 1)
                 elif expired <= ts <= until[place]:
                     spans.append((ts, ts))
             if spans and state.clock.singles["started"][place]:
                 yield from self._lose_rows(place, spans, written, seen)
         if life.unknown and not life.holding:
             yield from self.reach(written, seen)
+
+    def _open_since(self, place: int) -> int:
+        """From which time on rows may be in a window that is open; FAR where none is."""
+        open_, _ = self.state.definition.windower.waits(self.state.memory.get(place), 0)
+        return min((NEVER if one.start is None else one.start for one in open_), default=FAR)
 
     def _count_unnamed(self, ts: int, expired: int, until: int) -> None:
         if not self.state.life.holding:

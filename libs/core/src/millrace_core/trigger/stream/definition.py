@@ -86,7 +86,9 @@ def windower_of(spec: StreamSpec) -> Windower:
     :raises MillraceError: as :func:`compiled`.
     """
     table = spec.source.table if spec.source else NO_TABLE
-    return type_of(spec.trigger).windower(spec.trigger, Setting(table, spec.options, spec.notify))
+    return type_of(spec.trigger).windower(
+        spec.trigger, Setting(table, spec.options, spec.notify, spec.emission)
+    )
 
 
 def essence(spec: StreamSpec) -> bytes:
@@ -138,7 +140,7 @@ def compiled(definition: bytes) -> Definition:
         wal_topic(table.db, table.name) if spec.source else "",
         single,
         home,
-        Clock.of(options, table, home),
+        Clock.of(options, table, home, spec.emission),
         windower,
         Emission.of(spec),
         Delay(every, windower) if every else None,

@@ -40,8 +40,9 @@ class Judging:
         for cause, count in (judged.dropped | unused).items():
             state.count(cause, count)
         state.count("empty_windows", found.skipped)
-        state.count("rows_used", len(judged.group) - sum(unused.values()))
-        state.count("late_used", int(judged.late.sum()))
+        state.count("expired", found.over)
+        state.count("rows_used", len(judged.group) - sum(unused.values()) - found.over)
+        state.count("late_used", int(judged.late.sum()) - found.over)
         yield from self.telling.tell(found, written, seen)
 
     def follow(self, places: list[int], found: Occurrences, written: Ints) -> None:

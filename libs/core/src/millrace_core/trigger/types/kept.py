@@ -122,7 +122,7 @@ def _part(judged: Judged, mask: Bools) -> Judged:
     columns = {name: values[mask] for name, values in judged.columns.items()}
     return Judged(
         judged.group[mask], judged.ts[mask], judged.step[mask], judged.late[mask], judged.unsure[mask],
-        judged.before[mask], Moves(none, none, none, none), columns,
+        judged.before[mask], Moves(none, none, none, none), columns, open_only=judged.open_only,
     )  # fmt: skip
 
 

@@ -59,7 +59,8 @@ class Occurrence(NamedTuple):
 class Occurrences:
     """Occurrences of many groups, in any order; ``step``: the arrival that caused each.
 
-    ``skipped``: empty windows that were left out because one move of T closed too many.
+    ``skipped``: empty windows that were left out because one move of T closed too many. ``over``: late rows
+    that count for nothing, because all their windows had closed.
     """
 
     group: Ints
@@ -73,6 +74,7 @@ class Occurrences:
     detail: Array
     """object[]: a dict or None."""
     skipped: int = 0
+    over: int = 0
 
     @staticmethod
     def of(
@@ -91,8 +93,8 @@ class Occurrences:
 
     def take(self, index: npt.NDArray[Any]) -> Occurrences:
         """Those at these places (or under this mask)."""
-        arrays = {f.name: getattr(self, f.name)[index] for f in fields(self) if f.name != "skipped"}
-        return Occurrences(**arrays, skipped=self.skipped)
+        arrays = {name: getattr(self, name)[index] for name in _ARRAYS}
+        return Occurrences(**arrays, skipped=self.skipped, over=self.over)
 
     @staticmethod
     def join(parts: Iterable[Occurrences]) -> Occurrences:
@@ -100,12 +102,16 @@ class Occurrences:
         parts = list(parts)
         if len(parts) == 1:
             return parts[0]
-        names = [f.name for f in fields(Occurrences) if f.name != "skipped"]
-        arrays: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in names}
-        return Occurrences(**arrays, skipped=sum(part.skipped for part in parts))
+        arrays: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _ARRAYS}
+        totals = {name: sum(getattr(part, name) for part in parts) for name in _TOTALS}
+        return Occurrences(**arrays, **totals)
 
 
-def as_arrays(found: list[tuple[int, int, Occurrence]], skipped: int) -> Occurrences:
+_TOTALS = ("skipped", "over")
+_ARRAYS = tuple(field.name for field in fields(Occurrences) if field.name not in _TOTALS)
+
+
+def as_arrays(found: list[tuple[int, int, Occurrence]], skipped: int, over: int = 0) -> Occurrences:
     """Of (group, step, occurrence)."""
 
     def array(values: Iterable[int]) -> Ints:
@@ -122,4 +128,5 @@ def as_arrays(found: list[tuple[int, int, Occurrence]], skipped: int) -> Occurre
         array(o.next for _, _, o in found),
         objects([o.detail for _, _, o in found]),
         skipped,
+        over,
     )

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millrace_core.model.schema import Table
-from millrace_core.model.stream import Duration, Notify, Options
+from millrace_core.model.stream import Duration, Emission, Notify, Options
 from millrace_core.timeline import ticks
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The stream around a trigger: its trigger table, its options, and whether and of what it notifies."""
+    """The stream around a trigger: its trigger table, its options, whether and of what it notifies, and what
+    becomes of results."""
 
     table: Table
     options: Options
     notify: Notify | None
+    emission: Emission
 
     def ticks(self, duration: Duration | None) -> int:
         """A length in ticks of the trigger table, 0 for none.
@@ -38,6 +40,11 @@ class Setting:
     def notifies(self) -> bool:
         """Whether somebody is told of the windows, with what only the windower knows of them."""
         return self.notify is not None
+
+    @property
+    def retracts(self) -> bool:
+        """Whether results that no longer stand are taken back."""
+        return self.emission.obsolete == "retracted"
 
     @property
     def tells_openings(self) -> bool:

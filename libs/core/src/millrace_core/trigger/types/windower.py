@@ -67,6 +67,14 @@ class Windower(ABC):
     def on_late(self, memory: Any, row: Row, before: int) -> Iterable[Occurrence]:
         """A row is judged that T (``before``) had passed when it came."""
 
+    def is_over(self, memory: Any, row: Row, before: int) -> bool:
+        """Whether all windows that a late row falls into, or would open, have closed (T is ``before``)."""
+        return False
+
+    def on_late_in_open(self, memory: Any, row: Row, before: int) -> Iterable[Occurrence] | None:
+        """As :meth:`on_late`, but only windows that are still open take the row in; None: none does."""
+        return None if self.is_over(memory, row, before) else self.on_late(memory, row, before)
+
     @abstractmethod
     def on_time(self, memory: Any, before: int, now: int) -> Iterable[Occurrence]:
         """T moved; all rows up to ``now`` have been judged."""
@@ -133,7 +141,8 @@ class Windower(ABC):
         groups = np.unique(np.concatenate((judged.group, judged.moves.group))).tolist()
         memories = {group: memory.get(group) for group in groups}
         found: list[tuple[int, int, Occurrence]] = []
-        skipped = 0
+        skipped = over = 0
+        on_late = self.on_late_in_open if judged.open_only else self.on_late
         for group, step, happening in _happenings(judged):
             mine = memories[group]
             match happening:
@@ -143,9 +152,11 @@ class Windower(ABC):
                 case (Row() as row, None):
                     found += [(group, step, o) for o in self.on_row(mine, row)]
                 case (Row() as row, int(before)):
-                    found += [(group, step, o) for o in self.on_late(mine, row, before)]
+                    told = on_late(mine, row, before)
+                    over += told is None
+                    found += [(group, step, o) for o in told or ()]
         memory.put(memories)
-        return as_arrays(found, skipped)
+        return as_arrays(found, skipped, over)
 
 
 def _happenings(judged: Judged) -> Iterator[tuple[int, int, tuple[Any, Any]]]:

@@ -16,7 +16,7 @@ def _windower(trigger: Event, setting: Setting) -> EventWindower:
     start, end = trigger.start, trigger.end
     rule = EventRule(
         setting.ticks(trigger.true_for), setting.shared, setting.notifies, setting.tells_openings,
-        start.columns, end.columns,
+        start.columns, end.columns, setting.retracts,
     )  # fmt: skip
     return EventWindower(start, end, rule)
 

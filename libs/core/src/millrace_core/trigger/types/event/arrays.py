@@ -27,7 +27,8 @@ OPENED, CLOSED = 0, 1
 class EventRule:
     """``true_for`` in ticks. ``shared``: rows of equal times may be different rows. ``told``: somebody is
     told of the windows, with the values of the conditions' columns (``opens``, ``closes``). ``openings``:
-    somebody wants to know when one opens."""
+    somebody wants to know when one opens. ``retracts``: the result of a window that is open again is taken
+    back."""
 
     true_for: int = 0
     shared: bool = False
@@ -35,6 +36,7 @@ class EventRule:
     openings: bool = True
     opens: tuple[str, ...] = ()
     closes: tuple[str, ...] = ()
+    retracts: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -37,7 +37,15 @@ from millrace_core.trigger.types.kept import (
     tell_again,
     waits_for_true_for,
 )
-from millrace_core.trigger.types.occurrences import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar
+from millrace_core.trigger.types.occurrences import (
+    CLOSE,
+    OPEN,
+    RETRACT,
+    Occurrence,
+    Occurrences,
+    Row,
+    SoFar,
+)  # fmt: skip
 from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire.diagnosis import OpenWindow, Wait
 
@@ -143,6 +151,18 @@ class EventWindower(Windower):
 
     # ------------------------------------------------------------------ late rows, deleted rows
 
+    def is_over(self, memory: EventMemory, row: Row, before: int) -> bool:
+        ts, flags = row.ts, _flags(row)
+        if memory.told == UNKNOWN:
+            return ts < memory.redo
+        if memory.start != NEVER and ts >= memory.start:
+            return False
+        if ts <= memory.floor:
+            return True
+        # the window that it would open has closed if a row behind it has met the end condition
+        closed = flags & END or any(one.flags & END for one in memory.kept if one.ts > ts)
+        return bool(flags & START and closed)
+
     def on_delete(self, memory: EventMemory, first: int, last: int) -> Iterator[Occurrence]:
         yield redo(first, last)
         memory.closed_start = NEVER
@@ -183,6 +203,7 @@ class EventWindower(Windower):
                 self._lose(memory, ts)
                 return
             start = memory.closed_start
+            yield from self._taken_back(start)
             told |= {start: ts} if ts - start >= self.rule.true_for else {}
         kept = list(memory.kept)
         place = bisect_left(kept, ts, key=lambda one: one.ts)
@@ -199,6 +220,11 @@ class EventWindower(Windower):
         elif memory.start != NEVER and ts > memory.start:
             memory.rows = UNSURE
             yield from self._reach(memory)
+
+    def _taken_back(self, start: int) -> Iterator[Occurrence]:
+        """The window that begins there had closed, and is open again."""
+        if self.rule.retracts:
+            yield Occurrence(RETRACT, start, start, UNSURE)
 
     def _older(self, memory: EventMemory) -> bool:
         """Whether a window is open whose opening row is not kept."""

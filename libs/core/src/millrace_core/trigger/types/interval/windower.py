@@ -8,7 +8,7 @@ the windows still open, and closed ones are recalculated.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -97,6 +97,16 @@ class IntervalWindower(Windower):
             else:
                 yield self._occur(OPEN, window, -1, RECALC)
                 yield self._occur(CLOSE, window, -1, RECALC)
+
+    def on_late_in_open(self, memory: IntervalMemory, row: Row, before: int) -> Iterable[Occurrence] | None:
+        """With SLIDING it may count in some of its windows and not in others."""
+        first, last = self.grid.unclosed(row.ts), self.grid.last(row.ts)
+        closed = self.grid.unclosed(before)
+        if first <= last < closed:
+            return None
+        first = max(first, closed)
+        memory.first = min(memory.first, first)
+        return [found for window in range(first, last + 1) for found in self._add(memory, window, row.unsure)]
 
     def on_time(self, memory: IntervalMemory, before: int, now: int) -> Iterator[Occurrence]:
         first, end = self.grid.unclosed(before), self.grid.unclosed(now)
@@ -207,6 +217,11 @@ class IntervalWindower(Windower):
         ]
         found: list[Occurrences] = []
         first, last = self.grid.unclosed(judged.ts), self.grid.last(judged.ts)
+        over = 0
+        if judged.open_only and judged.late.any():
+            closed = self.grid.unclosed(judged.before)
+            over = int((judged.late & (first <= last) & (last < closed)).sum())
+            first = np.where(judged.late, np.maximum(first, closed), first)
         earlier = first < memory.singles["first"][judged.group]
         if earlier.any():
             np.minimum.at(memory.singles["first"], judged.group[earlier], first[earlier])
@@ -223,9 +238,11 @@ class IntervalWindower(Windower):
         found.append(
             self._occurrences(OPEN, windows.group[fresh], windows.window[fresh], windows.step[fresh], 1)
         )
-        closed = self._close(memory.count, windows, judged.moves, found)
-        memory.replace("open", np.flatnonzero(touched), _as_table(windows, ~closed))
-        return Occurrences.join(found)
+        closes = self._close(memory.count, windows, judged.moves, found)
+        memory.replace("open", np.flatnonzero(touched), _as_table(windows, ~closes))
+        told = Occurrences.join(found)
+        told.over = over
+        return told
 
     def _close(self, groups: int, windows: _Windows, moves: Moves, found: list[Occurrences]) -> Bools:
         """Which of the windows close; their closings, and those of empty ones, are added to ``found``.

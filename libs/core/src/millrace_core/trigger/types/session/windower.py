@@ -28,6 +28,7 @@ from millrace_core.trigger.types.occurrences import (
     OPEN,
     RECALC,
     REDO,
+    RETRACT,
     Occurrence,
     Occurrences,
     Row,
@@ -77,9 +78,11 @@ class SessionWindower(Windower):
 
     memory = SessionMemory
 
-    def __init__(self, gap: int) -> None:
+    def __init__(self, gap: int, retracts: bool = False) -> None:
+        """``retracts``: the result of a session that is open again is taken back."""
         # no two times lie further apart; and a time plus the gap stays within 64 bits
         self.gap = min(gap, RANGE)
+        self.retracts = retracts
 
     # ------------------------------------------------------------------ the definition, group by group
 
@@ -104,6 +107,9 @@ class SessionWindower(Windower):
         else:
             self._among_closed(memory, row.ts)
             yield Occurrence(REDO, row.ts - self.gap, row.ts + self.gap, -1, RECALC)
+
+    def is_over(self, memory: SessionMemory, row: Row, before: int) -> bool:
+        return row.ts < memory.start - self.gap if memory.rows else row.ts + self.gap < before
 
     def on_delete(self, memory: SessionMemory, first: int, last: int) -> Iterator[Occurrence]:
         if memory.closed and last >= memory.closed_start:
@@ -181,6 +187,7 @@ class SessionWindower(Windower):
         if memory.closed and ts <= memory.closed_end + self.gap:
             start, vague, again = memory.closed_start, memory.closed_vague, 1
             memory.closed = 0
+            yield from self._taken_back(start)
         elif ts < start:
             start, again = ts, 0
             vague |= memory.older & ~memory.closed
@@ -204,8 +211,14 @@ class SessionWindower(Windower):
             return
         memory.start, memory.vague = memory.closed_start, memory.closed_vague
         memory.unsure, memory.again, memory.closed = 1, 1, 0
+        yield from self._taken_back(memory.start)
         if not memory.vague:
             yield Occurrence(OPEN, memory.start, row.ts, -1)
+
+    def _taken_back(self, start: int) -> Iterator[Occurrence]:
+        """The session that begins there had closed, and is open again."""
+        if self.retracts:
+            yield Occurrence(RETRACT, start, start, -1)
 
     def _among_closed(self, memory: SessionMemory, ts: int) -> None:
         """The memory of the closed session next before the open one, after this row."""

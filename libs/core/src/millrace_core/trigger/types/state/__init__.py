@@ -13,11 +13,11 @@ from millrace_core.trigger.types.trigger_type import TriggerType
 
 
 def _windower(trigger: State, setting: Setting) -> StateWindower:
-    true_for = setting.ticks(trigger.true_for)
-    return StateWindower(
-        trigger.column,
-        StateRule(trigger.extend, true_for, setting.shared, setting.notifies, setting.tells_openings),
-    )
+    rule = StateRule(
+        trigger.extend, setting.ticks(trigger.true_for), setting.shared, setting.notifies,
+        setting.tells_openings, setting.retracts,
+    )  # fmt: skip
+    return StateWindower(trigger.column, rule)
 
 
 STATE = TriggerType(

@@ -20,13 +20,15 @@ FIELDS = ("start", "last", "rows", "after", "told")
 @dataclass(frozen=True, slots=True)
 class StateRule:
     """``true_for`` in ticks. ``shared``: rows of equal times may be different rows. ``told``: somebody is
-    told of the windows, with their states. ``openings``: somebody wants to know when one opens."""
+    told of the windows, with their states. ``openings``: somebody wants to know when one opens.
+    ``retracts``: the result of a window that is open again is taken back."""
 
     extend: int = 0
     true_for: int = 0
     shared: bool = False
     told: bool = False
     openings: bool = True
+    retracts: bool = False
 
     def opening(self, before: Any, state: Any) -> Detail:
         """Fields of WINDOW_OPEN (seed 000)."""

@@ -37,7 +37,15 @@ from millrace_core.trigger.types.kept import (
     tell_again,
     waits_for_true_for,
 )  # fmt: skip
-from millrace_core.trigger.types.occurrences import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar
+from millrace_core.trigger.types.occurrences import (
+    CLOSE,
+    OPEN,
+    RETRACT,
+    Occurrence,
+    Occurrences,
+    Row,
+    SoFar,
+)  # fmt: skip
 from millrace_core.trigger.types.state.arrays import STATE, StateRule, in_order
 from millrace_core.trigger.types.state.reach import StateReach
 from millrace_core.trigger.types.windower import WAITS_FOR_ROW, Windower
@@ -159,6 +167,17 @@ class StateWindower(Windower):
         memory.kept = kept[gone:]
 
     # ------------------------------------------------------------------ late rows, deleted rows
+
+    def is_over(self, memory: StateMemory, row: Row, before: int) -> bool:
+        state = row.cells[STATE]
+        if self._unknown(memory):
+            return row.ts < memory.redo
+        if memory.state is None or memory.start == NEVER or row.ts >= memory.start:
+            return row.ts <= memory.floor and not (
+                memory.state is not None and NEVER < memory.start <= row.ts
+            )
+        # before the open window: it begins earlier with a row of its state, and with no other
+        return row.ts <= memory.floor or state != memory.state
 
     def on_delete(self, memory: StateMemory, first: int, last: int) -> Iterator[Occurrence]:
         if memory.state is None and memory.closed is None and memory.redo == ALWAYS:
@@ -315,6 +334,8 @@ class StateWindower(Windower):
         """The open window has vanished: the closed one before it is open again."""
         if run.start == NEVER:
             memory.redo = min(memory.redo, memory.floor)
+        elif self.rule.retracts:
+            yield Occurrence(RETRACT, run.start, run.start, UNSURE)
         # whoever wants to know was told when it opened first, if it was long enough before it closed
         memory.told = int(self._was_long(memory.start, memory))
         memory.closed, memory.closed_start = None, NEVER
