@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millrace_core.model.stream import Condition
-from millrace_core.trigger.stream.versions import MOST_SPANS, spans_of
+from millrace_core.trigger.groups.spans import MOST_SPANS, spans_of
 from millrace_core.wire import control, status
 from millrace_core.wire.operations import Delete, Register
 

@@ -32,8 +32,8 @@ from millrace_core.recalc.sending import (
 )  # fmt: skip
 from millrace_core.recalc.told import Told
 from millrace_core.trigger.groups import RANGE
+from millrace_core.trigger.groups.spans import spans_of
 from millrace_core.trigger.stream import compiled, essence
-from millrace_core.trigger.stream.versions import spans_of
 from millrace_core.wire.events import Group, TriggerBatch
 from millrace_core.wire.recalc import Handover, Part, Past, Request
 from millrace_core.wire.topics import CATALOG, wal_topic

@@ -29,13 +29,13 @@ from millrace_core.model.schema import Table
 from millrace_core.model.stream import Notify, Places, Source, StreamSpec
 from millrace_core.model.triggers import Trait, Trigger
 from millrace_core.timeline.precision import shortest_ns
-from millrace_core.trigger.types import Count, Interval, Session, type_named, type_of
+from millrace_core.trigger.types import Count, EveryRow, Interval, Session, type_named, type_of
 
 BY_CHILD = frozenset({"STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"})
 """Windows that a super table has only for each of its children."""
 MOST_SLIDES = 100
 """Windows that one row may be in."""
-EVERY_ROW = Count(1, 1)
+EVERY_ROW = EveryRow()
 """The trigger of a stream without a window."""
 
 
@@ -65,6 +65,8 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
         options,
         ignore_nodata_trigger=Trait.ROWS not in type_of(when).traits,
         delete_recalc=type_of(when).recalculates,
+        # without a window no row has anything to wait for
+        watermark=options.watermark if query.window is not None else None,
     )
     partition = _partition(keys, table)
     names = _result_names(statement, items)

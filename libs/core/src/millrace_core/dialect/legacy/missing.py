@@ -6,19 +6,15 @@ from collections.abc import Callable
 
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.stream import StreamSpec
-from millrace_core.trigger.types import Count
-
-
-def _windowless(spec: StreamSpec) -> bool:
-    return isinstance(spec.trigger, Count) and spec.trigger.count == 1
-
+from millrace_core.trigger.types import EveryRow
 
 MISSING: dict[str, Callable[[StreamSpec], bool]] = {
-    "TRIGGER AT_ONCE": lambda spec: spec.emission.when == "at_once" and not _windowless(spec),
+    "TRIGGER AT_ONCE": lambda spec: (
+        spec.emission.when == "at_once" and not isinstance(spec.trigger, EveryRow)
+    ),
     "TRIGGER MAX_DELAY": lambda spec: spec.emission.when == "max_delay",
     "TRIGGER FORCE_WINDOW_CLOSE": lambda spec: spec.emission.when == "force_window_close",
     "TRIGGER CONTINUOUS_WINDOW_CLOSE": lambda spec: spec.emission.when == "continuous_window_close",
-    "a stream without a window": _windowless,
     "FILL": lambda spec: spec.emission.fill is not None,
 }
 """What it is called, and which streams need it."""

@@ -71,6 +71,9 @@ def _emission(emission: Emission) -> Iterator[Fact]:
 
 def statement(spec: StreamSpec) -> str:
     """CREATE STREAM of the newer dialect; of an older stream the nearest that there is."""
+    nearest = type_of(spec.trigger).nearest
+    if nearest is not None:
+        spec = msgspec.structs.replace(spec, trigger=nearest(spec.trigger))
     parts = [f"CREATE STREAM {_qualified(spec.home, spec.name)} {trigger_clause(spec.trigger, _key(spec))}"]
     if spec.source is not None:
         table = spec.source.table
@@ -156,7 +159,9 @@ def without_counterpart(spec: StreamSpec) -> Iterator[str]:
     emission = spec.emission
     if _is_newer(emission):
         return
-    if emission.when in _MODES:
+    if type_of(spec.trigger).nearest is not None:
+        yield "without a window every row counts; COUNT_WINDOW(1) ignores late and rewritten rows and deletes"
+    elif emission.when in _MODES:
         yield _MODES[emission.when]
     if emission.late == "dropped":
         yield (

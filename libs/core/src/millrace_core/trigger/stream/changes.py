@@ -11,6 +11,7 @@ import numpy as np
 
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.groups import Groups, Handle
+from millrace_core.trigger.groups.spans import spans_of
 from millrace_core.trigger.groups.watermark import NEVER, RANGE
 from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.stream.delay import FAR
@@ -19,7 +20,7 @@ from millrace_core.trigger.stream.past import drop_held
 from millrace_core.trigger.stream.routes import Routes
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
-from millrace_core.trigger.stream.versions import Versions, spans_of
+from millrace_core.trigger.stream.versions import Versions
 from millrace_core.trigger.types.occurrences import as_arrays
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.regroup import Regrouped

@@ -45,9 +45,6 @@ class Versions:
         yield from found.items()
 
 
-MOST_SPANS = 64
-"""Of one table and batch that are sent on: wider ranges have more windows calculated again, but no other
-results."""
 NONE = np.empty(0, dtype=np.int64)
 NO_VERSIONS = Versions(NONE, NONE, NONE.astype(bool), NONE, NONE)
 
@@ -137,15 +134,3 @@ def _rewrites_in_table(state: StreamState, rows: TableRows, owner: Ints, message
         for number, last in zip(mine[first].tolist(), np.maximum.reduceat(ts, first).tolist(), strict=True):
             newest[names[number]] = max(last, newest.get(names[number], last))
     return found
-
-
-def spans_of(ts: Ints) -> list[tuple[int, int]]:
-    """Times (at least one) as ranges that hold them all: one for each, but at most :data:`MOST_SPANS`, parted
-    where the times lie furthest apart."""
-    ts = np.unique(ts)
-    gaps = np.diff(ts)
-    cuts = np.arange(len(gaps))
-    if len(gaps) >= MOST_SPANS:
-        cuts = np.sort(np.argsort(-gaps, kind="stable")[: MOST_SPANS - 1])
-    first, last = ts[np.append(0, cuts + 1)], ts[np.append(cuts, len(ts) - 1)]
-    return list(zip(first.tolist(), last.tolist(), strict=True))

@@ -15,12 +15,13 @@ from millrace_core.trigger.types.registry import (
     type_of,
     unregister,
 )
+from millrace_core.trigger.types.rows.spec import EveryRow
 from millrace_core.trigger.types.session.spec import Session
 from millrace_core.trigger.types.sliding.spec import Sliding
 from millrace_core.trigger.types.state.spec import State
 from millrace_core.trigger.types.trigger_type import TriggerType
 
 __all__ = [
-    "Count", "Event", "Interval", "Period", "Session", "Sliding", "State", "TriggerType", "register",
-    "trigger_types", "type_named", "type_of", "unregister",
+    "Count", "Event", "EveryRow", "Interval", "Period", "Session", "Sliding", "State", "TriggerType",
+    "register", "trigger_types", "type_named", "type_of", "unregister",
 ]  # fmt: skip

@@ -13,12 +13,13 @@ from millrace_core.trigger.types.count import COUNT
 from millrace_core.trigger.types.event import EVENT
 from millrace_core.trigger.types.interval import INTERVAL
 from millrace_core.trigger.types.period import PERIOD
+from millrace_core.trigger.types.rows import ROWS
 from millrace_core.trigger.types.session import SESSION
 from millrace_core.trigger.types.sliding import SLIDING
 from millrace_core.trigger.types.state import STATE
 from millrace_core.trigger.types.trigger_type import TriggerType
 
-BUILT_IN: tuple[TriggerType[Any], ...] = (PERIOD, SLIDING, INTERVAL, SESSION, STATE, EVENT, COUNT)
+BUILT_IN: tuple[TriggerType[Any], ...] = (PERIOD, SLIDING, INTERVAL, SESSION, STATE, EVENT, COUNT, ROWS)
 """In the order in which they are listed to users."""
 
 _types: dict[type[Trigger], TriggerType[Any]] = {}
@@ -44,8 +45,8 @@ def unregister(type_: TriggerType[Any]) -> None:
 
 
 def trigger_types() -> tuple[TriggerType[Any], ...]:
-    """All of them, in the order in which they were registered."""
-    return tuple(_types.values())
+    """Those that a clause stands for, in the order in which they were registered."""
+    return tuple(found for found in _types.values() if found.nearest is None)
 
 
 def type_of(trigger: Trigger) -> TriggerType[Any]:
@@ -67,15 +68,15 @@ def type_named(keyword: str) -> TriggerType[Any]:
 
 def having(trait: Trait | None) -> frozenset[str]:
     """The keywords of the types with a trait; of None: none."""
-    return frozenset(found.keyword for found in _types.values() if trait in found.traits)
+    return frozenset(found.keyword for found in trigger_types() if trait in found.traits)
 
 
 @cache
 def placeholders() -> Mapping[str, PlaceholderRule]:
     """All placeholders of queries, by name; ``%%n`` stands for %%1, %%2 …."""
-    every = frozenset(found.keyword for found in _types.values())
+    every = frozenset(found.keyword for found in trigger_types())
     rules = {name: rule.offered_by(every) for name, rule in SHARED.items()}
-    for found in _types.values():
+    for found in trigger_types():
         for one in found.moment.placeholders:
             rule = rules.get(one.name, PlaceholderRule(close_only=one.close_only))
             rules[one.name] = rule.offered_by({found.keyword})

@@ -50,6 +50,8 @@ class TriggerType(Generic[S]):
     tells."""
     schedule: Callable[[StreamSpec], Schedule] | None = None
     """The planned instants (ns) of a stream, for a type with :attr:`Trait.CLOCK`."""
+    nearest: Callable[[S], Trigger] | None = None
+    """Of a type that no clause stands for: the trigger with a clause that comes nearest to a spec."""
     by_child: bool = False
     """On a super table it must be grouped by tbname."""
     takes_true_for: bool = False

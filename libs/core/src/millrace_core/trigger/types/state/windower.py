@@ -37,15 +37,7 @@ from millrace_core.trigger.types.kept import (
     tell_again,
     waits_for_true_for,
 )  # fmt: skip
-from millrace_core.trigger.types.occurrences import (
-    CLOSE,
-    OPEN,
-    RETRACT,
-    Occurrence,
-    Occurrences,
-    Row,
-    SoFar,
-)  # fmt: skip
+from millrace_core.trigger.types.occurrences import CLOSE, OPEN, RETRACT, Occurrence, Occurrences, Row, SoFar
 from millrace_core.trigger.types.state.arrays import STATE, StateRule, in_order
 from millrace_core.trigger.types.state.reach import StateReach
 from millrace_core.trigger.types.windower import WAITS_FOR_ROW, Windower
@@ -99,8 +91,7 @@ class StateWindower(Windower):
 
     def __init__(self, column: str, rule: StateRule, most_kept: int = MOST_KEPT) -> None:
         self.signals = (Signal(STATE, Field(column)),)
-        self.rule = rule
-        self.most_kept = most_kept
+        self.rule, self.most_kept = rule, most_kept
 
     # ------------------------------------------------------------------ rows in order
 
@@ -169,15 +160,13 @@ class StateWindower(Windower):
     # ------------------------------------------------------------------ late rows, deleted rows
 
     def is_over(self, memory: StateMemory, row: Row, before: int) -> bool:
-        state = row.cells[STATE]
         if self._unknown(memory):
             return row.ts < memory.redo
-        if memory.state is None or memory.start == NEVER or row.ts >= memory.start:
-            return row.ts <= memory.floor and not (
-                memory.state is not None and NEVER < memory.start <= row.ts
-            )
-        # before the open window: it begins earlier with a row of its state, and with no other
-        return row.ts <= memory.floor or state != memory.state
+        if memory.state is not None and NEVER < memory.start <= row.ts:
+            return False
+        # the open window begins earlier with a row of its state, and with no other
+        other = memory.state is not None and memory.start != NEVER and row.cells[STATE] != memory.state
+        return row.ts <= memory.floor or other
 
     def on_delete(self, memory: StateMemory, first: int, last: int) -> Iterator[Occurrence]:
         if memory.state is None and memory.closed is None and memory.redo == ALWAYS:
