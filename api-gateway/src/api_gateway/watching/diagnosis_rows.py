@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from millrace_core.model.life import life_of, shown_state
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import StreamSpec
 from millrace_core.timeline import format_local, from_ns
@@ -106,17 +107,17 @@ def _verdict(case: Case, totals: Counter[str]) -> str:
 
 def _causes(case: Case, totals: Counter[str]) -> Iterator[str]:
     spec, hosts = case.spec, case.hosts
+    start = f"{life_of(spec).start} STREAM {spec.full_name}"
     failure = next((part.failure for part in case.parts if part.failure), "")
     if failure:
-        again = f"START STREAM {spec.full_name} tries again."
-        yield f"trigger-svc has set it aside, so that nothing triggers it: {failure}. {again}"
+        yield f"trigger-svc has set it aside, so that nothing triggers it: {failure}. {start} tries again."
     if any(part.gone for part in hosts):
         yield f"Its trigger table {case.table} was dropped: nothing triggers it any more."
     if case.status == "Failed":
         yield f"Its last calculation failed: {case.message}"
     if case.status == "Stopped":
-        start = f"START STREAM {spec.full_name} starts it"
-        yield f"It is stopped: rows that are written now do not trigger it. {start}."
+        state = shown_state(spec, case.status).lower()
+        yield f"It is {state}: rows that are written now do not trigger it. {start} starts it."
     if case.status == "Init" or not hosts:
         yield "trigger-svc has not taken it up (yet): no row is judged before that."
     if case.status == "Paused":

@@ -70,8 +70,10 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
     )
     partition = _partition(keys, table)
     names = _result_names(statement, items)
-    output = None
-    if statement.into is not None:
+    if statement.into is None:
+        # there are no results to take back
+        output, emission = None, msgspec.structs.replace(emission, obsolete="kept")
+    else:
         output = result_table(statement, statement.into, names, keys, table, catalog, database or table.db)
     gap = str(when.gap) if isinstance(when, Session) else None
     places = Places()

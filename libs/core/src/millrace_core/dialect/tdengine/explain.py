@@ -180,6 +180,11 @@ def without_counterpart(spec: StreamSpec) -> Iterator[str]:
         yield (
             "names of sub-tables end with the super table and the group's id, unlike those of OUTPUT_SUBTABLE"
         )
+    if spec.notify is not None and spec.notices == "window":
+        yield (
+            "notifications have windowId and windowType, and the stream's bare name; in the newer dialect "
+            "triggerId, triggerType and db.name"
+        )
 
 
 def _has_group_tag(spec: StreamSpec) -> bool:
