@@ -210,7 +210,7 @@ def test_defaults(catalog: Catalog) -> None:
     ten = Duration(10, "s")
     assert spec.trigger == Interval(ten, ten)
     assert spec.emission == Emission(
-        "window_close", None, "retracted", "dropped", "counted", Duration(3650, "d"), None, "live"
+        "window_close", None, "retracted", "dropped", "counted", Duration(3650, "d"), None, "live", 20_000_000
     )
     assert spec.options.watermark is None and spec.options.fill_history is None
     assert spec.query == "SELECT _twstart AS `ws`, count(*) AS `n` FROM %%trows"

@@ -208,7 +208,8 @@ class Answers:
             for group, mine in rows.groups(request.slot, request.slots).items()
         }
         known = _Known(groups, owner, tables)
-        history = History(definition.windower, definition.clock.watermark, len(groups))
+        most = definition.spec.emission.most_history
+        history = History(definition.windower, definition.clock.watermark, len(groups), most)
         live_first = definition.spec.options.fill_history is not None
         with Spool() as past, Spool() as changed:
             for batch in self._batches(history, requests, rows, owner, groups, writer):

@@ -135,6 +135,7 @@ class Emission(msgspec.Struct, frozen=True):
     counts once more. ``forget``: windows older than the newest row by more are forgotten. ``fill``: what
     FILL says of windows without rows; None: they do not exist. ``untreated``: what rows are that were written
     while the stream was stopped, once it goes on: history, which some streams fill, or as if they came then.
+    ``most_history``: windows that history may have; None: any number.
     """
 
     when: EmissionMode = "window_close"
@@ -145,6 +146,7 @@ class Emission(msgspec.Struct, frozen=True):
     forget: Duration | None = None
     fill: str | None = None
     untreated: Literal["history", "live"] = "history"
+    most_history: int | None = None
 
 
 NoticeShape = Literal["trigger", "window"]

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
+from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.recalc.cut import Cutter
 from millrace_core.trigger.groups.columns import Array, Ints
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Bools
-from millrace_core.trigger.types.occurrences import HISTORY, Occurrences
+from millrace_core.trigger.types.occurrences import CLOSE, HISTORY, Occurrences
 from millrace_core.trigger.types.reach import Rows
 from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire.events import Group
@@ -18,16 +19,23 @@ from millrace_core.wire.recalc import Past
 
 
 class History:
-    """Of many groups at once. Rows come in slices of time, each slice later than the one before."""
+    """Of many groups at once. Rows come in slices of time, each slice later than the one before.
 
-    def __init__(self, windower: Windower, watermark: int, groups: int) -> None:
+    ``most``: so many windows may close; None: any number.
+    """
+
+    def __init__(self, windower: Windower, watermark: int, groups: int, most: int | None = None) -> None:
+        self._most, self._closed = most, 0
         self._cutter = Cutter(windower, groups)
         self._watermark = watermark
         self._newest = np.full(groups, NEVER, dtype=np.int64)
         self._waiting: Rows | None = None
 
     def take(self, rows: Rows) -> Occurrences:
-        """What the next slice opens and closes: as live, T lies WATERMARK behind the newest row."""
+        """What the next slice opens and closes: as live, T lies WATERMARK behind the newest row.
+
+        :raises MillraceError: TOO_LARGE for more windows than there may be.
+        """
         rows = rows.only((rows.ts > -RANGE) & (rows.ts < RANGE))
         np.maximum.at(self._newest, rows.group, rows.ts)
         if self._waiting is not None and len(self._waiting):
@@ -41,7 +49,10 @@ class History:
         return found
 
     def finish(self) -> Occurrences:
-        """What T closes once all rows have been read."""
+        """What T closes once all rows have been read.
+
+        :raises MillraceError: as :meth:`take`.
+        """
         return self._as_history(self._cutter.advance(self.until))
 
     @property
@@ -51,6 +62,12 @@ class History:
         return found
 
     def _as_history(self, found: Occurrences) -> Occurrences:
+        self._closed += int((found.kind == CLOSE).sum())
+        if self._most is not None and self._closed > self._most:
+            raise MillraceError(
+                ErrorCode.TOO_LARGE,
+                f"FILL_HISTORY: there are more than {self._most} windows before the stream",
+            )
         found.cause = np.full(len(found), HISTORY, dtype=np.int64)
         return found
 

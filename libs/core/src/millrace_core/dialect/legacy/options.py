@@ -17,6 +17,8 @@ FILLS = ("NONE", "NULL", "NULL_F", "VALUE", "VALUE_F", "PREV", "NEXT", "LINEAR")
 ALL_WINDOWS = frozenset({"INTERVAL", "SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"})
 DELETE_MARK = Duration(3650, "d")
 RECALCULATE = Duration(60, "m")
+MOST_HISTORY = 20_000_000
+"""Windows of FILL_HISTORY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ def judged(
         forget=mark,
         fill=_fill(query, rule, word),
         untreated="live",
+        most_history=MOST_HISTORY,
     )
     history = LOWEST if _flag(options, "FILL_HISTORY", 0) else None
     zero = watermark is None or watermark.value == 0
