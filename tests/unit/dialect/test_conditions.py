@@ -157,7 +157,7 @@ METERS = Table(
     [
         ("v > now()", ErrorCode.UNSUPPORTED, "now, which is another at another time, is not possible", 5),
         ("rand() > 0.5", ErrorCode.UNSUPPORTED, "rand, which is another", 1),
-        ("repeat(site, 2) = 'aa'", ErrorCode.UNSUPPORTED, "repeat is not possible in a condition", 8),
+        ("repeat(site, 2) = 'aa'", ErrorCode.UNSUPPORTED, "repeat is not possible over single rows", 8),
         ("v > 1 AND cast(v / 2 AS VARCHAR(8)) = '1'", ErrorCode.UNSUPPORTED, "cast is not possible", 16),
         ("site", ErrorCode.TYPE_MISMATCH, "a condition is expected, not VARCHAR(8)", 1),
         ("roud(v) > 1", ErrorCode.UNKNOWN_FUNCTION, "unknown function roud (did you mean round", 1),

@@ -185,7 +185,6 @@ BY = "SELECT _wstart AS ws, count(*) AS n FROM st PARTITION BY"
     (create("", f"{BY} tbname AS dev INTERVAL(1s)", "INTO dst TAGS (dev INT)"), "its type from", "dev I"),
     (create("", f"{BY} tbname AS dev INTERVAL(1s)", "INTO o SUBTABLE(concat('x', nobody))"), "no alias",
      "nobody"),
-    (create("", f"{BY} v INTERVAL(1s)"), "not possible yet", "v IN"),
     ("CREATE STREAM s AS SELECT ts, v FROM src NOTIFY ('ws://a:1') ON ('WINDOW_OPEN')", "needs a window",
      "NOTIFY"),
     (create("", "SELECT ts, v FROM ck"), "composite key seq", "v FROM"),

@@ -47,8 +47,8 @@ def test_the_batch_gives_the_windows_that_were_told(
         together.run()
         together.answer()
     rows_of = JudgedRows(compiled(essence(spec)), together.stored)
-    ((_, children),) = rows_of.groups(0, 1).items()
-    read = rows_of.judged(children, Judged({0: 1}))
+    ((group, children),) = rows_of.groups(0, 1).items()
+    read = rows_of.judged(group, children, Judged({0: 1}))
     newest = int(read(0, 1000).rows.ts[-1])
     until = newest - rows_of.definition.clock.watermark
     whole = cut_range(rows_of.definition.windower, (0, 1000), until, read).judged

@@ -19,6 +19,7 @@ from millrace_core.dialect.statements import AlterTable, Remove, SetComment, Set
 from millrace_core.dialect.tdengine.alter import alter, check_kind, new_tags
 from millrace_core.errors import CatalogError, ErrorCode, Position, SqlError
 from millrace_core.held import column_holders
+from millrace_core.model.expression import fields_of
 from millrace_core.model.revisions import altered
 from millrace_core.model.schema import Child, Column, Table
 from millrace_core.wire import control
@@ -152,7 +153,8 @@ def _check_grouping(
             continue
         if child is not None and source.child not in (None, child.name):
             continue
-        grouping = {tag.identity for tag in source.table.tags if tag.name in entry.spec.partition}
+        names = set(entry.spec.partition).union(*(fields_of(key.expression) for key in entry.spec.keys))
+        grouping = {tag.identity for tag in source.table.tags if tag.name in names}
         for tag in table.tags:
             if tag.identity in grouping & touched:
                 raise CatalogError(

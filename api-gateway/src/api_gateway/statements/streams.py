@@ -18,6 +18,7 @@ from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import CreateLegacyStream, CreateStream
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, Position, SqlError
+from millrace_core.model.expression import fields_of
 from millrace_core.model.schema import Child, Table, cut_name
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.plan import OutputPlaces, plan_output
@@ -267,4 +268,5 @@ def _reads_tags(spec: StreamSpec) -> bool:
         return True
     conditions = [spec.options.pre_filter, *type_of(spec.trigger).conditions(spec.trigger)]
     names = {name for condition in conditions if condition for name in condition.columns}
+    names = names.union(*(fields_of(key.expression) for key in spec.keys))
     return spec.source is not None and any(spec.source.table.tag(name) for name in names)

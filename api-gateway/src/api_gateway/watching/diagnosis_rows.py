@@ -63,7 +63,7 @@ def rows_of(case: Case) -> list[Row]:
     totals = Counter(merged(part.totals for part in case.hosts))
     groups = sorted(
         (group for part in case.hosts for group in part.groups),
-        key=lambda group: (group.newest is None, -(group.newest or 0), _name(group)),
+        key=lambda group: (group.newest is None, -(group.newest or 0), _name(case, group)),
     )
     shown = groups[: case.limit]
     left = sum(part.total for part in case.hosts) - len(shown)
@@ -163,13 +163,14 @@ def _counters(case: Case, totals: Counter[str]) -> list[Row]:
 # ---------------------------------------------------------------------- groups and windows
 
 
-def _name(group: GroupPart) -> str:
+def _name(case: Case, group: GroupPart) -> str:
     key = group.group.key
-    return group.group.table or ",".join("NULL" if one is None else str(one) for one in key)
+    table = None if case.spec.keys else group.group.table  # which has several groups, where there are keys
+    return table or ",".join("NULL" if one is None else str(one) for one in key)
 
 
 def _group(case: Case, part: GroupPart) -> list[Row]:
-    name = _name(part) or None
+    name = _name(case, part) or None
     rows: list[Row] = []
     if part.newest is not None and part.until is not None:
         rows.append(

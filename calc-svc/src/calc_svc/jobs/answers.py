@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calc_svc.jobs.recalc_rows import TriggerRows, slices
+from calc_svc.jobs.recalc_rows import SLICE_ROWS, TriggerRows, slices
 from calc_svc.jobs.spool import Spool
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
@@ -19,6 +19,7 @@ from millrace_core.calc.job_size import ROWS_PER_JOB
 from millrace_core.calc.waiting import Wanted
 from millrace_core.model.stream import StreamSpec
 from millrace_core.recalc.answer import cut_again
+from millrace_core.recalc.groups import Owners, numbered
 from millrace_core.recalc.history import History, rows_of
 from millrace_core.recalc.sending import (
     Output,
@@ -38,9 +39,6 @@ from millrace_core.wire.events import Group, TriggerBatch
 from millrace_core.wire.recalc import Handover, Part, Past, Request
 from millrace_core.wire.topics import CATALOG, wal_topic
 
-SLICE_ROWS = 400_000
-
-
 Later = Callable[[], Iterable[Request]]
 """What has been asked of a stream behind some requests, as of now."""
 
@@ -50,7 +48,7 @@ class _Known:
     """Groups; the group of each table, by its number; the tables of each group."""
 
     groups: Sequence[Group]
-    owner: np.ndarray
+    owner: Owners
     tables: Mapping[Group, list[int]]
 
 
@@ -142,7 +140,10 @@ class Answers:
         groups: dict[Group, list[int]] = {}
         parts: list[Part] = []
         for request in requests:
-            mine = rows.groups(request.slot, request.slots)
+            if changed and request.rest is None:
+                mine = rows.tables_of(part.group for part in request.parts)
+            else:
+                mine = rows.groups(request.slot, request.slots)
             groups |= mine
             asked = [part for part in request.parts if changed or part.group in mine]
             if request.rest is not None:
@@ -163,7 +164,7 @@ class Answers:
         told_of: dict[int, dict[int, int]] = {}
         for done, part in enumerate(parts):
             if part.group in groups:
-                read = rows.reader(groups[part.group])
+                read = rows.reader(part.group, groups[part.group])
                 if part.group.id not in told_of:
                     told_of[part.group.id] = dict(told.of(definition.spec.uid, part.group.id))
                 known = told_of[part.group.id]
@@ -185,7 +186,7 @@ class Answers:
         """Groups that no live row has reached: each is as far as its newest stored row."""
         _, newest = rows.bounds()
         for group in others:
-            ts = rows.reader(groups[group])(max(span[0], -RANGE), newest).rows.ts
+            ts = rows.reader(group, groups[group])(max(span[0], -RANGE), newest).rows.ts
             if len(ts):
                 until = int(ts[-1]) - rows.definition.clock.watermark
                 yield Part(group, span[0], min(span[1], until), until)
@@ -257,7 +258,7 @@ class Answers:
                 times.setdefault(place, []).append(ts)
         for place, late_times in times.items():
             group = groups[place]
-            ts = rows.reader(tables[group])(int(until[place]), newest).rows.ts
+            ts = rows.reader(group, tables[group])(int(until[place]), newest).rows.ts
             last = int(ts[-1]) if len(ts) else int(until[place]) + clock.watermark
             expired = -RANGE if clock.expired is None else last - clock.expired
             if fresh := [one for one in late_times if one >= expired]:
@@ -265,7 +266,7 @@ class Answers:
                     yield Part(group, *span, last - clock.watermark)
 
     def _batches(
-        self, history: History, requests: Sequence[Request], rows: TriggerRows, owner: np.ndarray,
+        self, history: History, requests: Sequence[Request], rows: TriggerRows, owner: Owners,
         groups: Sequence[Group], writer: Writer,
     ) -> Iterator[TriggerBatch]:  # fmt: skip
         """What history opens and closes, slice by slice."""
@@ -307,17 +308,12 @@ def _raise(offsets: dict[int, int], others: Mapping[int, int]) -> None:
         offsets[partition] = max(offset, offsets.get(partition, 0))
 
 
-def _numbered(requests: Sequence[Request], rows: TriggerRows) -> tuple[list[Group], list[int], np.ndarray]:
-    """The groups of these requests' slots, the slot of each, and the group of each table."""
-    groups: list[Group] = []
+def _numbered(requests: Sequence[Request], rows: TriggerRows) -> tuple[list[Group], list[int], Owners]:
+    """The groups of these requests' slots, the slot of each, and whose rows are whose."""
+    groups: dict[Group, list[int]] = {}
     slots: list[int] = []
-    numbers: list[tuple[int, int]] = []
     for request in requests:
-        for group, tables in rows.groups(request.slot, request.slots).items():
-            numbers += [(table, len(groups)) for table in tables]
-            groups.append(group)
-            slots.append(request.slot)
-    owner = np.full(1 + max((table for table, _ in numbers), default=0), -1, dtype=np.int64)
-    for table, group_number in numbers:
-        owner[table] = group_number
-    return groups, slots, owner
+        mine = rows.groups(request.slot, request.slots)
+        groups |= mine
+        slots += [request.slot] * len(mine)
+    return list(groups), slots, numbered(rows.definition, groups)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from calc_svc.jobs.compute import Calculator
+from calc_svc.jobs.recalc_rows import TriggerRows
 from calc_svc.jobs.sources import triggering
 from calc_svc.spark.session import Lane
 from calc_svc.store.table import StoredTable
@@ -23,6 +24,7 @@ from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan, trows_condition
 from millrace_core.store.run import Children
 from millrace_core.store.search import Ints, expand
+from millrace_core.trigger.stream import compiled, essence
 from millrace_core.wire.events import Group, TriggerEvent
 
 
@@ -54,7 +56,7 @@ def without_beginning(
     if not again:
         return set()
     first = starts(again)
-    rows = _counted(stored, spec, again, first, first)
+    rows = _counted_by_keys(stored, spec, again) if spec.keys else _counted(stored, spec, again, first, first)
     return {event.id for event, count in zip(again, rows, strict=True) if not count}
 
 
@@ -70,6 +72,20 @@ def _counted(
     _, owner = expand(np.zeros(len(sets), dtype=np.int64), sizes)
     found = view.slices.count(np.concatenate(sets), first[owner], last[owner])
     return np.bincount(owner, weights=found, minlength=len(events)).astype(np.int64)
+
+
+def _counted_by_keys(
+    stored: StoredTable | VirtualTable, spec: StreamSpec, events: Sequence[TriggerEvent]
+) -> Ints:
+    """How many rows the group of each event has where its window begins, of all its tables' rows."""
+    rows = TriggerRows(compiled(essence(spec)), stored)
+    with stored.lock:
+        tables = [members_of(spec, stored, event.group).tolist() for event in events]
+    found = [
+        len(rows.reader(event.group, mine)(event.start, event.start).rows)
+        for event, mine in zip(events, tables, strict=True)
+    ]
+    return np.array(found, dtype=np.int64)
 
 
 def _by_query(
@@ -91,7 +107,7 @@ def members_of(spec: StreamSpec, stored: StoredTable | VirtualTable, group: Grou
     if spec.source is not None and spec.source.child is not None:
         return family.numbers_of([spec.source.child])
     if spec.partition:
-        found = family.group(dict(zip(spec.partition, group.key, strict=True)))
+        found = family.group(dict(zip(spec.partition, group.key, strict=False)))
     else:
         found = np.array(list(family.numbers.values()), dtype=np.int32)
     ours = triggering(stored, spec.created, found)

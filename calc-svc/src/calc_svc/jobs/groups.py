@@ -17,7 +17,7 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.model.sub_tables import GROUP_ID
-from millrace_core.plan import OutputPlan, plan_output
+from millrace_core.plan import OutputPlan, grouping_types, plan_output
 from millrace_core.wire.events import Group
 from millrace_core.wire.rows.decoded import polars_type
 
@@ -139,8 +139,7 @@ def _relation(spec: StreamSpec, groups: Sequence[Group]) -> pa.Table:
         "_gid": pl.Series([group.id for group in groups], dtype=pl.Int64),
         "_tbname": pl.Series([group.table for group in groups], dtype=pl.String),
     }
-    for place, name in enumerate(spec.partition):
-        tag = spec.source.table.tag(name) if spec.source else None
-        type_ = polars_type(tag.type) if tag else pl.String
-        columns[f"_g{place + 1}"] = pl.Series([group.key[place] for group in groups], dtype=type_)
+    for place, type_ in enumerate(grouping_types(spec)):
+        cells = [group.key[place] for group in groups]
+        columns[f"_g{place + 1}"] = pl.Series(cells, dtype=polars_type(type_.type))
     return plain_arrow(pl.DataFrame(columns))

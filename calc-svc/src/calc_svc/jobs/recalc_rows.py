@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,15 @@ from calc_svc.store.table import StoredTable, View
 from calc_svc.store.virtual import Since, VirtualTable
 from millrace_core.model.expression import fields_of
 from millrace_core.model.revisions import sources
-from millrace_core.recalc.groups import groups_of
+from millrace_core.recalc.groups import (
+    Member,
+    Owners,
+    base_of,
+    grouped,
+    groups_of,
+    numbered,
+    slot_of_group,
+)
 from millrace_core.recalc.judged import FAR_OFFSET
 from millrace_core.recalc.reach import Read
 from millrace_core.store.density import Density
@@ -22,12 +30,18 @@ from millrace_core.store.place import NOWHERE, spans_of
 from millrace_core.store.rows import HIGHEST, LOWEST
 from millrace_core.store.run import Children
 from millrace_core.store.search import Ints
-from millrace_core.trigger.rows import evaluate
+from millrace_core.trigger.groups import RANGE
+from millrace_core.trigger.groups.columns import Array
+from millrace_core.trigger.groups.groups import part_of
+from millrace_core.trigger.rows import Signal, evaluate
+from millrace_core.trigger.rows.keys import Values, values_of
 from millrace_core.trigger.stream import Definition
 from millrace_core.trigger.types.reach import Rows, Stretch
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Request
 
+SLICE_ROWS = 400_000
+"""Rows that are looked at together."""
 BEFORE = ((NOWHERE, NOWHERE + 1),)
 """Rows that were stored before places were kept are older than anything that asks."""
 
@@ -38,9 +52,54 @@ class TriggerRows:
 
     definition: Definition
     stored: StoredTable | VirtualTable
+    _divided: dict[Group, list[int]] | None = None
 
     def groups(self, slot: int, slots: int) -> dict[Group, list[int]]:
-        """The groups of a slot, and their tables by number."""
+        """The groups of a slot, and their tables by number. Where keys divide the rows of tables, all rows
+        are read for it, once."""
+        if not self.definition.keys:
+            return groups_of(self.definition, self._members(), slot, slots)
+        if self._divided is None:
+            self._divided = self._by_keys()
+        return {
+            group: tables
+            for group, tables in self._divided.items()
+            if slot_of_group(self.definition, group, slots) == slot
+        }
+
+    def tables_of(self, groups: Iterable[Group]) -> dict[Group, list[int]]:
+        """These groups, and their tables by number; none that has no table any more."""
+        bases = grouped(self.definition, self._members())
+        known = {base_of(self.definition, base): tables for base, tables in bases.items()}
+        found = {group: known.get(base_of(self.definition, group)) for group in groups}
+        return {group: tables for group, tables in found.items() if tables is not None}
+
+    def _by_keys(self) -> dict[Group, list[int]]:
+        """All groups of the stored rows, as their keys divide them."""
+        definition = self.definition
+        bases = grouped(definition, self._members())
+        tables = list(bases.values())
+        owner = np.full(1 + max((n for mine in tables for n in mine), default=0), -1, dtype=np.int64)
+        for number, children in enumerate(tables):
+            owner[children] = number
+        found: set[tuple[int, Values]] = set()
+        for low, high in slices(self, -RANGE, RANGE, SLICE_ROWS):
+            view = self.stored.view(low, high)
+            data, child = view.slices.within(low, high)
+            base = _owner_of(owner, child)
+            mine = np.flatnonzero(base >= 0)
+            cells = self._cells(view, data[mine], child[mine])
+            kept = cells[definition.filter] if definition.filter else np.ones(len(mine), dtype=bool)
+            said = zip(base[mine].tolist(), values_of(definition.keys, cells), kept.tolist(), strict=True)
+            found |= {(number, values) for number, values, wanted in said if wanted}
+        of_base = sorted(found, key=lambda one: (one[0], str(one[1])))
+        return {
+            part_of(base, definition.spec.uid, values): tables[number]
+            for number, base in enumerate(bases)
+            for owner_, values in of_base if owner_ == number
+        }  # fmt: skip
+
+    def _members(self) -> list[Member]:
         stored = self.stored
         table = stored.table
         with stored.lock:
@@ -48,12 +107,11 @@ class TriggerRows:
             numbers = family.numbers
             if isinstance(stored, VirtualTable):
                 numbers = stored.known_since(self.definition.spec.created)
-            members = [
+            return [
                 (number, name, family.uids[number],
                  dict(zip((tag.name for tag in table.tags), family.tags[number], strict=False)))
                 for name, number in numbers.items()
             ]  # fmt: skip
-        return groups_of(self.definition, members, slot, slots)
 
     def bounds(self) -> tuple[int, int]:
         """The oldest and the newest time that is stored (or was, and newer than both: none)."""
@@ -83,10 +141,11 @@ class TriggerRows:
                 found.add_times(run.ts, times)
         return found
 
-    def reader(self, children: Sequence[int]) -> Read:
-        """Reads one group: these tables."""
+    def reader(self, group: Group, children: Sequence[int]) -> Read:
+        """Reads one group: its rows of these tables."""
         oldest, _ = self.bounds()
         numbers = np.array(children, dtype=np.int32)
+        only = numbered(self.definition, {group: list(children)})
 
         def read(low: int, high: int) -> Stretch:
             view = (
@@ -96,14 +155,14 @@ class TriggerRows:
             )
             size = len(numbers)
             data, _, child = view.slices.between(numbers, np.full(size, low), np.full(size, high))
-            rows = self._rows(view, data, child, np.zeros(len(child), dtype=np.int64))
+            rows = self._rows(view, data, child, only)
             return Stretch(rows, low, high, low <= oldest)
 
         return read
 
-    def slice(self, low: int, high: int, owner: Ints, asked: Request, *, since: bool = False) -> Rows:
-        """Rows of many groups; ``owner[number]``: a table's group, -1 for none. ``asked``: says where in the
-        log the rows that count were written last; ``since``: those that were written behind that instead."""
+    def slice(self, low: int, high: int, owners: Owners, asked: Request, *, since: bool = False) -> Rows:
+        """Rows of many groups. ``asked``: says where in the log the rows that count were written last;
+        ``since``: those that were written behind that instead."""
         older = () if since else BEFORE
         if isinstance(self.stored, VirtualTable):
             origins = {topic: _behind(spans) if since else spans for topic, spans in asked.origins.items()}
@@ -115,24 +174,31 @@ class TriggerRows:
             behind = {partition: (end, FAR_OFFSET) for partition, end in asked.seen.items()}
             written = behind if since else asked.written
             data, child = view.slices.within(low, high, (*older, *spans_of(written)))
-        group = np.full(len(child), -1, dtype=np.int64)
-        known = child < len(owner)
-        group[known] = owner[child[known]]
-        wanted = np.flatnonzero(group >= 0)
-        return self._rows(view, data[wanted], child[wanted], group[wanted])
+        return self._rows(view, data, child, owners)
 
-    def _rows(self, view: View, data: pl.DataFrame, child: Children, group: Ints) -> Rows:
+    def _rows(self, view: View, data: pl.DataFrame, child: Children, owners: Owners) -> Rows:
         """Sorted by (group, ts), and only those that PRE_FILTER lets pass."""
         definition = self.definition
+        group = _owner_of(owners.by_table, child)
+        if (group < 0).any():
+            wanted = np.flatnonzero(group >= 0)
+            data, child, group = data[wanted], child[wanted], group[wanted]
         ts = data[data.columns[0]].to_numpy().astype(np.int64)
-        signals = definition.signals
-        names = {name for signal in signals for name in fields_of(signal.expression)}
-        cells = evaluate(signals, self._frame(view, data, child, names)) if signals else {}
+        cells = self._cells(view, data, child)
+        if definition.keys:
+            group = owners.of_rows(group, values_of(definition.keys, cells))
         order = np.lexsort((ts, group))
+        order = order[group[order] >= 0]
         if definition.filter is not None:
             order = order[cells[definition.filter][order]]
         columns = {signal.name: cells[signal][order] for signal in definition.windower.signals}
         return Rows(group[order], ts[order], columns)
+
+    def _cells(self, view: View, data: pl.DataFrame, child: Children) -> dict[Signal, Array]:
+        """What the stream reads of these rows."""
+        signals = self.definition.signals
+        names = {name for signal in signals for name in fields_of(signal.expression)}
+        return evaluate(signals, self._frame(view, data, child, names)) if signals else {}
 
     def _frame(self, view: View, data: pl.DataFrame, child: Children, names: set[str]) -> pl.DataFrame:
         """The columns and tags of these names, in the words of the stream."""
@@ -141,6 +207,14 @@ class TriggerRows:
         wanted = {name for name in names if known.get(name) is not None}
         # the time is there always, so that a constant has as many rows
         return described(view, data, child, sorted(wanted | {words.key.name}), words)
+
+
+def _owner_of(by_table: Ints, child: Children) -> Ints:
+    """What the table of each row is grouped as, -1 for none."""
+    found = np.full(len(child), -1, dtype=np.int64)
+    known = child < len(by_table)
+    found[known] = by_table[child[known]]
+    return found
 
 
 def _behind(written: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:

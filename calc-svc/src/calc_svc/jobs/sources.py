@@ -107,7 +107,7 @@ def _members(
     wanted: dict[str, object] = {}
     if moment is not None:
         if source.group_tags:
-            wanted |= dict(zip(partition, moment.group.key, strict=True))
+            wanted |= dict(zip(partition, moment.group.key, strict=False))
         wanted |= {tag: moment.group.key[place - 1] for tag, place in source.tag_equals}
     if not wanted:
         return None

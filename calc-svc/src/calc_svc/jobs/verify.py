@@ -148,7 +148,7 @@ class _Run:
         _, newest = rows.bounds()
         for group, children in groups.items():
             self._check(len(found.judged) + len(found.early))
-            read = rows.judged(children, self.asked.judged)
+            read = rows.judged(group, children, self.asked.judged)
             ts = read(max(span[0], -RANGE), min(newest, RANGE)).rows.ts
             if not len(ts):
                 continue  # without a row there nothing can have closed in the range

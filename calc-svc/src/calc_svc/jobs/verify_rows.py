@@ -10,12 +10,14 @@ import polars as pl
 from calc_svc.jobs.recalc_rows import TriggerRows
 from calc_svc.store.table import StoredTable, View
 from millrace_core.model.schema import Column
+from millrace_core.recalc.groups import numbered
 from millrace_core.recalc.judged import Judged
 from millrace_core.recalc.reach import Read
 from millrace_core.recalc.verify import Cells, Key
 from millrace_core.store.run import Children
 from millrace_core.store.search import Ints
 from millrace_core.trigger.types.reach import Stretch
+from millrace_core.wire.events import Group
 from millrace_core.wire.rows.decoder import RowDecoder
 from millrace_wal import Message
 
@@ -23,17 +25,18 @@ from millrace_wal import Message
 class JudgedRows(TriggerRows):
     """The rows of a stored trigger table."""
 
-    def judged(self, children: Sequence[int], judged: Judged) -> Read:
+    def judged(self, group: Group, children: Sequence[int], judged: Judged) -> Read:
         """Reads one group: the rows of these tables that count for the stream."""
         stored = self.stored
         assert isinstance(stored, StoredTable), "streams on virtual tables are refused"
         oldest, _ = self.bounds()
         numbers = np.array(children, dtype=np.int32)
+        only = numbered(self.definition, {group: list(children)})
 
         def read(low: int, high: int) -> Stretch:
             view = stored.view(low, high)
             data, child = _counted(view, numbers, (low, high), judged)
-            rows = self._rows(view, data, child, np.zeros(len(child), dtype=np.int64))
+            rows = self._rows(view, data, child, only)
             return Stretch(rows, low, high, low <= oldest)
 
         return read

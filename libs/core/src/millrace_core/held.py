@@ -14,6 +14,7 @@ from millrace_core.catalog import Catalog, StreamEntry
 from millrace_core.dialect.query import parse_expression, parse_query
 from millrace_core.dialect.query.sources import sources
 from millrace_core.dialect.virtual import sources_of
+from millrace_core.model.expression import fields_of
 from millrace_core.model.life import life_of
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec
@@ -68,7 +69,7 @@ def _read(spec: StreamSpec) -> set[str]:
     conditions = [spec.options.pre_filter, *type_of(spec.trigger).conditions(spec.trigger)]
     names = {name for condition in conditions if condition is not None for name in condition.columns}
     names |= {s.name for s in compiled(essence(spec)).windower.signals if s.kind != "flag"}
-    names |= set(spec.partition)
+    names |= set(spec.partition).union(*(fields_of(key.expression) for key in spec.keys))
     trees = [parse_query(spec.query)] if spec.query is not None else []
     if spec.output is not None:
         texts = [tag.expression for tag in spec.output.tags] + [spec.output.subtable]

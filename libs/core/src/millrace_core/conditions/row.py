@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from millrace_core.conditions.spelling import condition_expression
+from millrace_core.conditions.spelling import condition_expression, value_expression
 from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.query import parse_expression, placeholders
 from millrace_core.dialect.query.nodes import position_of
 from millrace_core.dialect.statements import Argument
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Table
-from millrace_core.model.stream import Condition
+from millrace_core.model.stream import Condition, GroupKey
 
 TIME_NAMES = frozenset({"_c0", "_rowts"})
 """Names of the time column, whatever it is called."""
@@ -23,6 +23,8 @@ AGGREGATES = frozenset({
     "cols", "group_concat",
 })  # fmt: skip
 """Functions over several rows, which a condition on one row cannot use."""
+UNGROUPED = frozenset({"VARBINARY", "GEOMETRY", "JSON"})
+"""Types by whose values rows cannot be grouped: messages do not carry them as they are."""
 
 
 def condition(argument: Argument, what: str, table: Table, timezone: str) -> Condition:
@@ -31,11 +33,29 @@ def condition(argument: Argument, what: str, table: Table, timezone: str) -> Con
     :raises SqlError: if it does not parse, names what the table does not have, looks beyond the row, or means
         nothing that can be told row by row.
     """
+    tree, names = _over_a_row(argument, what, table)
+    return Condition(argument.text, names, condition_expression(tree, table, timezone, what))
+
+
+def group_key(argument: Argument, what: str, table: Table, timezone: str) -> GroupKey:
+    """A value of one row of the table, as rows are grouped by it.
+
+    :raises SqlError: as :func:`condition`; for a type whose values cannot be told apart as they are kept.
+    """
+    tree, _ = _over_a_row(argument, what, table)
+    expression, type_ = value_expression(tree, table, timezone, what)
+    if type_.name in UNGROUPED:
+        raise bad(f"{what}: rows cannot be grouped by a value of type {type_.name}", argument.position)
+    return GroupKey(argument.text, type_, expression)
+
+
+def _over_a_row(argument: Argument, what: str, table: Table) -> tuple[exp.Expr, tuple[str, ...]]:
+    """The expression, and the names of the columns and tags that it reads."""
     tree = parse_expression(argument.text, argument.position)
     for placeholder, where in placeholders(tree):
-        raise bad(f"{what}: the placeholder {placeholder} is not allowed in a condition on rows", where)
+        raise bad(f"{what}: the placeholder {placeholder} is not allowed over single rows", where)
     for query in tree.find_all(exp.Query):
-        raise bad(f"{what}: a query is not allowed in a condition on rows", position_of(query))
+        raise bad(f"{what}: a query is not allowed over single rows", position_of(query))
     for call in tree.find_all(exp.Anonymous):
         if call.this in AGGREGATES:
             raise bad(f"{what}: {call.this} looks beyond one row", position_of(call))
@@ -50,4 +70,4 @@ def condition(argument: Argument, what: str, table: Table, timezone: str) -> Con
             raise bad(f"{what}: {table.name} has no column {column.name}", where, ErrorCode.UNKNOWN_COLUMN)
         if column.name not in names:
             names.append(column.name)
-    return Condition(argument.text, tuple(names), condition_expression(tree, table, timezone, what))
+    return tree, tuple(names)

@@ -7,9 +7,9 @@ and every operation is named by the table of ``trigger.rows.expressions``. What 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlglot import exp
 
@@ -30,12 +30,14 @@ from millrace_core.dialect.query.nodes import position_of
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.model.expression import AnyExpression, Call, Constant, Field
 from millrace_core.model.schema import Table
+from millrace_core.model.types import DataType
 from millrace_core.plan.expressions.annotate import Typer
 from millrace_core.plan.expressions.lower import Lowerer
 from millrace_core.plan.scope import Context, Scope, column, table_columns
-from millrace_core.plan.types.typed import with_type
+from millrace_core.plan.types.typed import Typed, typed, with_type
 
 MOST_DIGITS = 18  # a fraction of so many digits beside an unsigned BIGINT still fits into 128 bits
+Found = TypeVar("Found")
 FORBIDDEN = frozenset({"now", "today", "rand"})
 """Functions whose value is another one when the row is judged again, after a restart."""
 
@@ -45,9 +47,60 @@ def condition_expression(tree: exp.Expr, table: Table, timezone: str, what: str)
 
     :raises SqlError: for types that do not fit, an unknown function, or one that is not possible here.
     """
+    return _Row(tree, table, timezone, what).condition()
+
+
+def value_expression(
+    tree: exp.Expr, table: Table, timezone: str, what: str
+) -> tuple[AnyExpression, DataType]:
+    """A value of one row of ``table``, as data, and its type.
+
+    :raises SqlError: as :func:`condition_expression`.
+    """
+    return _Row(tree, table, timezone, what).value()
+
+
+class _Row:
+    """An expression over one row, about to be typed, lowered and spelled out."""
+
+    def __init__(self, tree: exp.Expr, table: Table, timezone: str, what: str) -> None:
+        self.what, self.at = what, tree
+        self.ctx = Context(Catalog(), None, timezone, table.precision, exp.Null())
+        types = table_columns(table)
+        self.tree, calls = _bound(tree, types, what)
+        self.spelling = Spelling(what, {name: type_.type.info.spark for name, type_ in types.items()}, calls)
+
+    def condition(self) -> AnyExpression:
+        return self._shallow(
+            lambda: self._spelled(Typer(self.ctx).row_condition(self.tree, self.what), "BOOLEAN")
+        )
+
+    def value(self) -> tuple[AnyExpression, DataType]:
+        def read() -> tuple[AnyExpression, DataType]:
+            tree = Typer(self.ctx).row_value(self.tree, self.what)
+            type_ = typed(tree).type
+            return self._spelled(tree, kind_of(type_.info.spark)), type_
+
+        return self._shallow(read)
+
+    def _spelled(self, tree: exp.Expr, kind: str) -> AnyExpression:
+        lowered = Lowerer(Scope(exp.Select()), self.ctx, condition=True).visit(tree)
+        return self.spelling.as_kind(self.spelling.visit(lowered), kind, lowered)
+
+    def _shallow(self, read: Callable[[], Found]) -> Found:
+        try:
+            return read()
+        except RecursionError:
+            message = f"{self.what}: the expression is nested too deeply"
+            raise SqlError(ErrorCode.INVALID_VALUE, message, position_of(self.at)) from None
+
+
+def _bound(
+    tree: exp.Expr, types: Mapping[str, Typed], what: str
+) -> tuple[exp.Expr, dict[tuple[int, int], str]]:
+    """A copy whose columns are those of the row, with their types; and the calls in it, by place."""
     holder = exp.Paren(this=tree.copy())
     calls: dict[tuple[int, int], str] = {}
-    types = table_columns(table)
     for node in list(holder.walk()):
         if isinstance(node, exp.Anonymous):
             if node.name in FORBIDDEN:
@@ -58,21 +111,12 @@ def condition_expression(tree: exp.Expr, table: Table, timezone: str, what: str)
             place = position_of(node)
             found.meta.update(line=place.line, col=place.column)
             node.replace(found)
-    ctx = Context(Catalog(), None, timezone, table.precision, exp.Null())
-    try:
-        typed = Typer(ctx).row_condition(holder.this, what)
-        lowered = Lowerer(Scope(exp.Select()), ctx, condition=True).visit(typed)
-        spelling = Spelling(what, {name: type_.type.info.spark for name, type_ in types.items()}, calls)
-        return spelling.as_kind(spelling.visit(lowered), "BOOLEAN", lowered)
-    except RecursionError:
-        raise SqlError(
-            ErrorCode.INVALID_VALUE, f"{what}: the condition is nested too deeply", position_of(tree)
-        ) from None
+    return holder.this, calls
 
 
 def _refused(what: str, thing: str, node: exp.Expr) -> SqlError:
     return SqlError(
-        ErrorCode.UNSUPPORTED, f"{what}: {thing} is not possible in a condition on rows", position_of(node)
+        ErrorCode.UNSUPPORTED, f"{what}: {thing} is not possible over single rows", position_of(node)
     )
 
 
@@ -119,7 +163,7 @@ class Spelling:
         if found is None:
             raise SqlError(
                 ErrorCode.TYPE_MISMATCH,
-                f"{self.what}: {value.kind} cannot be used as {kind} in a condition on rows", position_of(at),
+                f"{self.what}: {value.kind} cannot be used as {kind} over single rows", position_of(at),
             )  # fmt: skip
         return found
 

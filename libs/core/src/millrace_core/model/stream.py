@@ -42,6 +42,15 @@ class Condition(msgspec.Struct, frozen=True):
     expression: AnyExpression | None = None
 
 
+class GroupKey(msgspec.Struct, frozen=True):
+    """What rows of one table may be grouped by: the text of an expression over their cells, its type, and the
+    same as data, for trigger-svc."""
+
+    sql: str
+    type: DataType
+    expression: AnyExpression
+
+
 class Source(msgspec.Struct, frozen=True):
     """The trigger table: its definition, and the child's name where a single child table triggers."""
 
@@ -169,7 +178,9 @@ class StreamSpec(msgspec.Struct, frozen=True):
     """A stream, complete: everything that trigger-svc and calc-svc need, names resolved.
 
     ``db``: the database that the name belongs to; empty: the name is global.
-    ``partition``: the grouping columns in order, ``tbname`` or tag names; empty when ungrouped.
+    ``partition``: the grouping columns in order, ``tbname`` or tag names; empty when ungrouped. ``keys``:
+    what divides the rows of these groups further, row by row; a group's key has its values behind those of
+    ``partition``.
     ``query``: the text after AS. ``database``: the database that unqualified names of the query mean.
     ``sql``: the statement, which ``places`` point into. ``uid`` is new for every CREATE STREAM.
     """
@@ -192,6 +203,12 @@ class StreamSpec(msgspec.Struct, frozen=True):
     places: Places = Places()
     emission: Emission = Emission()
     notices: NoticeShape = "trigger"
+    keys: tuple[GroupKey, ...] = ()
+
+    @property
+    def grouped(self) -> bool:
+        """Whether there can be more groups than one."""
+        return bool(self.partition or self.keys)
 
     @property
     def full_name(self) -> str:

@@ -5,6 +5,7 @@ from millrace_core.plan.query import PASSES, plan_query
 from millrace_core.plan.streams.output import OutputPlaces, plan_output
 from millrace_core.plan.streams.stream import (
     allowed_placeholders,
+    grouping_types,
     plan_stream,
     trigger_relation,
     trows_condition,
@@ -14,6 +15,6 @@ from millrace_core.plan.system.tables import SYSTEM_TABLES, system_rows
 
 __all__ = [
     "PASSES", "SYSTEM_TABLES", "Bound", "News", "OutputPlaces", "OutputPlan", "Plan", "SourceUse",
-    "allowed_placeholders", "plan_output", "plan_query", "plan_stream", "system_rows", "trigger_relation",
-    "trows_condition",
+    "allowed_placeholders", "grouping_types", "plan_output", "plan_query", "plan_stream", "system_rows",
+    "trigger_relation", "trows_condition",
 ]  # fmt: skip

@@ -144,6 +144,8 @@ def _note(
 
 def _equals(draft: SourceDraft, column: str, placeholder: str, ctx: Context) -> None:
     number = placeholder.removeprefix("%%")
+    if number.isdigit() and int(number) > len(ctx.partition):
+        return  # a key of rows says nothing of their tables
     grouping = ctx.partition[int(number) - 1] if number.isdigit() else "tbname"
     if column == "tbname" and grouping == "tbname":
         draft.own_table |= ctx.source is not None and draft.table is not None and _same_table(draft, ctx)

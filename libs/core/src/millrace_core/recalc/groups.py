@@ -1,10 +1,16 @@
-"""The groups of a stream as the trigger table's children make them: the same as trigger-svc's."""
+"""The groups of a stream as the trigger table's children and their rows make them: the same as
+trigger-svc's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
 
 from millrace_core.model.schema import stable_hash
+from millrace_core.trigger.groups.columns import Ints
+from millrace_core.trigger.rows.keys import Values
 from millrace_core.trigger.stream.definition import Definition
 from millrace_core.wire import regroup
 from millrace_core.wire.events import Group
@@ -14,10 +20,23 @@ Member = tuple[int, str, int, Mapping[str, object]]
 """A table whose rows trigger: its number, name, uid, tags by name."""
 
 
-def groups_of(
-    definition: Definition, members: Iterable[Member], slot: int, slots: int
-) -> dict[Group, list[int]]:
-    """The groups that are judged in a slot, and the numbers of their tables."""
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Whose rows are whose. ``by_table[number]``: what a table is grouped as, -1 for none; ``by_key``: where
+    keys divide its rows, the group of those with these values."""
+
+    by_table: Ints
+    by_key: Mapping[tuple[int, Values], int] | None = None
+
+    def of_rows(self, owner: Ints, values: Iterable[Values]) -> Ints:
+        """The group of each row, -1 for none, of what its table is grouped as and what its keys say."""
+        assert self.by_key is not None, "keys divide the rows"
+        groups = [self.by_key.get(said, -1) for said in zip(owner.tolist(), values, strict=True)]
+        return np.array(groups, dtype=np.int64)
+
+
+def grouped(definition: Definition, members: Iterable[Member]) -> dict[Group, list[int]]:
+    """What tables are grouped as, and their numbers."""
     found: dict[Group, list[int]] = {}
     partition, uid = definition.spec.partition, definition.spec.uid
     for number, name, table_uid, tags in members:
@@ -26,9 +45,43 @@ def groups_of(
         key = tuple(name if column == "tbname" else tags.get(column) for column in partition)
         id_ = table_uid if "tbname" in partition else stable_hash(uid, *key)
         group = Group(id_ if partition else 0, key, name if definition.home else None)
-        if slot_of_group(definition, group, slots) == slot:
-            found.setdefault(group, []).append(number)
+        found.setdefault(group, []).append(number)
     return found
+
+
+def groups_of(
+    definition: Definition, members: Iterable[Member], slot: int, slots: int
+) -> dict[Group, list[int]]:
+    """The groups that are judged in a slot, and the numbers of their tables; no keys divide their rows."""
+    found = grouped(definition, members)
+    return {group: mine for group, mine in found.items() if slot_of_group(definition, group, slots) == slot}
+
+
+def base_of(definition: Definition, group: Group) -> tuple[tuple[object, ...], str | None]:
+    """What tells the tables of a group from others: the same of it and of :func:`grouped`."""
+    return group.key[: len(definition.spec.partition)], group.table
+
+
+def values_of_group(definition: Definition, group: Group) -> Values:
+    """What the keys say of a group's rows."""
+    return group.key[len(definition.spec.partition) :]
+
+
+def numbered(definition: Definition, groups: Mapping[Group, list[int]]) -> Owners:
+    """The rows of these groups, numbered in order, and of no others."""
+    size = 1 + max((table for tables in groups.values() for table in tables), default=0)
+    by_table = np.full(size, -1, dtype=np.int64)
+    if not definition.keys:
+        for number, tables in enumerate(groups.values()):
+            by_table[tables] = number
+        return Owners(by_table)
+    bases: dict[object, int] = {}
+    by_key: dict[tuple[int, Values], int] = {}
+    for number, (group, tables) in enumerate(groups.items()):
+        base = bases.setdefault(base_of(definition, group), len(bases))
+        by_table[tables] = base
+        by_key[base, values_of_group(definition, group)] = number
+    return Owners(by_table, by_key)
 
 
 def slot_of_group(definition: Definition, group: Group, slots: int) -> int:

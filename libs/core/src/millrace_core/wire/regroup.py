@@ -9,11 +9,14 @@ a receiver knows a message that comes again after a restart.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import count
+
 import msgspec
 
 from millrace_core.wire.events import Group
 from millrace_core.wire.reading import Format, strictly, undecodable
-from millrace_core.wire.topics import REGROUP
+from millrace_core.wire.topics import REGROUP, slot_of
 
 
 class Regrouped(msgspec.Struct, frozen=True, array_like=True):
@@ -25,7 +28,8 @@ class Regrouped(msgspec.Struct, frozen=True, array_like=True):
 
     PERIOD judges no rows, and has none sent. ``change``: the sending slot has tables of this group from here
     on (1), or has none any more (-1); ``news``: messages with rows, partition of the WAL topic -> (offset of
-    the first, of the last). ``deleted``: the table's rows in this range of time are gone.
+    the first, of the last). ``deleted``: the table's rows in this range of time are gone;
+    ``everyone``: of which of the receiver's groups is not known.
     """
 
     stream: int
@@ -41,11 +45,18 @@ class Regrouped(msgspec.Struct, frozen=True, array_like=True):
     change: int = 0
     news: dict[int, tuple[int, int]] = {}
     deleted: tuple[int, int] | None = None
+    everyone: bool = False
 
 
 def key(stream: int, group: int) -> bytes:
     """The key of the messages for a group: it decides on the group's slot."""
     return f"{stream}/{group}".encode()
+
+
+@lru_cache(maxsize=4096)
+def nobody_of(stream: int, slot: int, slots: int) -> int:
+    """An id of a group that lies in this slot, and that no group has: for a message to the slot itself."""
+    return next(id_ for id_ in count(-1, -1) if slot_of(REGROUP.name, key(stream, id_), slots) == slot)
 
 
 _encoder = msgspec.msgpack.Encoder()

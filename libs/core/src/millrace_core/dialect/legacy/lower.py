@@ -7,7 +7,7 @@ import msgspec
 from sqlglot import exp
 
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog
-from millrace_core.conditions import condition
+from millrace_core.conditions import condition, group_key
 from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.legacy.options import judged
 from millrace_core.dialect.legacy.query import Item, Key, is_start, over_rows, read
@@ -26,7 +26,7 @@ from millrace_core.dialect.tdengine.options import notify
 from millrace_core.dialect.tdengine.trigger import trigger
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Table
-from millrace_core.model.stream import Notify, Places, Source, StreamSpec
+from millrace_core.model.stream import GroupKey, Notify, Places, Source, StreamSpec
 from millrace_core.model.triggers import Trait, Trigger
 from millrace_core.timeline.precision import shortest_ns
 from millrace_core.trigger.types import Count, EveryRow, Interval, Session, type_named, type_of
@@ -46,8 +46,7 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
     ``uid``, ``created``, ``result`` and the output's columns are left empty. ``places`` has no query: the one
     that is calculated stands nowhere in the statement.
 
-    :raises SqlError: at the first thing that is wrong, with its place; UNSUPPORTED for groups by ordinary
-        columns or by expressions alone.
+    :raises SqlError: at the first thing that is wrong, with its place.
     """
     source = _source(statement.query.table, catalog, database)
     table, query = source.table, statement.query
@@ -68,13 +67,15 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
         # without a window no row has anything to wait for
         watermark=options.watermark if query.window is not None else None,
     )
-    partition = _partition(keys, table)
+    partition, row_keys, values = _groups(keys, table, timezone)
     names = _result_names(statement, items)
     if statement.into is None:
         # there are no results to take back
         output, emission = None, msgspec.structs.replace(emission, obsolete="kept")
     else:
-        output = result_table(statement, statement.into, names, keys, table, catalog, database or table.db)
+        output = result_table(
+            statement, statement.into, names, keys, values, table, catalog, database or table.db
+        )
     gap = str(when.gap) if isinstance(when, Session) else None
     places = Places()
     if statement.subtable is not None:
@@ -84,6 +85,7 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
         partition=partition, options=options, notify=_notify(statement.notify, query.window),
         output=output, query=over_rows(query, items, keys, names, gap), timezone=timezone,
         database=database or table.db, places=places, emission=emission, notices="window",
+        keys=row_keys,
     )  # fmt: skip
 
 
@@ -153,26 +155,28 @@ def _trigger(window: TriggerClause | None, table: Table, timezone: str) -> Trigg
     return found
 
 
-def _partition(keys: tuple[Key, ...], table: Table) -> tuple[str, ...]:
-    """The grouping columns: expressions over them make no further groups."""
-    plain = [key.column for key in keys if key.column == "tbname" or (key.column and table.tag(key.column))]
+def _groups(
+    keys: tuple[Key, ...], table: Table, timezone: str
+) -> tuple[tuple[str, ...], tuple[GroupKey, ...], dict[str, str]]:
+    """What groups the tables, what divides their rows further, and each alias as an expression over both.
+
+    Expressions over tbname and tags that stand beside make no further groups."""
+    plain = dict.fromkeys(
+        key.column for key in keys if key.column == "tbname" or (key.column and table.tag(key.column))
+    )
+    partition = tuple(name for name in plain if name)
+    found: dict[str, GroupKey] = {}
+    values: dict[str, str] = {}
     for key in keys:
-        if key.column is not None and key.column not in plain:
-            known = table.column(key.column)
-            if known is None:
-                raise bad(
-                    f"PARTITION BY {key.column}: {table.name} has no such column or tag", key.position,
-                    ErrorCode.UNKNOWN_COLUMN,
-                )  # fmt: skip
-        if key.column is None or key.column not in plain:
-            over = {column.name for column in parse_expression(key.text, key.position).find_all(exp.Column)}
-            if not over <= set(plain):
-                raise bad(
-                    f"PARTITION BY {key.text}: groups by columns and expressions are not possible yet; "
-                    "tbname and tags are, and expressions over those of them that stand beside",
-                    key.position, ErrorCode.UNSUPPORTED,
-                )  # fmt: skip
-    return tuple(dict.fromkeys(name for name in plain if name))
+        names = {column.name for column in parse_expression(key.text, key.position).find_all(exp.Column)}
+        if names and names <= set(partition):
+            values[key.name] = key.text
+            continue
+        if key.text not in found:
+            argument = Argument(key.text, key.position)
+            found[key.text] = group_key(argument, "PARTITION BY", table, timezone)
+        values[key.name] = f"%%{len(partition) + 1 + list(found).index(key.text)}"
+    return partition, tuple(found.values()), values
 
 
 def _result_names(statement: CreateLegacyStream, items: tuple[Item, ...]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -10,7 +10,6 @@ from millrace_core.catalog import Catalog
 from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.data_types import KEY_TYPES
 from millrace_core.dialect.legacy.query import Key, check_aliases, replaced
-from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import CreateLegacyStream
 from millrace_core.errors import ErrorCode
@@ -24,9 +23,11 @@ MOST_CONVERTED = 4096
 
 def result_table(
     statement: CreateLegacyStream, into: QualifiedName, names: Sequence[str], keys: Sequence[Key],
+    values: Mapping[str, str],
     source: Table, catalog: Catalog, database: str,
 ) -> Output:  # fmt: skip
-    """INTO with its columns, TAGS and SUBTABLE; ``names``: of the query's results; the columns stay empty.
+    """INTO with its columns, TAGS and SUBTABLE; ``names``: of the query's results; ``values``: the aliases of
+    PARTITION BY as expressions over a group's key; the columns stay empty.
 
     :raises SqlError: for a target that is no super table, or the source; columns that do not go together;
         tags that PARTITION BY does not name, or with types where the table has its own.
@@ -46,10 +47,13 @@ def result_table(
         _check_columns(statement, into, names, target)
     if statement.subtable is not None:
         check_aliases(statement.subtable, keys, "SUBTABLE")
-    words = {key.name: key.text if key.column else f"({key.text})" for key in keys}
+    words = {
+        name: text if text.isidentifier() or text.startswith("%%") else f"({text})"
+        for name, text in values.items()
+    }
     subtable = replaced(statement.subtable.text, words) if statement.subtable else None
     return Output(
-        db, into.name, (), _tags(statement, keys, target), subtable, naming="distinct", converts=True
+        db, into.name, (), _tags(statement, values, target), subtable, naming="distinct", converts=True
     )
 
 
@@ -80,22 +84,22 @@ def _check_columns(
             )
 
 
-def _tags(statement: CreateLegacyStream, keys: Sequence[Key], target: Table | None) -> tuple[OutputTag, ...]:
+def _tags(
+    statement: CreateLegacyStream, values: Mapping[str, str], target: Table | None
+) -> tuple[OutputTag, ...]:
     if not statement.tags:
         return tuple(OutputTag(tag, "NULL") for tag in target.tags) if target else (
             OutputTag(GROUP_TAG, GROUP_ID),
         )  # fmt: skip
-    by_name = {key.name: key for key in keys}
     given: dict[str, OutputTag] = {}
     for tag in statement.tags:
         name, where = tag.name.text, tag.name.position
         if name in given:
             raise bad(f"the tag {name} is given twice", where)
-        if name not in by_name:
-            known = ", ".join(by_name) or "there is none"
+        if name not in values:
+            known = ", ".join(values) or "there is none"
             raise bad(f"the tag {name} is no alias of PARTITION BY: {known}", where)
-        value = by_name[name]
-        expression = quote_name(value.column) if value.column not in (None, "tbname") else value.text
+        expression = values[name]
         if target is None:
             if tag.type is None:
                 raise bad(f"the tag {name} needs a type, as the table is a new one", where)

@@ -128,7 +128,7 @@ def _name(
         message = f"OUTPUT_SUBTABLE must give text, not {made.type.type}"
         raise made.refused(ErrorCode.TYPE_MISMATCH, message)
     # a distinct name says which group it is of
-    same = isinstance(made.node, exp.Literal) and (output.naming == "given" or not spec.partition)
+    same = isinstance(made.node, exp.Literal) and (output.naming == "given" or not spec.grouped)
     fixed = made.node.name if same else None
     return exp.Substring(this=made.node, start=number(1), length=number(MAX_NAME)), fixed
 
@@ -232,7 +232,7 @@ def _group_expression(sql: str, what: str, place: Position, spec: StreamSpec, ct
     """The expression, lowered, over ``_grp``."""
     tree = parse_expression(sql, place)
     holder = exp.Paren(this=tree)
-    grouping = dict(zip(spec.partition, grouping_types(spec), strict=True))
+    grouping = dict(zip(spec.partition, grouping_types(spec), strict=False))
     for node in list(holder.walk()):
         if isinstance(node, exp.Column):
             if node.name not in grouping or node.args.get("table"):

@@ -49,12 +49,13 @@ def _precision(spec: StreamSpec) -> Precision:
 
 
 def grouping_types(spec: StreamSpec) -> list[Typed]:
-    """The types of the grouping columns."""
+    """The types of a group's key: of the grouping columns, then of what divides their rows."""
     found: list[Typed] = []
     for name in spec.partition:
         tag = spec.source.table.tag(name) if spec.source else None
         type_ = TBNAME if tag is None else tag.type
         found.append(Typed(type_, _precision(spec) if type_ == TIMESTAMP else None))
+    found += [Typed(key.type, _precision(spec) if key.type == TIMESTAMP else None) for key in spec.keys]
     return found
 
 
@@ -69,11 +70,15 @@ def trows_bounds(trigger: Trigger) -> TimeBounds:
 
 
 def trows_condition(spec: StreamSpec) -> str | None:
-    """What the rows of ``%%trows`` meet besides their times: PRE_FILTER, and that the trigger counts them."""
+    """What the rows of ``%%trows`` meet besides their times: PRE_FILTER, that the trigger counts them, and
+    that their keys are the group's."""
     conditions = [f"({spec.options.pre_filter.sql})"] if spec.options.pre_filter else []
     if columns := type_of(spec.trigger).counted(spec.trigger):
         counted = " OR ".join(f"{quote_name(name)} IS NOT NULL" for name in columns)
         conditions.append(f"({counted})")
+    for place, key in enumerate(spec.keys, len(spec.partition) + 1):
+        same = f"({key.sql}) = %%{place}"
+        conditions.append(f"({same} OR (({key.sql}) IS NULL AND %%{place} IS NULL))")
     return " AND ".join(conditions) or None
 
 

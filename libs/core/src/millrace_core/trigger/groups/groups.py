@@ -7,10 +7,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from millrace_core.model.schema import stable_hash
 from millrace_core.wire.events import Group
 
 Handle = bytes | int
 """What a group is found by: its table's name where tables are judged, its id where rows come regrouped."""
+
+
+def part_of(group: Group, stream: int, values: tuple[Any, ...]) -> Group:
+    """The group of those rows of ``group`` whose keys have these values."""
+    # the type tells NULL from the text 'None'
+    typed = (f"{type(value).__name__}:{value}" for value in values)
+    return Group(stable_hash("keys", stream, group.id, *typed), (*group.key, *values), group.table)
 
 
 class Groups:
@@ -37,6 +45,10 @@ class Groups:
     def get(self, place: int) -> Group:
         table = self.tables[place]
         return Group(self.ids[place], self.keys[place], None if table is None else table.decode())
+
+    def of_table(self, name: bytes) -> list[int]:
+        """The groups whose rows are this table's, where these are found by their ids."""
+        return [place for place in self.index.values() if self.tables[place] == name]
 
     def end(self, handle: Handle) -> None:
         """The group takes no more rows; a new one may get its handle. It is gone with :meth:`sweep`."""

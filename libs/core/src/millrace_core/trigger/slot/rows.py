@@ -212,8 +212,8 @@ class TableReader:
                     stream.count("undecodable", int(mask[rows.bad].sum()))
                 group = groups[stream.uid]
                 stream.count("unknown_table", int(held[takes[stream.uid] & (group < 0)].sum()))
-                mine, again = passing(stream.state, rows, group, messages)
+                mine = passing(stream.state, rows, group, messages)
                 seen = dict(slot.seen[topic])
-                out.extend(stream.judge_table(mine, group, messages, seen))
+                out.extend(stream.judge_table(mine.rows, mine.group, mine.messages, seen))
                 if isinstance(stream, Stream):
-                    out.extend(stream.lose_versions(again, messages, seen))
+                    out.extend(stream.lose_versions(mine.versions, messages, seen))

@@ -22,7 +22,9 @@ from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.trigger.stream.versions import Versions
 from millrace_core.trigger.types.occurrences import as_arrays
+from millrace_core.wire import regroup
 from millrace_core.wire.control import Offsets
+from millrace_core.wire.events import Group
 from millrace_core.wire.regroup import Regrouped
 
 
@@ -40,6 +42,9 @@ class Changes:
     ) -> Iterator[Output]:
         """Rows of a table are gone; ``written``: when that was (ms)."""
         state = self.state
+        if state.definition.keys:
+            yield from self._delete_by_keys(name, span, written, seen)
+            return
         if not state.definition.home:
             place = state.place(name, family)
             if place >= 0:
@@ -50,10 +55,48 @@ class Changes:
         if place >= 0:
             yield from self.delete_in(place, span, written, seen)
 
+    def _delete_by_keys(
+        self, name: bytes, span: tuple[int, int], written: int, seen: Offsets
+    ) -> Iterator[Output]:
+        """Whose rows they were is not known: any group of the table may have lost some."""
+        state = self.state
+        if state.definition.home:
+            yield from self._delete_of_all(name, span, written, seen)
+            return
+        for place in state.parts_of(name):
+            yield self.routes.send(state.passing.get(place), name, seen, written, deleted=span)
+        if state.definition.fills_history:
+            # groups that have rows of the table from history have had none from here
+            for slot in range(state.life.slots):
+                nobody = Group(regroup.nobody_of(state.uid, slot, state.life.slots), (), None)
+                yield self.routes.send(nobody, name, seen, written, deleted=span, everyone=True)
+        state.passing = Groups()
+
+    def _delete_of_all(
+        self, table: bytes, span: tuple[int, int], written: int, seen: Offsets
+    ) -> Iterator[Output]:
+        """Of all groups of a table (empty: of any), those that history will tell of as well."""
+        state = self.state
+        if state.life.holding:
+            state.life.lost.append((table, *span))
+        for place in state.groups.of_table(table) if table else list(state.groups.index.values()):
+            yield from self.delete_in(place, span, written, seen)
+
+    def delete_unknown(self, written: int, seen: Offsets) -> Iterator[Output]:
+        """History has been told: what was deleted meanwhile of groups that only it knew."""
+        lost, self.state.life.lost = self.state.life.lost, []
+        for table, first, last in lost:
+            yield from self._delete_of_all(table, (first, last), written, seen)
+
     def delete_regrouped(self, message: Regrouped) -> Iterator[Output]:
         """Rows of a group are gone, as another slot says."""
         if message.deleted is None:
             return
+        if message.everyone:
+            yield from self._delete_of_all(b"", message.deleted, message.written, message.seen)
+            return
+        if self.state.definition.keys and message.group.id not in self.state.groups.index:
+            return  # the sender knows its id only; what history tells of it is meant for everyone
         place = self._place_of_deleted(message.group.id, lambda: self.state.place_of(message.group))
         if place >= 0:
             yield from self.delete_in(place, message.deleted, message.written, message.seen)

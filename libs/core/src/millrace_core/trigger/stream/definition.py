@@ -32,7 +32,8 @@ class Definition:
     """A stream's definition, compiled. ``single``: the name of the one table that triggers it, if it is one.
 
     ``home``: its rows are judged where its tables are; else in the slot of their group (see wire.regroup).
-    ``delay``: of MAX_DELAY; ``schedule``: of PERIOD; ``filter``: of PRE_FILTER, the rows that count at all.
+    ``delay``: of MAX_DELAY; ``schedule``: of PERIOD; ``filter``: of PRE_FILTER, the rows that count at all;
+    ``keys``: what divides the rows of a table among groups.
     """
 
     spec: StreamSpec
@@ -46,11 +47,18 @@ class Definition:
     delay: Delay | None = None
     schedule: Schedule | None = None
     filter: Signal | None = None
+    keys: tuple[Signal, ...] = ()
 
     @property
     def signals(self) -> tuple[Signal, ...]:
         """What it reads of each row."""
-        return self.windower.signals if self.filter is None else (*self.windower.signals, self.filter)
+        first = self.windower.signals if self.filter is None else (*self.windower.signals, self.filter)
+        return (*first, *self.keys)
+
+    @property
+    def by_table(self) -> bool:
+        """Whether a table's rows are those of one group, which is found by its name; else by its id."""
+        return self.home and not self.keys
 
     @property
     def child(self) -> bytes | None:
@@ -146,6 +154,7 @@ def compiled(definition: bytes) -> Definition:
         Delay(every, windower) if every else None,
         type_.schedule(spec) if type_.schedule else None,
         _filter(spec),
+        tuple(Signal(f"KEY{i}", key.expression) for i, key in enumerate(spec.keys, 1)),
     )
 
 

@@ -21,7 +21,7 @@ from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.trigger.types import type_of
 from millrace_core.trigger.types.occurrences import HISTORY, LIVE, as_arrays
 from millrace_core.wire.control import Offsets
-from millrace_core.wire.recalc import Handover, Part, Past, Request, Taken
+from millrace_core.wire.recalc import Handover, Part, Request, Taken
 
 
 class History:
@@ -140,7 +140,7 @@ class History:
         if not state.life.holding or message.epoch != state.life.epoch:
             return
         seen = seen if state.definition.home else state.life.seen
-        pasts = [(place, past) for past in message.groups if (place := self._group_of(past)) is not None]
+        pasts = [(place, past) for past in message.groups if (place := state.place_of(past.group)) >= 0]
         state.grow()
         windower = state.definition.windower
         known = [(place, past) for place, past in pasts if past.memory is not None]
@@ -164,18 +164,6 @@ class History:
         if message.done:
             yield from self._go_live(at, seen)
 
-    def _group_of(self, past: Past) -> int | None:
-        """Where a group is, made if need be; None for one of a table that has another successor by now."""
-        state = self.state
-        group = past.group
-        handle = group.id if group.table is None else group.table.encode()
-        found = state.groups.index.get(handle)
-        if found is None:
-            return state.groups.add(
-                handle, group.id, group.key, handle if isinstance(handle, bytes) else None
-            )
-        return found if state.groups.ids[found] == group.id else None
-
     def _go_live(self, at: int, seen: Offsets) -> Iterator[Output]:
         state = self.state
         state.life.holding = False
@@ -196,3 +184,5 @@ class History:
         for id_, first, last in deleted:
             if id_ in places:
                 yield from self.changes.delete_in(places[id_], (first, last), at, seen)
+        if state.life.lost:
+            yield from self.changes.delete_unknown(at, seen)

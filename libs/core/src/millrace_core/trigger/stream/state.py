@@ -13,7 +13,7 @@ from millrace_core.errors import WireError
 from millrace_core.model.schema import Column, stable_hash
 from millrace_core.trigger.groups.columns import Columns, Ints
 from millrace_core.trigger.groups.family import Family
-from millrace_core.trigger.groups.groups import Groups
+from millrace_core.trigger.groups.groups import Groups, Handle, part_of
 from millrace_core.trigger.groups.watermark import RANGE, ClockMemory
 from millrace_core.trigger.stream.definition import Definition, compiled
 from millrace_core.trigger.stream.delay import DelayMemory
@@ -43,6 +43,8 @@ class Life(msgspec.Struct, array_like=True):
     are sent on, where PRE_FILTER may hide an update (see trigger.stream.versions).
     ``untold``: the totals have grown since they were told. ``unknown``: rows (group id, ts) of which only the
     stored rows know what they are, and which T has not reached, or that came while rows were held.
+    ``divided``: of each table whose rows are sent on by their keys, the ids of the groups. ``lost``: deletes
+    while rows were held of groups that only history knows: (table, or empty for all, first, last).
     """
 
     definition: bytes
@@ -66,6 +68,8 @@ class Life(msgspec.Struct, array_like=True):
     untold: bool = False
     newest: dict[bytes, int] = {}
     unknown: list[tuple[int, int]] = []
+    divided: dict[bytes, set[int]] = {}
+    lost: list[tuple[bytes, int, int]] = []
 
 
 class StreamState:
@@ -111,6 +115,7 @@ class StreamState:
         life = self.life
         life.gone = True
         life.holding, life.deleted, life.awaited, life.unknown, life.newest = False, [], [], [], {}
+        life.divided, life.lost = {}, []
         self._begin()
 
     def resume(self, live_from: Offsets, epoch: int) -> None:
@@ -132,7 +137,7 @@ class StreamState:
     @property
     def places(self) -> Groups:
         """Where the rows of a table go."""
-        return self.groups if self.definition.home else self.passing
+        return self.groups if self.definition.by_table else self.passing
 
     def place(self, name: bytes, family: Family) -> int:
         """The group of a table's rows, made if need be; -1 if the table is not known."""
@@ -173,9 +178,40 @@ class StreamState:
         return tuple(key)
 
     def place_of(self, group: Group) -> int:
-        """Of a group that is found by its id, made if need be."""
-        found = self.groups.index.get(group.id)
-        return self.groups.add(group.id, group.id, group.key, None) if found is None else found
+        """Of a group, made if need be; -1: its table has another successor by now."""
+        table = None if group.table is None else group.table.encode()
+        handle: Handle = table if self.definition.by_table and table is not None else group.id
+        found = self.groups.index.get(handle)
+        if found is None:
+            return self.groups.add(handle, group.id, group.key, table)
+        return found if self.groups.ids[found] == group.id else -1
+
+    def part_of(self, table: bytes, base: Group, values: tuple[Any, ...]) -> int:
+        """The group of those rows of a table whose keys have these values, made if need be: where it is
+        judged here, or where it is sent on. ``base``: what the table is grouped as."""
+        group = part_of(base, self.uid, values)
+        if self.definition.home:
+            return self.place_of(group)
+        self.life.divided.setdefault(table, set()).add(group.id)
+        found = self.passing.index.get(group.id)
+        return self.passing.add(group.id, group.id, group.key, None) if found is None else found
+
+    def parts_of(self, table: bytes) -> list[int]:
+        """The groups that have had rows of a table, as far as this slot knows: places as :meth:`part_of`
+        gives them. Of those that are sent on only the ids are known."""
+        if self.definition.home:
+            return self.groups.of_table(table)
+        index, ids = self.passing.index, sorted(self.life.divided.get(table, ()))
+        return [index[id_] if id_ in index else self.passing.add(id_, id_, (), None) for id_ in ids]
+
+    def end(self, table: bytes) -> None:
+        """A table is there no more, and what is of it alone."""
+        if self.definition.home and not self.definition.by_table:
+            for place in self.groups.of_table(table):
+                self.groups.end(self.groups.ids[place])
+        self.places.end(table)
+        self.life.newest.pop(table, None)
+        self.life.divided.pop(table, None)
 
     def grow(self) -> None:
         """Make room for the groups that there are."""
@@ -220,7 +256,7 @@ class StreamState:
 
     def dump(self, more: Any) -> list[Any]:
         """Plain data for msgpack; ``more``: what only this kind of stream keeps."""
-        plain = self.definition.home and self.definition.spec.partition == ("tbname",)
+        plain = self.definition.by_table and self.definition.spec.partition == ("tbname",)
         return [self.life, self.groups.dump(plain), self.clock.dump(), self.memory.dump(), more]
 
     @staticmethod
@@ -231,7 +267,7 @@ class StreamState:
     def load(self, data: list[Any], load_more: Callable[[Any], None]) -> None:
         """The inverse of :meth:`dump`, in a state of this life."""
         _, groups, clock, memory, *more = data
-        self.groups.load(groups, self.definition.home)
+        self.groups.load(groups, self.definition.by_table)
         self.clock.load(clock)
         self.memory.load(memory)
         if more:

@@ -129,8 +129,7 @@ class Stream:
 
     def part(self, name: bytes) -> None:
         """The child table of this name is there no more."""
-        self.state.places.end(name)
-        self.life.newest.pop(name, None)
+        self.state.end(name)
 
     # ------------------------------------------------------------------ rows
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from millrace_core.trigger.groups.columns import Ints, starts_of
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Bools, running_newest
 from millrace_core.trigger.rows.intake import Messages, TableRows
+from millrace_core.trigger.rows.keys import divide
 from millrace_core.trigger.stream.definition import Definition
 from millrace_core.trigger.stream.state import StreamState
 
@@ -49,11 +51,83 @@ NONE = np.empty(0, dtype=np.int64)
 NO_VERSIONS = Versions(NONE, NONE, NONE.astype(bool), NONE, NONE)
 
 
-def passing(
+class Passed(NamedTuple):
+    """``rows``: to judge, of ``messages``, whose groups ``group`` has; ``versions``: those that rewrite
+    others but cannot be judged, of the messages that came."""
+
+    rows: TableRows
+    group: Ints
+    messages: Messages
+    versions: Versions
+
+
+def passing(state: StreamState, rows: TableRows, group: Ints, messages: Messages) -> Passed:
+    """What there is to judge; what PRE_FILTER leaves out is counted. ``group[m]``: the stream's group of
+    message ``m``, or what its table is grouped as where keys divide its rows; -1 for messages that do not
+    take part."""
+    if state.definition.keys:
+        return _by_keys(state, rows, group, messages)
+    judged, versions = _passing(state, rows, group, messages)
+    return Passed(judged, group, messages, versions)
+
+
+def _by_keys(state: StreamState, rows: TableRows, group: Ints, messages: Messages) -> Passed:
+    """A row that rewrites another may have left its group: each group of the table may have lost it."""
+    definition, owner = state.definition, group[rows.message]
+    taken = owner >= 0
+    passed = (
+        np.ones(len(rows.ts), dtype=bool) if definition.filter is None else rows.signals[definition.filter]
+    )
+    state.count("filtered", int((~passed & taken).sum()))
+    rewrites = _rewrites_in_table(state, rows, owner, messages)
+    unnamed = rows.partial(definition.keys) & rewrites  # it keeps the keys of what it rewrites
+    partial = rows.partial(definition.signals) & rewrites & definition.home
+    names = [key or b"" for key in messages.keys]
+    table = messages.key[rows.message]
+    whose = {int(place): names[number] for place, number in zip(owner.tolist(), table.tolist(), strict=True)}
+    bases = {place: state.passing.get(place) for place in whose if place >= 0}
+    divided = divide(
+        rows, np.where(passed & ~unnamed, owner, -1),
+        lambda place, values: state.part_of(whose[place], bases[place], values), definition.keys, messages,
+    )  # fmt: skip
+    own = np.full(len(rows.ts), -1, dtype=np.int64)
+    own[divided.row] = divided.group[divided.rows.message]
+    lost = _lost_by_keys(state, rows, taken & rewrites, own, unnamed | partial, (names, table), messages)
+    kept = divided.rows.only(~partial[divided.row] & (own[divided.row] >= 0))
+    return Passed(kept, divided.group, divided.messages, lost)
+
+
+def _lost_by_keys(
+    state: StreamState, rows: TableRows, rewriting: Bools, own: Ints, unnamed: Bools,
+    tables: tuple[list[bytes], Ints], messages: Messages,
+) -> Versions:  # fmt: skip
+    """Each time that was rewritten, in each group that the table has but that of its last version."""
+    definition, (names, table) = state.definition, tables
+    if definition.clock.ignore_disorder:
+        return NO_VERSIONS
+    if definition.spec.emission.rewritten == "counted":
+        rewriting = rewriting & unnamed
+    # with a composite key several rows have one time, and which one it was is not known
+    alone = not any(column.composite_key for column in definition.table.columns)
+    last = {(int(table[row]), int(rows.ts[row])): row for row in np.flatnonzero(rewriting).tolist()}
+    found: list[tuple[int, int, bool, int]] = []
+    parts: dict[int, list[int]] = {}
+    for (number, ts), row in last.items():
+        if number not in parts:
+            parts[number] = state.parts_of(names[number])
+        doubt, message = bool(unnamed[row]), int(rows.message[row])
+        kept = int(own[row]) if alone and not doubt else -1
+        found += [(place, ts, doubt, message) for place in parts[number] if place != kept]
+    if not found:
+        return NO_VERSIONS
+    columns = [np.array(column) for column in zip(*found, strict=True)]
+    return Versions(columns[0], columns[1], columns[2], messages.timestamp[columns[3]], columns[3])
+
+
+def _passing(
     state: StreamState, rows: TableRows, group: Ints, messages: Messages
 ) -> tuple[TableRows, Versions]:
-    """The rows to judge, and those that rewrite others but cannot be judged; what PRE_FILTER leaves out is
-    counted. ``group[m]``: the stream's group of message ``m``, -1 for messages that do not take part."""
+    """The rows to judge, and those that rewrite others but cannot be judged."""
     definition = state.definition
     passed = np.ones(len(rows.ts), dtype=bool)
     if definition.filter is not None:
