@@ -14,10 +14,9 @@ def main() -> None:
     runner = Runner()
     while True:
         try:
-            call = channel.receive()
+            channel.send(runner.answer(channel.receive()))
         except (EOFError, OSError):
             return  # whoever has started this is gone
-        channel.send(runner.answer(call))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from millrace_core.dialect.iotdb.cursor import Cursor
-from millrace_core.dialect.iotdb.paths import MANY, Node, Pattern
+from millrace_core.dialect.iotdb.paths import MANY, ONE, Node, Pattern
 from millrace_core.dialect.iotdb.schema import text_regex
 from millrace_core.model.device import Device, Series
 
@@ -29,6 +29,7 @@ class Watch:
         heads = [above, list(pattern.nodes)] if last == Node(MANY) else [above]
         self._devices = [text_regex(head) for head in heads if head]
         self._last = Pattern((last,))
+        self._any = last in (Node(ONE), Node(MANY))
         self._found: dict[str, tuple[Device, tuple[Series, ...]]] = {}
 
     def reaches(self, database: Sequence[str]) -> bool:
@@ -50,7 +51,7 @@ class Watch:
             return known[1]
         meant: list[Series] = []
         if any(one.fullmatch(device.name) for one in self._devices):
-            meant = [one for one in device.series if self._last.matches((one.measurement,))]
+            meant = [one for one in device.series if self._any or self._last.matches((one.measurement,))]
         found = tuple(sorted(meant, key=_measurement))
         self._found[device.name] = device, found
         return found
