@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from structlog.typing import FilteringBoundLogger
 
-from api_gateway.access.login import Logins, new_user
+from api_gateway.access.login import DEFAULT_PASSWORD, Logins, new_user
 from api_gateway.answer import rest_error
 from api_gateway.calc_client import CalcClient
 from api_gateway.catalog.topics import WalTopics
@@ -74,6 +74,7 @@ class Gateway:
         if not context.catalog.users:
             password = context.settings.root_password.get_secret_value()
             context.writer.write([new_user(ROOT, password, superuser=True)])
+        self._check_first_password()
         statuses = StatusReader(log, context.board)
         statuses.catch_up()
         settle(context)
@@ -98,6 +99,21 @@ class Gateway:
             "ready", tables=len(context.catalog.tables), children=len(context.catalog.children),
             streams=len(context.catalog.streams),
         )  # fmt: skip
+
+    def _check_first_password(self) -> None:
+        """:raises MillraceError: NOT_ALLOWED if root has the password that everybody knows, and not only this
+        machine can reach the service."""
+        settings = self.context.settings
+        if not self.logins.holds(ROOT, DEFAULT_PASSWORD):
+            return
+        if not settings.local and not settings.allow_default_password:
+            raise MillraceError(
+                ErrorCode.NOT_ALLOWED,
+                f"root has its well-known password, and the service listens on {settings.host}: set "
+                "MILLRACE_ROOT_PASSWORD before the very first start, or start on loopback and ALTER USER "
+                "root PASS '…'; MILLRACE_ALLOW_DEFAULT_PASSWORD=1 allows it all the same",
+            )
+        self.context.logger.warning("root has its well-known password: ALTER USER root PASS '…'")
 
     def stop(self) -> None:
         self._lives.stop(STOP_SECONDS)

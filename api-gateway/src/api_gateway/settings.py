@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path
 
 from pydantic import Field, SecretStr, field_validator
@@ -23,6 +24,10 @@ class GatewaySettings(ServiceSettings):
     wal_partitions: int = Field(4, ge=1, le=256, description="Partitions of a new super table's WAL topic.")
     root_password: SecretStr = Field(
         SecretStr("taosdata"), description="Password that the user root gets at the very first start."
+    )
+    allow_default_password: bool = Field(
+        False,
+        description="Start though root has its well-known password and the service listens beyond loopback.",
     )
     timezone: str = Field(
         "UTC",
@@ -96,6 +101,14 @@ class GatewaySettings(ServiceSettings):
         description="How often the process of a trigger is started before a firing fails because it does not "
         "run (IoTDB's stateful_trigger_retry_num_when_not_found).",
     )
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach the service."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     @field_validator("timezone")
     @classmethod

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from api_gateway.access import login
+from api_gateway.access.attempts import FREE, LONGEST, Attempts
 from api_gateway.access.login import (
     Logins,
     hash_password,
@@ -18,6 +20,9 @@ from api_gateway.access.login import (
     read_token,
 )
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_wal import MemoryLog
+
+from .conftest import Calc, gateway_on
 
 # printed in TDengine's documentation of its REST API
 KNOWN = "/KfeAzX/f9na8qdtNZmtONryp201ma04bEl8LcvLUd7a8qdtNZmtONryp201ma04"
@@ -92,3 +97,67 @@ def test_an_unknown_user_takes_as_long_as_a_wrong_password(monkeypatch: pytest.M
         with pytest.raises(MillraceError):
             logins.check(name, "wrong")
     assert hashed == ["wrong", "wrong"]
+
+
+def test_failures_one_after_another_make_the_next_login_wait() -> None:
+    now = [100.0]
+    logins = Logins({"ann": new_user("ann", "right")}, Attempts(lambda: now[0]))
+
+    def tried(password: str, address: str = "a") -> str:
+        try:
+            return logins.check("ann", password, address).name
+        except MillraceError as error:
+            return error.message
+
+    for _ in range(FREE):
+        assert tried("wrong") == "Authentication failure"
+    assert tried("right") == "too many failed logins: try again in 1 s"
+    assert tried("right", "b") == "ann", "whoever fails elsewhere keeps nobody out"
+    now[0] += 1
+    assert tried("wrong") == "Authentication failure"
+    assert tried("right") == "too many failed logins: try again in 2 s"
+    now[0] += 2
+    assert tried("right") == "ann"
+    for _ in range(FREE - 1):
+        assert tried("wrong") == "Authentication failure"
+    assert tried("right") == "ann", "they count from the last login that was right"
+    for _ in range(40):
+        tried("wrong")
+        now[0] += LONGEST
+    assert tried("right") == "ann", "nobody waits longer"
+
+
+def test_an_unknown_user_waits_like_a_known_one() -> None:
+    logins = Logins({}, Attempts(lambda: 0.0))
+    for message in ["Authentication failure"] * FREE + ["too many failed logins: try again in 1 s"]:
+        with pytest.raises(MillraceError) as caught:
+            logins.check("boot", "x")
+        assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ({}, False),
+        ({"host": "::1"}, False),
+        ({"host": "localhost"}, False),
+        ({"host": "0.0.0.0"}, True),
+        ({"host": "10.1.2.3"}, True),
+        ({"host": "10.1.2.3", "allow_default_password": True}, False),
+        ({"host": "10.1.2.3", "root_password": "better"}, False),
+    ],
+)
+def test_a_password_that_everybody_knows_is_for_this_machine_alone(
+    changes: dict[str, Any], refused: bool
+) -> None:
+    log = MemoryLog()
+    gateway = gateway_on(log, Calc(), **changes)
+    try:
+        if refused:
+            with pytest.raises(MillraceError) as caught:
+                gateway.start()
+            assert "MILLRACE_ROOT_PASSWORD" in caught.value.message
+        else:
+            gateway.start()
+    finally:
+        gateway.stop()

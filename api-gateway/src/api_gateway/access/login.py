@@ -14,7 +14,9 @@ from cachetools import LRUCache
 from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.modes import ECB
+from fastapi import Request
 
+from api_gateway.access.attempts import Attempts
 from millrace_core.catalog import User
 from millrace_core.errors import ErrorCode, MillraceError
 
@@ -22,6 +24,7 @@ from millrace_core.errors import ErrorCode, MillraceError
 _TOKEN_KEY = bytes((64, 182, 122, 48, 86, 115, 253, 68))
 _FIELD = 24  # bytes that the token has for the name, and as many for the password
 _REMEMBERED = 1024
+DEFAULT_PASSWORD = "taosdata"
 _NO_SALT = "00" * 16
 
 
@@ -38,6 +41,11 @@ def new_user(name: str, password: str, *, superuser: bool = False) -> User:
 # the same key three times makes TripleDES plain DES, which ``cryptography`` does not offer by itself
 def _cipher() -> Cipher[ECB]:
     return Cipher(TripleDES(_TOKEN_KEY * 3), ECB())
+
+
+def address_of(request: Request) -> str:
+    """Where a request comes from; empty if the server does not say."""
+    return request.client.host if request.client else ""
 
 
 def make_token(name: str, password: str) -> str:
@@ -97,21 +105,33 @@ def read_authorization(header: str | None) -> tuple[str, str]:
 class Logins:
     """Checks credentials against the catalog's users. A password that was right is not hashed again."""
 
-    def __init__(self, users: Mapping[str, User]) -> None:
+    def __init__(self, users: Mapping[str, User], attempts: Attempts | None = None) -> None:
         self._users = users
+        self._attempts = attempts or Attempts()
         self._key = secrets.token_bytes(32)
         self._right: LRUCache[tuple[str, str], bytes] = LRUCache(_REMEMBERED)
         self._lock = threading.Lock()
 
-    def check(self, name: str, password: str) -> User:
-        """The user; :raises MillraceError: AUTHENTICATION, the same for an unknown name and a wrong
-        password."""
+    def check(self, name: str, password: str, address: str = "") -> User:
+        """The user. ``address``: where the request comes from.
+
+        :raises MillraceError: AUTHENTICATION, the same for an unknown name and a wrong password; and while
+            :class:`Attempts` has them wait.
+        """
+        self._attempts.check(name, address)
         user = self._users.get(name)
         if user is None:
             hash_password(password, _NO_SALT)  # takes as long as for a user who is there
         if user is None or not self._matches(user, password):
+            self._attempts.failed(name, address)
             raise MillraceError(ErrorCode.AUTHENTICATION, "Authentication failure")
+        self._attempts.passed(name, address)
         return user
+
+    def holds(self, name: str, password: str) -> bool:
+        """Whether this is the user's password; not somebody's attempt to log in."""
+        user = self._users.get(name)
+        return user is not None and self._matches(user, password)
 
     def _matches(self, user: User, password: str) -> bool:
         # keyed, so that the memory of right passwords is of no use to anyone else

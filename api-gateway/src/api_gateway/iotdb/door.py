@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from api_gateway.access.login import Logins, read_authorization
+from api_gateway.access.login import Logins, address_of, read_authorization
 from api_gateway.iotdb.execute import IotdbExecutor
 from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.iotdb.write import Tablet
@@ -88,7 +88,7 @@ def iotdb_router(executor: IotdbExecutor, logins: Logins, timezone: str, first_p
         @router.post(path)
         async def handle(request: Request) -> Response:
             body, header = await request.body(), request.headers.get("authorization")
-            return await run_in_threadpool(door.answer, header, body, answer)
+            return await run_in_threadpool(door.answer, header, address_of(request), body, answer)
 
     route("/rest/v2/query", door.query)
     route("/rest/v2/nonQuery", door.non_query)
@@ -102,9 +102,11 @@ class _Door:
         self._executor, self._logins, self._timezone = executor, logins, timezone
         self._first_password = first_password
 
-    def answer(self, header: str | None, body: bytes, work: Callable[[Session, bytes], object]) -> Response:
+    def answer(
+        self, header: str | None, address: str, body: bytes, work: Callable[[Session, bytes], object]
+    ) -> Response:
         try:
-            session = Session(self._user(header), None, self._timezone, time.time_ns())
+            session = Session(self._user(header, address), None, self._timezone, time.time_ns())
         except MillraceError as error:
             return failed(error, 401)
         try:
@@ -112,16 +114,13 @@ class _Door:
         except MillraceError as error:
             return failed(error)
 
-    def _user(self, header: str | None) -> str:
+    def _user(self, header: str | None, address: str) -> str:
         if not header:
             raise IotdbError(Status.NO_LOGIN, "Username or password is missing: send Authorization: Basic")
         name, password = read_authorization(header)
-        try:
-            return self._logins.check(name, password).name
-        except MillraceError:
-            if (name, password) != ("root", "root"):
-                raise
-            return self._logins.check(name, self._first_password).name
+        if (name, password) == ("root", "root") and self._logins.holds(name, self._first_password):
+            return name
+        return self._logins.check(name, password, address).name
 
     # -- statements ------------------------------------------------------------------------------------------
 

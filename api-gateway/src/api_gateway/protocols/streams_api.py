@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from api_gateway.access.login import Logins, read_authorization
+from api_gateway.access.login import Logins, address_of, read_authorization
 from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.statements.execute import Executor
@@ -130,8 +130,8 @@ class Stream(BaseModel):
 def resource_router(context: Context, executor: Executor, logins: Logins) -> APIRouter:
     """The routes; errors are ``{code, message, line, column}`` under the code's HTTP status."""
 
-    def session(authorization: Annotated[str | None, Header()] = None) -> Session:
-        user = logins.check(*read_authorization(authorization))
+    def session(request: Request, authorization: Annotated[str | None, Header()] = None) -> Session:
+        user = logins.check(*read_authorization(authorization), address_of(request))
         return Session(user.name, None, context.settings.timezone, time.time_ns())
 
     router = APIRouter(prefix="/api/v1/streams", tags=["streams"], responses=ERRORS)

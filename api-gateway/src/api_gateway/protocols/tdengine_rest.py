@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from api_gateway.access.login import Logins, make_token, read_authorization
+from api_gateway.access.login import Logins, address_of, make_token, read_authorization
 from api_gateway.answer import rest_error, rest_reply
 from api_gateway.iotdb.execute import IotdbExecutor
 from api_gateway.iotdb.reply import as_answer
@@ -52,10 +52,10 @@ def rest_router(
         return await protocol.answer(request, db, tz, req_id, row_with_meta)
 
     @router.get("/rest/login/{user}/{password}")
-    async def login(user: str, password: str) -> Response:
+    async def login(request: Request, user: str, password: str) -> Response:
         """A token for ``Authorization: Taosd <token>``, in ``desc``."""
         try:
-            await run_in_threadpool(logins.check, user, password)
+            await run_in_threadpool(logins.check, user, password, address_of(request))
             return _json({"code": 0, "desc": make_token(user, password)})
         except MillraceError as error:
             return _json(rest_error(error), error.code.value.http)
@@ -79,7 +79,8 @@ class _Protocol:
         header = request.headers.get("authorization")
         try:
             # nothing is read from somebody who is not known
-            user = await run_in_threadpool(self._logins.check, *read_authorization(header))
+            name, password = read_authorization(header)
+            user = await run_in_threadpool(self._logins.check, name, password, address_of(request))
             session = self._session(user.name, db, tz, req_id)
             sql = _text(await self._body(request))
             if dialect not in DIALECTS:

@@ -126,6 +126,8 @@ class ServiceSettings(Addresses):
     @model_validator(mode="after")
     def _urls(self) -> Self:
         reached = _ANYWHERE.get(self.host, self.host)
+        if ":" in reached:
+            reached = f"[{reached}]"
         for name in ("gateway", "calc", "notify", "trigger"):
             if not getattr(self, f"{name}_url"):
                 # the model is frozen for everyone else

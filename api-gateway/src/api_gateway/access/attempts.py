@@ -1,0 +1,57 @@
+"""Failed logins, one after another, make the next one wait: of a user from an address."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cachetools import TTLCache
+
+from millrace_core.errors import ErrorCode, MillraceError
+
+FREE = 5
+"""Failures that cost nothing."""
+LONGEST = 60.0
+"""Seconds; the first wait is one, and each is twice the one before."""
+REMEMBERED, REMEMBERED_SECONDS = 10_000, 600.0
+
+
+class _Failures(NamedTuple):
+    number: int
+    until: float
+
+
+class Attempts:
+    """``clock``: seconds that never go back. Whoever fails from elsewhere keeps nobody out."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failed: TTLCache[tuple[str, str], _Failures] = TTLCache(REMEMBERED, REMEMBERED_SECONDS, clock)
+        self._lock = threading.Lock()
+
+    def check(self, name: str, address: str) -> None:
+        """:raises MillraceError: AUTHENTICATION while this user must wait here; whether the password is right
+        is not looked at then."""
+        with self._lock:
+            known = self._failed.get((name, address))
+        left = known.until - self._clock() if known else 0.0
+        if left > 0:
+            raise MillraceError(
+                ErrorCode.AUTHENTICATION, f"too many failed logins: try again in {math.ceil(left)} s"
+            )
+
+    def failed(self, name: str, address: str) -> None:
+        """The password was wrong, or nobody has the name."""
+        with self._lock:
+            known = self._failed.get((name, address))
+            number = known.number + 1 if known else 1
+            wait = min(2.0 ** min(number - FREE, 10), LONGEST) if number >= FREE else 0.0
+            self._failed[name, address] = _Failures(number, self._clock() + wait)
+
+    def passed(self, name: str, address: str) -> None:
+        """It was right: the failures before are forgotten."""
+        with self._lock:
+            self._failed.pop((name, address), None)
