@@ -13,9 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
+from api_gateway.settings import GatewaySettings
+from calc_svc.service import CalcSettings
 from millrace import broker
 from millrace.settings import SERVICES, Service
 from millrace_service.settings import PREFIX, ServiceSettings
+from notify_svc.settings import NotifySettings
+from trigger_svc.settings import TriggerSettings
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
