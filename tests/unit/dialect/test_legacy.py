@@ -104,6 +104,7 @@ def test_placeholders_of_the_newer_dialect_are_named_as_such(catalog: Catalog) -
 
 @pytest.mark.parametrize(("sql", "words", "points_at"), [
     (f"CREATE STREAM d.s INTO o AS {COUNTED}", "no database; write s", "d.s"),
+    (f"CREATE STREAM `d.s` INTO o AS {COUNTED}", "no point", "`d.s`"),
     (create("WATERMARK 1s WATERMARK 2s", COUNTED), "WATERMARK is given twice", "WATERMARK 2s"),
     (create("IGNORE EXPIRED 2", COUNTED), "expected 0 or 1", "2 "),
     (create("IGNORE ALL 1", COUNTED), "expected EXPIRED or UPDATE", "ALL"),

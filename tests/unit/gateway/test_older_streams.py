@@ -202,3 +202,10 @@ def test_who_may_write_where_the_results_are_may_pause(older: Any) -> None:
         run("PAUSE STREAM s9")
     older("GRANT write ON d.* TO reader", None)
     run("PAUSE STREAM s9")
+
+
+def test_a_stream_needs_no_snode(meters: Any) -> None:
+    meters("CREATE SNODE ON DNODE 1")
+    meters.calc.describes(("_wstart", "TIMESTAMP"), ("n", "BIGINT"))
+    meters(f"CREATE STREAM s9 {CLOSING}")
+    meters("DROP SNODE ON DNODE 1")

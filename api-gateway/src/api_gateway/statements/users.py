@@ -14,6 +14,7 @@ from millrace_core.catalog import Catalog, Grant, GrantedTable, Snode, key_of
 from millrace_core.dialect import statements
 from millrace_core.dialect.names import Name
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.model.life import life_of
 from millrace_core.privileges import EVERY
 
 ROOT = "root"
@@ -140,7 +141,7 @@ def drop_snode(context: Context, _session: Session, statement: statements.DropSn
         if snode is None:
             raise CatalogError(ErrorCode.NOT_ALLOWED, f"dnode {statement.dnode} has no snode")
         for entry in list(context.catalog.streams.values()):
-            if entry.spec.created >= snode.created:
+            if life_of(entry.spec).needs_snode and entry.spec.created >= snode.created:
                 raise CatalogError(
                     ErrorCode.NOT_ALLOWED,
                     f"the snode on dnode {statement.dnode} is the last one and cannot be dropped: the stream "

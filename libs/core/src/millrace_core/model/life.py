@@ -15,12 +15,14 @@ from millrace_core.model.stream import StreamSpec
 @dataclass(frozen=True, slots=True)
 class Life:
     """``stop``, ``start``: the words of the statements; ``states``: what a state is called, where not as it
-    is. ``holds``: what it reads and writes cannot be dropped while it is there."""
+    is. ``holds``: what it reads and writes cannot be dropped while it is there. ``needs_snode``: an snode
+    that was there when it was made cannot be dropped."""
 
     stop: str
     start: str
     states: Mapping[str, str]
     holds: bool = False
+    needs_snode: bool = True
 
 
 OF_DATABASE = Life("STOP", "START", {})
@@ -30,6 +32,7 @@ GLOBAL = Life(
     # one that waits for an address to be notified is not paused by anybody: it stays ready, with a message
     {"Init": "init", "Running": "ready", "Paused": "ready", "Stopped": "paused", "Failed": "failed"},
     holds=True,
+    needs_snode=False,
 )
 
 

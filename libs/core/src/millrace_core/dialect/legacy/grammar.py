@@ -60,6 +60,13 @@ def _name(c: Cursor) -> Name:
             f"the stream {found}: names of streams of the older dialect have no database; write {found.name}",
             found.position,
         )
+    if "." in found.name:
+        # a.b is the full name of the stream b of the database a
+        raise SqlError(
+            ErrorCode.SYNTAX,
+            f"the stream {found.name}: names of streams of the older dialect have no point in them",
+            found.position,
+        )
     return Name(found.name, found.position)
 
 
