@@ -4,6 +4,7 @@ it holds what one query over the rows as they are now gives, and nothing else.""
 from __future__ import annotations
 
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,32 @@ def batch_query(spec: StreamSpec, table: dict[int, int | None], until: int) -> R
     return found
 
 
+def driven(together: Calculated, steps: list[Any]) -> dict[int, int | None]:
+    """Do these steps, then write rows behind which all that was open is closed: the rows as they are then."""
+    together.define()
+    table: dict[int, int | None] = {}
+    newest = 0
+    for forward, value, length, cut, answered in [(1, 1, 0, True, True), *steps]:
+        ts = max(0, newest + forward)
+        if value == "delete":
+            together.cluster.operate("c1", Delete(ts, ts + length), together.table)
+            table = {t: v for t, v in table.items() if not ts <= t <= ts + length}
+        else:
+            together.write("c1", [{"ts": ts, "v": value}])
+            table[ts] = value
+            newest = max(newest, ts)
+        if cut:
+            together.run()
+        if cut and answered:
+            together.answer()
+    for ts, value in ((40, 1), (41, 9), (42, 8), (43, 1), (90, 7)):
+        together.write("c1", [{"ts": newest + ts, "v": value}])
+        table[newest + ts] = value
+    together.run()
+    together.answer()
+    return table
+
+
 @pytest.mark.parametrize("name", CUT_AGAIN)
 @settings(max_examples=examples(3))
 @given(steps=steps, watermark=st.sampled_from([0, 0, 6]))
@@ -91,28 +118,8 @@ def test_the_result_table_is_that_of_the_batch_query(
     spec = retracting(kit, name, watermark)
     with tempfile.TemporaryDirectory() as folder:
         together = Calculated(Path(folder), spec)
-        together.define()
-        table: dict[int, int | None] = {}
-        newest = 0
-        for forward, value, length, cut, answered in [(1, 1, 0, True, True), *steps]:
-            ts = max(0, newest + forward)
-            if value == "delete":
-                together.cluster.operate("c1", Delete(ts, ts + length), together.table)
-                table = {t: v for t, v in table.items() if not ts <= t <= ts + length}
-            else:
-                together.write("c1", [{"ts": ts, "v": value}])
-                table[ts] = value
-                newest = max(newest, ts)
-            if cut:
-                together.run()
-            if cut and answered:
-                together.answer()
-        for ts, value in ((40, 1), (41, 9), (42, 8), (43, 1), (90, 7)):
-            together.write("c1", [{"ts": newest + ts, "v": value}])
-            table[newest + ts] = value
-        together.run()
-        together.answer()
-        assert together.results() == batch_query(spec, table, newest + 90 - watermark)
+        table = driven(together, steps)
+        assert together.results() == batch_query(spec, table, max(table) - watermark)
 
 
 def test_two_sessions_that_become_one_leave_one_row(kit: Any, tmp_path: Path) -> None:
@@ -143,3 +150,51 @@ def test_what_is_kept_stays(kit: Any, tmp_path: Path) -> None:
         together.run()
         together.answer()
     assert together.results() == {1: (3, 17), 10: (1, 10)} and not together.deletes
+
+
+# -- FILL ----------------------------------------------------------------------------------------------------
+
+FILLS = {
+    "VALUE, 100, 7": lambda before, after, share: (100, 7),
+    "NULL": lambda before, after, share: (None, None),
+    "PREV": lambda before, after, share: before,
+    "NEXT": lambda before, after, share: after,
+    "LINEAR": lambda before, after, share: tuple(
+        int(a + (b - a) * share) for a, b in zip(before, after, strict=True)
+    ),
+}
+"""What a window without rows says, between one and another; ``share``: how far it lies on the way."""
+
+
+def filling(kit: Any, fill: str, watermark: int) -> StreamSpec:
+    spec = retracting(kit, "interval", watermark)
+    query = "SELECT _wstart AS ts, count(*) AS n, sum(v) AS s FROM %%trows"
+    return msgspec.structs.replace(
+        spec,
+        emission=Emission(obsolete="retracted", fill=fill),
+        filled=f"{query} INTERVAL(10a) SLIDING(10a) FILL({fill})",
+    )
+
+
+def with_fill(found: Rows, fill: str) -> dict[int, Any]:
+    made: dict[int, Any] = dict(found)
+    for one, other in pairwise(sorted(found)):
+        for start in range(one + 10, other, 10):
+            share = (start - one) / (other - one)
+            made[start] = FILLS[fill](found[one], found[other], share)
+    return made
+
+
+@pytest.mark.parametrize("fill", FILLS)
+@settings(max_examples=examples(3))
+@given(steps=steps, watermark=st.sampled_from([0, 6]))
+def test_windows_without_rows_are_filled_between_those_with_rows(
+    kit: Any, fill: str, steps: list[Any], watermark: int
+) -> None:
+    spec = filling(kit, fill, watermark)
+    with tempfile.TemporaryDirectory() as folder:
+        together = Calculated(Path(folder), spec)
+        table = driven(together, [(f * 3, v or 1, *rest) for f, v, *rest in steps])
+        newest = max(table)
+        expected = with_fill(batch_query(spec, table, newest - watermark), fill)
+        assert together.results() == expected

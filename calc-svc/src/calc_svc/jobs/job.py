@@ -14,6 +14,7 @@ from calc_svc import metrics
 from calc_svc.jobs import conditions
 from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.counts import count_rows, without_beginning
+from calc_svc.jobs.filling import Filling
 from calc_svc.jobs.groups import GroupNames
 from calc_svc.jobs.outputs import OutputTables
 from calc_svc.jobs.stored_times import StoredTimes
@@ -21,6 +22,7 @@ from calc_svc.jobs.waits import Waits
 from calc_svc.spark.session import SMALL_ROWS, Lane
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
+from millrace_core.calc.filling import query_of
 from millrace_core.calc.job import (
     Dropped,
     Output,
@@ -66,6 +68,7 @@ class StreamJobs:
     ends: Callable[[str], Mapping[int, int]] | None = None
     """How far a topic goes now: partition -> offset (None: nothing is written but what is stored)."""
     _plans: dict[int, tuple[int, Plan]] = field(default_factory=dict)
+    _filling: dict[int, tuple[int, Plan]] = field(default_factory=dict)
     _failed: set[int] = field(default_factory=set)
     _large: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(LARGE_JOBS))
     outputs: OutputTables = field(init=False)
@@ -177,6 +180,8 @@ class StreamJobs:
         there = self._of_known_tables(spec, stage)
         _count_dropped(product, "table", len(stage.events) - len(there.events))
         plan, outcomes, met = self._run(spec, there)
+        if spec.filled is not None and writes(spec):
+            there, outcomes = self._filled(spec, there, outcomes, waits, held)
         if writes(spec):
             with self.catalog.lock:
                 groups = [event.group for event in there.asked]
@@ -205,6 +210,22 @@ class StreamJobs:
                 outcomes = {id(event): outcome for event, outcome in zip(stage.asked, found, strict=True)}
             self._name_groups(spec, [event.group for event in stage.events], lane)
         return plan, outcomes, met
+
+    def _filled(
+        self, spec: StreamSpec, stage: Stage, outcomes: dict[int, Outcome], waits: Waits, held: StoredTimes
+    ) -> tuple[Stage, dict[int, Outcome]]:
+        """The stage with what FILL makes of it: results of windows without rows, and what they were."""
+        table = self.outputs.of(spec, waits)
+        filling = Filling(self.calculator, self._plan_filled(spec), held, table)
+        with self._room(stage), self.calculator.engine.lane(self.pool, LANE_SECONDS) as lane:
+            return filling.of(spec, stage, outcomes, lambda group: self.names.of(spec, group).name, lane)
+
+    def _plan_filled(self, spec: StreamSpec) -> Plan:
+        definitions = self.catalog.definitions
+        known = self._filling.get(spec.uid)
+        if known is None or known[0] != definitions:
+            known = self._filling[spec.uid] = definitions, self.calculator.plan(query_of(spec))
+        return known[1]
 
     def _name_groups(self, spec: StreamSpec, groups: Sequence[Group], lane: Lane) -> None:
         known = self.catalog.catalog.databases.get(spec.output.db) if spec.output else None

@@ -18,6 +18,7 @@ from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan
+from millrace_core.store.rows import HIGHEST, LOWEST
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.message import Message
 from millrace_core.wire.notices import Notice
@@ -201,8 +202,12 @@ def _write(
     for gid, gone in taken_back.obsolete.items():
         ranges = obsolete.setdefault(output.home(taken_back.groups[gid]).name, Ranges())
         for first, last in gone:
-            ranges.add(first * factor[0] // factor[1], last * factor[0] // factor[1])
+            ranges.add(_scaled(first, factor), _scaled(last, factor))
     return deletions(output.table, obsolete, written.times, output.stored) + written.messages, written
+
+
+def _scaled(time: int, factor: tuple[int, int]) -> int:
+    return max(LOWEST, min(time * factor[0] // factor[1], HIGHEST))
 
 
 Dropped = Literal["table", "window"]

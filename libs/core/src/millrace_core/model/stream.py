@@ -181,7 +181,9 @@ class StreamSpec(msgspec.Struct, frozen=True):
     ``partition``: the grouping columns in order, ``tbname`` or tag names; empty when ungrouped. ``keys``:
     what divides the rows of these groups further, row by row; a group's key has its values behind those of
     ``partition``.
-    ``query``: the text after AS. ``database``: the database that unqualified names of the query mean.
+    ``query``: the text after AS. ``filled``: where ``emission.fill`` asks for windows without rows, the query
+    that gives them and others over a whole stretch of rows. ``database``: the database that unqualified names
+    of the query mean.
     ``sql``: the statement, which ``places`` point into. ``uid`` is new for every CREATE STREAM.
     """
 
@@ -204,6 +206,7 @@ class StreamSpec(msgspec.Struct, frozen=True):
     emission: Emission = Emission()
     notices: NoticeShape = "trigger"
     keys: tuple[GroupKey, ...] = ()
+    filled: str | None = None
 
     @property
     def grouped(self) -> bool:

@@ -76,6 +76,8 @@ def refusal(spec: StreamSpec) -> str | None:
         return "with CALC_NOTIFY_ONLY it stores no results: there is nothing to compare with"
     if spec.source.table.virtual:
         return "its trigger table is virtual: windows are cut again from stored rows, and it stores none"
+    if spec.filled is not None:
+        return "FILL: what is filled depends on windows outside the range"
     if "WINDOW_CLOSE" not in spec.options.event_types and type_.window:
         return "EVENT_TYPE: it calculates at WINDOW_OPEN only, from the rows that were there at that moment"
     return None

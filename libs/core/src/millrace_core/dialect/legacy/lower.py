@@ -10,7 +10,7 @@ from millrace_core.catalog import SYSTEM_DATABASES, Catalog
 from millrace_core.conditions import condition, group_key
 from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.legacy.options import judged
-from millrace_core.dialect.legacy.query import Item, Key, is_start, over_rows, read
+from millrace_core.dialect.legacy.query import Item, Key, is_start, over_rows, over_stretch, read
 from millrace_core.dialect.legacy.result import result_table
 from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.statements import (
@@ -77,6 +77,7 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
             statement, statement.into, names, keys, values, table, catalog, database or table.db
         )
     gap = str(when.gap) if isinstance(when, Session) else None
+    filled = over_stretch(query, items, keys, names) if emission.fill is not None else None
     places = Places()
     if statement.subtable is not None:
         places = Places(subtable=statement.subtable.position.within(statement.begins))
@@ -85,7 +86,7 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
         partition=partition, options=options, notify=_notify(statement.notify, query.window),
         output=output, query=over_rows(query, items, keys, names, gap), timezone=timezone,
         database=database or table.db, places=places, emission=emission, notices="window",
-        keys=row_keys,
+        keys=row_keys, filled=filled,
     )  # fmt: skip
 
 

@@ -160,6 +160,25 @@ def over_rows(
     return f"SELECT {', '.join(map(_named, texts, names))} FROM %%trows"
 
 
+def over_stretch(query: LegacyQuery, items: Sequence[Item], keys: Sequence[Key], names: Sequence[str]) -> str:
+    """The query over the rows of several windows and of what lies between them, with its window and FILL."""
+    assert query.window is not None and query.fill is not None, "FILL goes with INTERVAL"
+    words = {"tbname": "%%tbname"} if any(key.column == "tbname" for key in keys) else {}
+    texts = [replaced(item.text, words) for item in items]
+    if not is_start(items[0]):
+        texts.insert(0, "_wstart")
+    interval, sliding = (
+        ", ".join(one.text for one in part) for part in (query.window.arguments, query.window.sliding)
+    )
+    mode, comma, values = query.fill.text.partition(",")
+    # which windows there are says the stretch, whatever the mode
+    fill = f"{mode.strip().upper().removesuffix('_F')}{comma}{values}"
+    return (
+        f"SELECT {', '.join(map(_named, texts, names))} FROM %%trows "
+        f"INTERVAL({interval}) SLIDING({sliding}) FILL({fill})"
+    )
+
+
 def is_start(item: Item) -> bool:
     """Whether a result column is ``_wstart``."""
     return isinstance(item.node, exp.Column) and item.node.name == "_wstart"

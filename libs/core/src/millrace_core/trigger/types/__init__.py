@@ -19,9 +19,9 @@ from millrace_core.trigger.types.rows.spec import EveryRow
 from millrace_core.trigger.types.session.spec import Session
 from millrace_core.trigger.types.sliding.spec import Sliding
 from millrace_core.trigger.types.state.spec import State
-from millrace_core.trigger.types.trigger_type import TriggerType
+from millrace_core.trigger.types.trigger_type import Grid, TriggerType
 
 __all__ = [
-    "Count", "Event", "EveryRow", "Interval", "Period", "Session", "Sliding", "State", "TriggerType",
+    "Count", "Event", "EveryRow", "Grid", "Interval", "Period", "Session", "Sliding", "State", "TriggerType",
     "register", "trigger_types", "type_named", "type_of", "unregister",
 ]  # fmt: skip

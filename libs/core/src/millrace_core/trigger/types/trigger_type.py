@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from millrace_core.model.rules import FIXED_UNITS, DurationRule, IntegerRule
+from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Condition, EventType, StreamSpec
 from millrace_core.model.triggers import Trait, Trigger
 from millrace_core.timeline import Schedule
@@ -16,9 +20,34 @@ from millrace_core.trigger.types.setting import Setting
 from millrace_core.trigger.types.windower import Windower
 
 S = TypeVar("S", bound=Trigger)
+Ints = npt.NDArray[np.int64]
 
 TRUE_FOR = DurationRule(FIXED_UNITS, zero=True)
 """TRUE_FOR, of the types that take it."""
+
+
+class Grid(Protocol):
+    """Windows by number, in order of their starts; times in ticks."""
+
+    @overload
+    def last(self, ts: int) -> int: ...
+    @overload
+    def last(self, ts: Ints) -> Ints: ...
+    def last(self, ts: int | Ints) -> int | Ints:
+        """The last window that starts at or before ``ts``."""
+
+    @overload
+    def unclosed(self, ts: int) -> int: ...
+    @overload
+    def unclosed(self, ts: Ints) -> Ints: ...
+    def unclosed(self, ts: int | Ints) -> int | Ints:
+        """The first window that ends after ``ts``."""
+
+    def start(self, window: int, /) -> int:
+        """Its first time."""
+
+    def end(self, window: int, /) -> int:
+        """The first time that is not in it any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +90,8 @@ class TriggerType(Generic[S]):
     """The conditions on rows in a spec."""
     counted: Callable[[S], tuple[str, ...]] = lambda spec: ()
     """The columns of which one must not be NULL for a row to count at all; none: every row counts."""
+    grid: Callable[[S, Precision], Grid] | None = None
+    """Where its windows lie, of a type whose windows lie where they do whatever the rows are."""
     begins_with_row: Callable[[S], bool] = lambda spec: False
     """Whether a window that is cut again is one only as long as the row is there that it begins with."""
 

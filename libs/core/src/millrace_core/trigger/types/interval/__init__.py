@@ -27,4 +27,5 @@ INTERVAL = TriggerType(
     },
     syntax=Syntax(then="SLIDING"),
     moment=WINDOW_UNTIL,
+    grid=Grid.of,
 )

@@ -1,0 +1,196 @@
+"""FILL of a stream: which windows without rows get a result, and which have one no longer.
+
+A window without rows lies between two windows with rows. What it says depends on these two alone, so that it
+is calculated again whenever one of them is told of, and goes when it lies between two no more. A window with
+rows that has not been told of yet bounds nothing: FILL goes as far as the results do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from millrace_core.calc.outcome import Outcome
+from millrace_core.calc.retraction import Ranges
+from millrace_core.model.stream import StreamSpec
+from millrace_core.store.rows import HIGHEST, LOWEST
+from millrace_core.store.search import Ints
+from millrace_core.trigger.types import Grid
+from millrace_core.wire.events import TriggerEvent
+
+MOST_SPANS = 16
+"""Stretches of a group that are looked at one by one; more of them are taken as one."""
+WIDER = 4
+"""By how much farther than before a row is looked for."""
+
+
+Times = Callable[[int, int], Ints]
+"""The times of a group's rows in a range (both ends included), in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A group's rows: ``times``, and between which times there can be any."""
+
+    times: Times
+    oldest: int
+    newest: int
+
+    def before(self, ts: int, width: int) -> int | None:
+        """The last row before ``ts``; looked for in ``width`` ticks first."""
+        high = min(ts - 1, self.newest)
+        while high >= self.oldest:
+            found = self.times(max(high - width, self.oldest), high)
+            if len(found):
+                return int(found[-1])
+            high, width = high - width - 1, width * WIDER
+        return None
+
+    def since(self, ts: int, width: int) -> int | None:
+        """The first row at or behind ``ts``."""
+        low = max(ts, self.oldest)
+        while low <= self.newest:
+            found = self.times(low, min(low + width, self.newest))
+            if len(found):
+                return int(found[0])
+            low, width = low + width + 1, width * WIDER
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Windows of a group, by number. ``low``, ``high``: the nearest ones with rows around those that were
+    told of (None: there is none); ``data``: those with rows between these two."""
+
+    low: int | None
+    high: int | None
+    data: frozenset[int]
+
+    @property
+    def bounds(self) -> list[int]:
+        """All windows with rows, in order."""
+        ends = [number for number in (self.low, self.high) if number is not None]
+        return sorted({*self.data, *ends})
+
+    def joined(self, later: Stretch) -> Stretch | None:
+        """One stretch of two, of which the other begins later; None if they have nothing in common."""
+        if self.high is not None and later.low is not None and later.low >= self.high:
+            return None
+        high = None if self.high is None or later.high is None else max(self.high, later.high)
+        inner = {*self.bounds, *later.bounds} - {self.low, high}
+        return Stretch(self.low, high, frozenset(inner))
+
+
+def spans(grid: Grid, events: Sequence[TriggerEvent], calculated: Collection[int]) -> list[tuple[int, int]]:
+    """The windows (first, last) of one group that these events tell of, or take back. ``calculated``: the
+    events (by ``id()``) that give a result."""
+    found = Ranges()
+    for event in events:
+        if event.kind == "RETRACT":
+            found.add(grid.last(event.start - 1) + 1, grid.last(event.end))
+        elif event.kind == "INVALID" or id(event) in calculated:
+            found.add(grid.last(event.start), grid.last(event.start))
+    told = list(found)
+    return told if len(told) <= MOST_SPANS else [(told[0][0], told[-1][1])]
+
+
+def stretches(grid: Grid, told: Sequence[tuple[int, int]], rows: Rows) -> list[Stretch]:
+    """The stretches around these windows, in order; no two have windows in common, but for their ends."""
+    found: list[Stretch] = []
+    for first, last in told:
+        one = _around(grid, first, last, rows)
+        both = found[-1].joined(one) if found else None
+        if both is None:
+            found.append(one)
+        else:
+            found[-1] = both
+    return found
+
+
+def _around(grid: Grid, first: int, last: int, rows: Rows) -> Stretch:
+    width = grid.end(last) - grid.start(first)
+    before, behind = rows.before(grid.end(first - 1), width), rows.since(grid.start(last + 1), width)
+    low = None if before is None else min(grid.last(before), first - 1)
+    high = None if behind is None else max(grid.unclosed(behind), last + 1)
+    ts = rows.times(grid.start(first), grid.end(last) - 1)
+    runs = np.unique(np.stack([grid.unclosed(ts), grid.last(ts)], axis=1), axis=0).tolist()
+    inside = {number for one, other in runs for number in range(max(one, first), min(other, last) + 1)}
+    return Stretch(low, high, frozenset(inside))
+
+
+def filled(grid: Grid, stretch: Stretch, shown: Collection[int]) -> Ranges:
+    """Between which starts (both included) windows are filled. ``shown``: starts of windows that have a
+    result."""
+    found = Ranges()
+    known = [grid.start(number) for number in stretch.bounds if grid.start(number) in shown]
+    mine = {grid.start(number) for number in stretch.bounds}
+    for one, other in pairwise(known):
+        inner = sorted(start for start in mine if one < start < other)
+        for first, last in pairwise([one, *inner, other]):
+            found.add(first + 1, last - 1)
+    return found
+
+
+def unfilled(grid: Grid, stretch: Stretch) -> Iterator[tuple[int, int]]:
+    """Between which starts results go that are not written again: all but those of windows with rows."""
+    starts = [grid.start(number) for number in stretch.bounds]
+    low = LOWEST if stretch.low is None else starts.pop(0)
+    high = HIGHEST if stretch.high is None else starts.pop()
+    for first, last in pairwise([low, *starts, high]):
+        if first + 1 < last:
+            yield first + 1, last - 1
+
+
+def over(grid: Grid, stretch: Stretch, like: TriggerEvent) -> TriggerEvent | None:
+    """The event of a calculation over a whole stretch, of which nobody is told; ``like``: one of its group.
+    None: there is nothing to fill."""
+    bounds = stretch.bounds
+    if all(other == one + 1 for one, other in pairwise(bounds)):
+        return None
+    return msgspec.structs.replace(
+        like,
+        kind="CLOSE",
+        cause="DELAY",
+        start=grid.start(bounds[0]),
+        end=grid.end(bounds[-1]),
+        rownum=1,
+        detail=None,
+    )
+
+
+def only(outcome: Outcome, starts: Ranges) -> Outcome:
+    """The rows of windows that begin in these ranges."""
+    if outcome.error is not None or not len(outcome.rows):
+        return outcome
+    begins = outcome.rows["r0"].to_numpy()
+    place = np.searchsorted(np.array(starts.lasts, dtype=np.int64), begins)
+    inside = place < len(starts)
+    inside[inside] = np.array(starts.firsts, dtype=np.int64)[place[inside]] <= begins[inside]
+    return Outcome(outcome.rows.filter(pl.Series(inside)), partial=outcome.partial)
+
+
+def retractions(grid: Grid, stretch: Stretch, like: TriggerEvent) -> list[TriggerEvent]:
+    """What a stretch takes back, as events of its group."""
+    return [
+        msgspec.structs.replace(like, id="", kind="RETRACT", start=first, end=last, detail=None)
+        for first, last in unfilled(grid, stretch)
+    ]
+
+
+def query_of(spec: StreamSpec) -> StreamSpec:
+    """The stream whose query is the one with FILL, over whole stretches."""
+    assert spec.filled is not None, "asked of streams with FILL"
+    return msgspec.structs.replace(spec, query=spec.filled, sql=spec.filled, notify=None)
+
+
+def by_group(events: Sequence[TriggerEvent]) -> Mapping[int, list[TriggerEvent]]:
+    """The events of each group, by its id, in order."""
+    found: dict[int, list[TriggerEvent]] = {}
+    for event in events:
+        found.setdefault(event.group.id, []).append(event)
+    return found
