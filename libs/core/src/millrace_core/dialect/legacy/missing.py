@@ -15,7 +15,6 @@ MISSING: dict[str, Callable[[StreamSpec], bool]] = {
     "TRIGGER MAX_DELAY": lambda spec: spec.emission.when == "max_delay",
     "TRIGGER FORCE_WINDOW_CLOSE": lambda spec: spec.emission.when == "force_window_close",
     "TRIGGER CONTINUOUS_WINDOW_CLOSE": lambda spec: spec.emission.when == "continuous_window_close",
-    "FILL": lambda spec: spec.emission.fill is not None,
 }
 """What it is called, and which streams need it."""
 
