@@ -340,26 +340,6 @@ def test_the_newer_statement_means_the_same_as_far_as_it_has_words(catalog: Cata
     assert [fact.item for fact in explain.understood(again)].count("no counterpart") == 0
 
 
-@pytest.mark.parametrize(("fill", "window", "clause"), [
-    ("VALUE, 0, 1", "INTERVAL(1s)", "INTERVAL(1s) SLIDING(1s) FILL(VALUE, 0, 1)"),
-    ("prev", "INTERVAL(1m, 5s) SLIDING(20s)", "INTERVAL(1m, 5s) SLIDING(20s) FILL(PREV)"),
-    ("NULL_F", "INTERVAL(1s)", "INTERVAL(1s) SLIDING(1s) FILL(NULL)"),
-])  # fmt: skip
-def test_fill_is_a_second_query_over_a_stretch_of_windows(
-    catalog: Catalog, fill: str, window: str, clause: str
-) -> None:
-    query = f"SELECT count(*) AS n, sum(v) FROM st PARTITION BY tbname {window} FILL({fill})"
-    spec = stream(catalog, create("", query))
-    assert spec.filled == f"SELECT _wstart, count(*) AS `n`, sum(v) FROM %%trows {clause}"
-    assert spec.query == "SELECT _twstart AS `_wstart`, count(*) AS `n`, sum(v) FROM %%trows"
-
-
-@pytest.mark.parametrize("query", [COUNTED, f"{COUNTED} FILL(NONE)"])
-def test_without_fill_there_is_one_query(catalog: Catalog, query: str) -> None:
-    spec = stream(catalog, create("", query))
-    assert (spec.emission.fill, spec.filled) == (None, None)
-
-
 def test_what_has_no_counterpart_is_told(catalog: Catalog) -> None:
     sql = create("TRIGGER AT_ONCE", "SELECT _wstart, avg(v) FROM src INTERVAL(1s) FILL(VALUE, 0)")
     facts = explain.understood(stream(catalog, sql))
