@@ -10,8 +10,8 @@ import numpy as np
 
 from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.counts import members_of
+from calc_svc.jobs.outputs import StoredTimes
 from calc_svc.jobs.recalc_rows import TriggerRows
-from calc_svc.jobs.stored_times import StoredTimes
 from calc_svc.spark.session import Lane
 from millrace_core.calc import filling
 from millrace_core.calc.conversion import scale

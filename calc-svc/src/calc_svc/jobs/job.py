@@ -16,8 +16,7 @@ from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.counts import count_rows, without_beginning
 from calc_svc.jobs.filling import Filling
 from calc_svc.jobs.groups import GroupNames
-from calc_svc.jobs.outputs import OutputTables
-from calc_svc.jobs.stored_times import StoredTimes
+from calc_svc.jobs.outputs import OutputTables, StoredTimes
 from calc_svc.jobs.waits import Waits
 from calc_svc.spark.session import SMALL_ROWS, Lane
 from calc_svc.store.catalog import CatalogView

@@ -16,6 +16,7 @@ from calc_svc.store.delta import NAME
 from calc_svc.store.table import StoredTable, View
 from calc_svc.store.tables import TableStore
 from calc_svc.store.virtual import VirtualTable
+from millrace_core.calc.counting import counts_rewritten
 from millrace_core.errors import ErrorCode, PlanError
 from millrace_core.model.revisions import sources
 from millrace_core.model.schema import Column, Table
@@ -41,19 +42,22 @@ class TooManyRows(Exception):
 @dataclass(frozen=True, slots=True)
 class Moment:
     """A trigger as the plan sees it: its row of the trigger relation, its group, the stretches of the log
-    since the trigger before (PERIOD only), and when its stream was made (ms)."""
+    since the trigger before (PERIOD only), when its stream was made (ms), and whether its rows count as often
+    as they were written."""
 
     row: TriggerRow
     group: Group
     written: Spans = ()
     created: int = 0
+    rewritten: bool = False
 
 
 def moments_of(spec: StreamSpec, relation: pl.DataFrame, events: Sequence[TriggerEvent]) -> list[Moment]:
     """The events beside their rows of the trigger relation."""
     rows = relation.rows(named=True)
     return [
-        Moment(row, e.group, spans_of(e.written), spec.created) for row, e in zip(rows, events, strict=True)
+        Moment(row, e.group, spans_of(e.written), spec.created, counts_rewritten(spec, e))
+        for row, e in zip(rows, events, strict=True)
     ]
 
 
@@ -176,9 +180,24 @@ def one_relation(
     else:
         size = len(wanted)
         data, _, child = view.slices.between(wanted, np.full(size, low), np.full(size, high))
+    if source.kind == "trows" and moment is not None and moment.rewritten and isinstance(stored, StoredTable):
+        data, child = _with_superseded(stored, data, child, wanted, low, high)
     if len(data) > arrow_to and isinstance(stored, StoredTable) and not source.written:
         return _files(source, stored, wanted, low, high)
     return to_arrow(described(view, data, child, source.columns, _table(source)), fields_of(source))
+
+
+def _with_superseded(
+    stored: StoredTable, data: pl.DataFrame, child: Children, wanted: Children | None, low: int, high: int
+) -> tuple[pl.DataFrame, Children]:
+    """The rows, and those that they were written over."""
+    kept = stored.superseded()
+    if wanted is None:
+        more, of = kept.within(low, high)
+    else:
+        size = len(wanted)
+        more, _, of = kept.between(wanted, np.full(size, low), np.full(size, high))
+    return (pl.concat([data, more]), np.concatenate([child, of])) if len(more) else (data, child)
 
 
 def _rows_in_files(stored: StoredTable, low: int, high: int) -> int:
@@ -274,6 +293,14 @@ def _own_slices(
     if int(view.slices.count(child, low[trigger], high[trigger]).sum()) > limit:
         raise TooManyRows
     data, owner, of = view.slices.between(child, low[trigger], high[trigger])
+    again = np.flatnonzero(np.array([moment.rewritten for moment in moments], dtype=bool)[trigger])
+    if source.kind == "trows" and isinstance(stored, StoredTable) and len(again):
+        more, asked, of_more = stored.superseded().between(
+            child[again], low[trigger][again], high[trigger][again]
+        )
+        if len(more):
+            data = pl.concat([data, more])
+            owner, of = np.concatenate([owner, again[asked]]), np.concatenate([of, of_more])
     return data, of, trigger[owner]
 
 

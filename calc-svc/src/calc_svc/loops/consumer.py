@@ -183,6 +183,8 @@ class WalConsumer:
                 self._changed.setdefault(name, before)
             elif kind == "child":
                 self._child_changed(name)
+            elif kind == "stream":
+                self._store.count_rewritten()
         ended: set[str] = set()
         changed = list(self._changed.items())
         for name, before in changed:

@@ -19,6 +19,7 @@ from millrace_core.store.place import Spans
 from millrace_core.store.rows import CHILD, HIGHEST, LOWEST, Slices, TableRows
 from millrace_core.store.run import Children, Run, write_run
 from millrace_core.store.search import Ints
+from millrace_core.store.superseded import Superseded
 from millrace_core.wire.topics import wal_topic
 
 NS_PER_SECOND = 1_000_000_000
@@ -127,6 +128,21 @@ class StoredTable:
                 self._written_at = time.monotonic()
             self.unflushed += taken.rows
             return taken
+
+    def count_rewritten(self) -> None:
+        """From here on keep the versions of rows that are written over: a stream counts them. What was
+        written over before, or before a restart, it does not count."""
+        with self.lock:
+            if self.rows.superseded is None:
+                self.rows.seal()
+                self.rows.superseded = Superseded()
+
+    def superseded(self) -> Slices:
+        """The rows that were written over, as far as they are kept."""
+        with self.lock:
+            now = self.rows.slices()
+            kept = self.rows.superseded
+            return now.none() if kept is None else Slices(tuple(kept.runs), now.empty)
 
     def advance(self, positions: dict[int, int]) -> None:
         """All before these offsets has been taken, its dead letters and registrations are written."""

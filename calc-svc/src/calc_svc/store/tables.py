@@ -91,7 +91,19 @@ class TableStore:
             self._tables[stored.topic] = stored
             self._unusable.pop(stored.topic, None)
             self._moved.notify_all()
+        self.count_rewritten()
         return stored
+
+    def count_rewritten(self) -> None:
+        """Streams have come or gone: tables that one reads which counts rewritten rows once more keep what is
+        written over."""
+        for entry in self.catalog.streams():
+            source = entry.spec.source
+            if source is None or entry.spec.emission.rewritten != "counted":
+                continue
+            stored = self.by_topic(wal_topic(source.table.db, source.table.name))
+            if stored is not None and stored.table.uid == source.table.uid:
+                stored.count_rewritten()
 
     def path(self, table: Table) -> Path:
         """The folder of a table's files."""

@@ -34,6 +34,12 @@ def with_counts(
     return found
 
 
+def counts_rewritten(spec: StreamSpec, event: TriggerEvent) -> bool:
+    """Whether rows that were written over count in the window, too: in one that is open, or closes, as its
+    rows came. What is calculated again is read as the table is (SEMANTICS-FRONTENDS, S2)."""
+    return spec.emission.rewritten == "counted" and event.cause in ("LIVE", "DELAY")
+
+
 def counting(spec: StreamSpec) -> StreamSpec:
     """The stream with a query that counts its windows' rows."""
     return msgspec.structs.replace(spec, query=COUNTING, sql=COUNTING, notify=None)

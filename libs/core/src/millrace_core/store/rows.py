@@ -17,6 +17,7 @@ from millrace_core.model.schema import Table
 from millrace_core.store.place import Spans, nowhere
 from millrace_core.store.run import Children, Run, concat, write_run
 from millrace_core.store.search import Bools, Ints
+from millrace_core.store.superseded import Superseded
 from millrace_core.wire.rows.decoded import polars_type
 from millrace_core.wire.rows.revisions import recast
 
@@ -113,6 +114,8 @@ class TableRows:
     epoch: int = 1
     flushed: int = 0
     runs: list[Run] = field(default_factory=list)
+    superseded: Superseded | None = None
+    """Where what is written over is kept (None: it is not)."""
     _tail: list[tuple[Children, pl.DataFrame, dict[str, Bools], Ints]] = field(default_factory=list)
     _tail_rows: int = 0
     _newest: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -170,6 +173,8 @@ class TableRows:
             if len(positions):
                 self.runs[index] = run.without(positions)
         self.runs = [run for run in self.runs if run.count]
+        if self.superseded is not None:
+            self.superseded.forget(child, first, last)
         if len(self._newest) or self.floor > LOWEST:
             self._deletions.append(Deletion(child, first, last, self.epoch))
 
@@ -193,6 +198,9 @@ class TableRows:
         self._tail, self._tail_rows = [], 0
         epoch = np.full(len(child), self.epoch, dtype=np.int32)
         run, absent = write_run(child, data, absent, epoch, place, self.second)
+        before = self.superseded
+        if before is not None and len(run) < len(child):
+            before.add_doubles(child, data, place, self.second)
         run = self._supersede(run, absent)
         self._grow(run)
         self.runs.append(run)
@@ -212,6 +220,8 @@ class TableRows:
                     continue
                 replaces[there] |= run.replaces[here] | (run.epoch[here] < self.epoch)
                 data = _take_over(data, absent, there, run.data, here)
+                if self.superseded is not None:
+                    self.superseded.add(run.take(np.unique(here)))
                 self.runs[index] = run.without(here)
             self.runs = [run for run in self.runs if run.count]
         below = np.flatnonzero(new.ts < self.floor)
@@ -249,6 +259,8 @@ class TableRows:
         """The table was altered: all rows get its columns; a new one is NULL in them."""
         self.seal()
         old, self.table = self.table, table
+        if self.superseded is not None:
+            self.superseded = Superseded()
         self.runs = [replace(run, data=recast(run.data, old.columns, table.columns)) for run in self.runs]
 
     def _grow(self, run: Run) -> None:

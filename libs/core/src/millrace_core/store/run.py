@@ -136,7 +136,7 @@ def write_run(
         order = order.astype(np.int64)
     child, ts, data, place = child[order], ts[order], data[order], place[order]
     absent = {name: mask[order] for name, mask in absent.items()}
-    last = _last_of_key(child, ts, data[second] if second else None)
+    last = last_of_key(child, ts, data[second] if second else None)
     if last.all():
         return Run(child, ts, data, epoch[order], np.zeros(len(ts), dtype=bool), place), absent
     data, absent = _fill(data, absent, last)
@@ -146,7 +146,8 @@ def write_run(
     return run, {name: mask[keep] for name, mask in absent.items()}
 
 
-def _last_of_key(child: Children, ts: Ints, second: pl.Series | None) -> Bools:
+def last_of_key(child: Children, ts: Ints, second: pl.Series | None) -> Bools:
+    """Which rows, sorted by their key, are the last of it."""
     same = (child[1:] == child[:-1]) & (ts[1:] == ts[:-1])
     if second is not None and len(ts) > 1:
         same &= second[1:].eq_missing(second[:-1]).to_numpy()

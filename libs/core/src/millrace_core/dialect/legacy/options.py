@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from millrace_core.dialect.arguments import bad, duration
 from millrace_core.dialect.statements import LegacyOption, LegacyQuery
@@ -90,7 +91,7 @@ def judged(
         _delay(trigger, rule, word),
         obsolete="retracted",
         late="dropped" if _flag(options, "IGNORE EXPIRED", 1) else "recalculated",
-        rewritten="counted" if _flag(options, "IGNORE UPDATE", 1) else "corrected",
+        rewritten=_rewritten(query, options),
         forget=mark,
         fill=_fill(query, rule, word),
         untreated="live",
@@ -99,6 +100,12 @@ def judged(
     history = LOWEST if _flag(options, "FILL_HISTORY", 0) else None
     zero = watermark is None or watermark.value == 0
     return emission, Options(watermark=None if zero else watermark, fill_history=history)
+
+
+def _rewritten(query: LegacyQuery, options: Mapping[str, LegacyOption]) -> Literal["corrected", "counted"]:
+    """A result of a single row is overwritten with the row, whatever the option says."""
+    counted = query.window is not None and _flag(options, "IGNORE UPDATE", 1)
+    return "counted" if counted else "corrected"
 
 
 def _flag(options: Mapping[str, LegacyOption], keyword: str, default: int) -> bool:

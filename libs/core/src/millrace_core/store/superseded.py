@@ -1,0 +1,71 @@
+"""Versions of rows that were written over, kept for streams that count a rewritten row once more
+(``Emission.rewritten``). They are in memory alone, and of a bounded number: the oldest writes go first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from millrace_core.store.run import Children, Run, last_of_key
+from millrace_core.store.search import Bools, Ints, sort_order
+
+MOST = 1_000_000
+"""Versions of one table's rows."""
+WIDTH = 16
+"""Runs before they are merged."""
+
+
+@dataclass(slots=True)
+class Superseded:
+    """``runs``: sorted as other runs are; a key may be there several times."""
+
+    most: int = MOST
+    runs: list[Run] = field(default_factory=list)
+
+    def add(self, run: Run) -> None:
+        """These were written over."""
+        if not len(run):
+            return
+        self.runs.append(run)
+        while len(self.runs) > 1 and sum(map(len, self.runs)) > self.most:
+            del self.runs[0]
+        if len(self.runs) > WIDTH:
+            self.runs = [_joined(self.runs)]
+
+    def add_doubles(self, child: Children, data: pl.DataFrame, place: Ints, second: str | None) -> None:
+        """Of rows in the order of writing, those whose key is written again among them."""
+        ts = data[data.columns[0]].to_numpy().astype(np.int64, copy=False)
+        if second is None:
+            order = sort_order(child, ts)
+        else:
+            frame = pl.DataFrame({"c": child, "t": ts, "s": data[second]})
+            order = frame.select(pl.arg_sort_by("c", "t", "s", maintain_order=True)).to_series().to_numpy()
+        sorted_rows = data[order]
+        last = last_of_key(child[order], ts[order], sorted_rows[second] if second else None)
+        positions = np.flatnonzero(~last)
+        if len(positions):
+            chosen = order[positions]
+            self.add(_run(child[chosen], ts[chosen], sorted_rows[positions], place[chosen]))
+
+    def forget(self, child: int, first: int, last: int) -> None:
+        """Nothing was ever written in these times of a table: they were deleted."""
+        kept: list[Run] = []
+        for run in self.runs:
+            gone: Bools = (run.child == child) & (run.ts >= first) & (run.ts <= last)
+            kept.append(run.take(np.flatnonzero(~gone)) if gone.any() else run)
+        self.runs = [run for run in kept if len(run)]
+
+
+def _run(child: Children, ts: Ints, data: pl.DataFrame, place: Ints) -> Run:
+    none = np.zeros(len(ts), dtype=bool)
+    return Run(child, ts, data, np.zeros(len(ts), dtype=np.int32), none, place)
+
+
+def _joined(runs: Sequence[Run]) -> Run:
+    child, ts = np.concatenate([run.child for run in runs]), np.concatenate([run.ts for run in runs])
+    place = np.concatenate([run.place for run in runs])
+    order = sort_order(child, ts)
+    return _run(child[order], ts[order], pl.concat([run.data for run in runs])[order], place[order])

@@ -1,0 +1,140 @@
+"""A stream that counts a rewritten row once more reads what was written over, too; in what is calculated
+again the table alone counts (IGNORE UPDATE 1 of seed 002)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace_core.catalog import StreamEntry
+from millrace_core.model.schema import Child, Column, Database, Table
+from millrace_core.model.stream import Duration, Emission, Output, OutputTag, Source, StreamSpec
+from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.store.rows import TableRows
+from millrace_core.store.superseded import Superseded
+from millrace_core.trigger.types import Interval
+from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
+from millrace_core.wire.operations import Delete, encode_operation
+
+from .conftest import StoredTables
+
+INT = DataType("INT")
+SOURCE = Table(
+    "d", "src", "super", 7, "ms", (Column("ts", TIMESTAMP), Column("v", INT)), (Column("site", INT),)
+)
+TAG = OutputTag(Column("site", INT), "site")
+COLUMNS = (Column("ts", TIMESTAMP), Column("n", BIGINT), Column("s", BIGINT))
+OUT = Table("d", "res", "super", 9, "ms", COLUMNS, (TAG.column,))
+MINUTE = Duration(1, "m")
+SPEC = StreamSpec(
+    1, "d", "s", "", Interval(MINUTE, MINUTE), Source(SOURCE), ("site",), database="d",
+    query="SELECT _twstart AS ts, count(*) AS n, sum(v) AS s FROM %%trows",
+    output=Output("d", "res", COLUMNS, (TAG,)), emission=Emission(rewritten="counted"),
+)  # fmt: skip
+
+
+class Desk(StoredTables):
+    def __init__(self, folder: Path, duck: Any, spec: StreamSpec = SPEC) -> None:
+        children = [Child("d", "src", name, (site,)) for name, site in (("a", 1), ("b", 1), ("c", 2))]
+        super().__init__(folder, duck, Database("d"), SOURCE, OUT, *children)
+        self.learn(StreamEntry(spec, "Running", 0, 1))
+        self.stored = self.store.table(SOURCE)
+        for child in children:
+            self.stored.register(child)
+
+    def write(self, name: str, *rows: tuple[int, int]) -> None:
+        value = msgspec.json.encode([{"ts": ts, "v": v} for ts, v in rows])
+        self.stored.take([name.encode()], [value])
+
+    def results(self, cause: Any = "LIVE", groups: tuple[int, ...] = (1,)) -> list[Any]:
+        """The window of the first minute, of these groups: (rows, sum)."""
+        events = [
+            TriggerEvent(str(site), "CLOSE", cause, Group(site, (site,), None), 0, 60_000, 1, 0)
+            for site in groups
+        ]
+        product = self.jobs.run(1, [TriggerBatch(1, 0, 0, 1, {}, events)])
+        rows = [json for m in product.messages for json in msgspec.json.decode(m.value)["rows"]]
+        return [(row["n"], row["s"]) for row in rows]
+
+
+@pytest.fixture
+def desk(tmp_path: Path, duck: Any) -> Desk:
+    made = Desk(tmp_path, duck)
+    made.store.count_rewritten()
+    return made
+
+
+def test_a_row_counts_as_often_as_it_was_written(desk: Desk) -> None:
+    desk.write("a", (5, 1), (7, 10))
+    desk.write("a", (5, 2))
+    desk.write("a", (5, 3), (5, 4))
+    desk.write("b", (5, 100))
+    desk.write("c", (5, 1000), (5, 2000), (60_000, 1), (60_000, 2))
+    assert desk.results() == [(6, 1 + 2 + 3 + 4 + 10 + 100)]
+    assert desk.results("DELAY", (1, 2)) == [(6, 120), (2, 3000)]
+
+
+@pytest.mark.parametrize("cause", ["RECALC", "HISTORY"])
+def test_what_is_calculated_again_is_read_as_the_table_is(desk: Desk, cause: str) -> None:
+    desk.write("a", (5, 1), (5, 2))
+    desk.write("a", (5, 3))
+    assert desk.results(cause) == [(1, 3)]
+
+
+def test_what_was_deleted_was_never_written(desk: Desk) -> None:
+    desk.write("a", (5, 1), (5, 2), (9, 10), (9, 20))
+    desk.stored.take([b"a"], [encode_operation(Delete(0, 6))])
+    desk.write("a", (5, 7))
+    assert desk.results() == [(3, 37)]
+
+
+def test_a_stream_that_corrects_reads_the_table_alone(tmp_path: Path, duck: Any) -> None:
+    desk = Desk(tmp_path, duck, msgspec.structs.replace(SPEC, emission=Emission()))
+    desk.store.count_rewritten()
+    desk.write("a", (5, 1), (5, 2))
+    assert desk.stored.rows.superseded is None
+    assert desk.results() == [(1, 2)]
+
+
+ROWS = st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.integers(0, 99)), max_size=6))
+
+
+@given(ROWS, st.booleans())
+def test_all_that_was_written_is_in_the_table_or_superseded(batches: list[Any], seal: bool) -> None:
+    rows = TableRows(SOURCE, superseded=Superseded())
+    written: list[tuple[int, int, int]] = []
+    for batch in batches:
+        child = np.array([c for c, _, _ in batch], dtype=np.int32)
+        frame = pl.DataFrame(
+            {"ts": [t for _, t, _ in batch], "v": [v for _, _, v in batch]},
+            schema={"ts": pl.Int64, "v": pl.Int32},
+        )
+        rows.append(child, frame, {})
+        written += batch
+        if seal:
+            rows.seal()
+    slices = rows.slices()
+    assert rows.superseded is not None
+    runs = [*slices.runs, *rows.superseded.runs]
+    living = [run.living() for run in runs]
+    found = [
+        (c, t, v) for run in living for c, (t, v) in zip(run.child.tolist(), run.data.rows(), strict=True)
+    ]
+    assert sorted(found) == sorted(written)
+
+
+def test_no_more_are_kept_than_there_is_room_for() -> None:
+    kept = Superseded(most=10)
+    for number in range(40):
+        frame = pl.DataFrame({"ts": [number, number], "v": [1, 2]})
+        place = np.arange(2, dtype=np.int64)
+        kept.add_doubles(np.zeros(2, dtype=np.int32), frame, place, None)
+    assert sum(map(len, kept.runs)) <= 10
+    assert max(int(run.ts.max()) for run in kept.runs) == 39
