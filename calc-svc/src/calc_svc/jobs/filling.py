@@ -94,7 +94,7 @@ class Filling:
 def _rows(spec: StreamSpec, rows: TriggerRows, group: Group, bounds: tuple[int, int]) -> Rows:
     """The rows of a group that count for the stream."""
     with rows.stored.lock:
-        read = rows.reader(members_of(spec, rows.stored, group).tolist())
+        read = rows.reader(group, members_of(spec, rows.stored, group).tolist())
 
     def times(low: int, high: int) -> Ints:
         return np.asarray(read(low, high).rows.ts, dtype=np.int64)
