@@ -323,6 +323,7 @@ def test_the_seeds_example_of_notifications() -> None:
     create("", f"{BY} tbname EVENT_WINDOW START WITH v > 5 END WITH v < 3"),
     create("WATERMARK 9s", f"{BY} tbname COUNT_WINDOW(4, 2)"),
     create("FILL_HISTORY 1", "SELECT ts, v FROM src"),
+    create("", f"{COUNTED} NOTIFY ('ws://a:1') ON ('WINDOW_CLOSE')", ""),
 ])  # fmt: skip
 def test_the_newer_statement_means_the_same_as_far_as_it_has_words(catalog: Catalog, sql: str) -> None:
     spec = stream(catalog, sql)
@@ -335,7 +336,8 @@ def test_the_newer_statement_means_the_same_as_far_as_it_has_words(catalog: Cata
     assert [getattr(again, field) for field in same] == [getattr(spec, field) for field in same]
     assert again.options.watermark == spec.options.watermark
     assert again.options.pre_filter == spec.options.pre_filter
-    taken_back = Trait.FINAL not in type_of(again.trigger).traits
+    assert again.options.calc_notify_only == spec.options.calc_notify_only
+    taken_back = Trait.FINAL not in type_of(again.trigger).traits and spec.output is not None
     assert again.emission == Emission(obsolete="retracted" if taken_back else "kept")
     assert [fact.item for fact in explain.understood(again)].count("no counterpart") == 0
 
@@ -385,3 +387,10 @@ def test_results_may_be_told_alone(catalog: Catalog) -> None:
     )
     assert spec.output is None and spec.notify is not None and spec.notify.pause_on_failure
     assert (spec.full_name, spec.home, spec.notices) == ("s", "d", "window")
+
+
+def test_groups_by_cells_of_rows_have_no_counterpart(catalog: Catalog) -> None:
+    spec = stream(catalog, create("", f"{BY} tbname, v INTERVAL(10s)"))
+    facts = explain.understood(spec)
+    assert ("groups", "tbname, v") in facts
+    assert any(fact.value.startswith("PARTITION BY v: groups of the newer") for fact in facts)

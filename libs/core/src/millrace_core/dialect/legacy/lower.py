@@ -70,8 +70,9 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
     partition, row_keys, values = _groups(keys, table, timezone)
     names = _result_names(statement, items)
     if statement.into is None:
-        # there are no results to take back
+        # results are told alone: there are none to take back
         output, emission = None, msgspec.structs.replace(emission, obsolete="kept")
+        options = msgspec.structs.replace(options, calc_notify_only=True)
     else:
         output = result_table(
             statement, statement.into, names, keys, values, table, catalog, database or table.db

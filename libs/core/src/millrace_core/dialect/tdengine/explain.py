@@ -33,7 +33,8 @@ def understood(spec: StreamSpec) -> list[Fact]:
     if spec.source is not None:
         table = spec.source.table
         facts.append(Fact("source", f"{table.db}.{spec.source.child or table.name}"))
-    facts.append(Fact("groups", ", ".join(spec.partition) or "one"))
+    groups = [*spec.partition, *(key.sql for key in spec.keys)]
+    facts.append(Fact("groups", ", ".join(groups) or "one"))
     facts += [Fact("option", option) for option in option_clauses(spec)]
     facts += _emission(spec.emission)
     if spec.output is not None:
@@ -172,6 +173,9 @@ def without_counterpart(spec: StreamSpec) -> Iterator[str]:
         yield "IGNORE UPDATE 1: a row written again counts twice; in the newer dialect it corrects its window"
     if emission.fill is not None:
         yield f"FILL({emission.fill}): a query over %%trows has one window, there is nothing between to fill"
+    if spec.keys:
+        texts = ", ".join(key.sql for key in spec.keys)
+        yield f"PARTITION BY {texts}: groups of the newer dialect are tables and tags, not cells of rows"
     if spec.partition and _has_group_tag(spec):
         yield "the tag groupId is the group's id; in the newer dialect the tags are the grouping columns"
     if spec.output is not None and not spec.partition:
