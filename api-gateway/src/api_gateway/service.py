@@ -26,6 +26,7 @@ from api_gateway.iotdb.door import iotdb_router
 from api_gateway.iotdb.execute import IotdbExecutor
 from api_gateway.protocols.streams_api import resource_router
 from api_gateway.protocols.tdengine_rest import rest_router
+from api_gateway.running import Running
 from api_gateway.settings import GatewaySettings
 from api_gateway.statements.execute import Executor
 from api_gateway.upkeep.recovery import settle
@@ -59,8 +60,9 @@ class Gateway:
         )  # fmt: skip
         self._triggers = InsertTriggers(self.context)
         self.context.listener = self._triggers
-        self.executor = Executor(self.context)
-        self.iotdb = IotdbExecutor(self.context)
+        running = Running(self.context)
+        self.executor = Executor(self.context, running)
+        self.iotdb = IotdbExecutor(self.context, running)
         self.logins = Logins(self.context.catalog.users)
         self._lives = Lives(logger, settings.stall_seconds)
         self._stalls = Stalls(self.context, self._lives.stalls, others)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from api_gateway import metrics
 from api_gateway.answer import INT, Answer, AnswerColumn, text_column
 from api_gateway.context import Context
+from api_gateway.running import Running
 from api_gateway.session import Session
 from api_gateway.statements.alter import alter_table
 from api_gateway.statements.anodes import create_anode, drop_anode, show_anodes, update_anode
@@ -33,18 +32,14 @@ from api_gateway.statements.tables import create_children, create_table, drop_ta
 from api_gateway.statements.users import alter_user, create_snode, create_user, drop_snode, drop_user, grant
 from api_gateway.statements.verify import verify_stream
 from api_gateway.statements.virtual import create_virtual_child
-from api_gateway.upkeep.recovery import settle
 from millrace_core.catalog import SYSTEM_DATABASES
 from millrace_core.dialect import statements
 from millrace_core.dialect.front_ends import FRONT_ENDS
-from millrace_core.errors import ErrorCode, Fault, MillraceError, SqlError
+from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.privileges import check
 
 SERVER_VERSION = "3.3.7.0.millrace"
 """The TDengine version whose SQL and protocol this is, in the form of its own versions with a suffix."""
-
-LOGGED = 1000
-"""Characters of a statement that go into the log."""
 
 _FACT = re.compile(r"\s*select\s+(\w+)\s*\(\s*\)\s*;?\s*", re.IGNORECASE)
 
@@ -113,35 +108,22 @@ READERS = frozenset({
 class Executor:
     """Runs statements; :meth:`execute` may be called by many threads."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, running: Running | None = None) -> None:
         self._context = context
-        self._unsettled = False
+        self._running = running or Running(context)
 
     def execute(self, session: Session, sql: str) -> Answer:
         """The answer of one statement.
 
         :raises MillraceError: if it is refused or fails, as the statement's own documentation says.
         """
-        begin, kind = time.monotonic(), "unknown"
-        try:
+        with self._running.counted("unknown", sql) as counted:
             if (match := _FACT.fullmatch(sql)) and (fact := FACTS.get(match[1].lower())):
-                kind = "Fact"
+                counted.kind = "Fact"
                 return Answer((fact[0],), [[fact[1](self._chosen(session))]])
             statement = FRONT_ENDS[session.dialect].parse(sql)
-            kind = type(statement).__name__
+            counted.kind = type(statement).__name__
             return self._run(session, sql, statement)
-        except MillraceError as error:
-            metrics.ERRORS.labels(error.code.name).inc()
-            raise
-        except Exception as error:
-            metrics.ERRORS.labels(ErrorCode.INTERNAL.name).inc()
-            self._context.logger.exception("a statement failed unexpectedly", sql=sql[:LOGGED])
-            raise MillraceError(
-                ErrorCode.INTERNAL, f"the statement failed unexpectedly: {type(error).__name__}; see the log"
-            ) from error
-        finally:
-            metrics.REQUESTS.labels(kind).inc()
-            metrics.SECONDS.labels(kind).observe(time.monotonic() - begin)
 
     def _chosen(self, session: Session) -> Session:
         """Without a database that does not exist. Statements that need it say so themselves: one that makes
@@ -157,16 +139,8 @@ class Executor:
         handler = HANDLERS.get(type(statement))
         if handler is None:
             raise SqlError(ErrorCode.UNSUPPORTED, f"{_words(statement)} is not supported yet")
-        changes = type(statement) not in READERS
-        if changes and self._unsettled:
-            settle(self._context)
-            self._unsettled = False
-        try:
+        with self._running.changing(type(statement) not in READERS):
             return handler(self._context, session, statement)
-        except MillraceError as error:
-            # the broker may or may not have taken what was sent: look before the next change
-            self._unsettled |= changes and error.code.value.fault is Fault.EXTERNAL
-            raise
 
 
 def _words(statement: statements.Statement) -> str:

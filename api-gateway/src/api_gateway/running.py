@@ -1,0 +1,67 @@
+"""What goes for every statement of every dialect while it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from api_gateway import metrics
+from api_gateway.context import Context
+from api_gateway.upkeep.recovery import settle
+from millrace_core.errors import ErrorCode, Fault, MillraceError
+
+LOGGED = 1000
+"""Characters of a statement that go into the log."""
+
+
+@dataclass(slots=True)
+class Counted:
+    """``kind``: what a statement is counted as, once that is known."""
+
+    kind: str
+
+
+class Running:
+    """May be used by many threads. One for all dialects: what an outage has left open for one of them is
+    open for the others as well."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._unsettled = False
+
+    @contextmanager
+    def counted(self, kind: str, sql: str) -> Iterator[Counted]:
+        """A statement runs: it is counted and timed, and so is what it fails with.
+
+        :raises MillraceError: INTERNAL in the place of an error that nobody has thought of, which is logged.
+        """
+        begin, found = time.monotonic(), Counted(kind)
+        try:
+            yield found
+        except MillraceError as error:
+            metrics.ERRORS.labels(error.code.name).inc()
+            raise
+        except Exception as error:
+            metrics.ERRORS.labels(ErrorCode.INTERNAL.name).inc()
+            self._context.logger.exception("a statement failed unexpectedly", sql=sql[:LOGGED])
+            raise MillraceError(
+                ErrorCode.INTERNAL, f"the statement failed unexpectedly: {type(error).__name__}; see the log"
+            ) from error
+        finally:
+            metrics.REQUESTS.labels(found.kind).inc()
+            metrics.SECONDS.labels(found.kind).observe(time.monotonic() - begin)
+
+    @contextmanager
+    def changing(self, changes: bool) -> Iterator[None]:
+        """A statement runs that ``changes`` something, or not. After an outage the broker may or may not have
+        taken what was sent: that is found out before the next change."""
+        if changes and self._unsettled:
+            settle(self._context)
+            self._unsettled = False
+        try:
+            yield
+        except MillraceError as error:
+            self._unsettled |= changes and error.code.value.fault is Fault.EXTERNAL
+            raise
