@@ -68,6 +68,8 @@ def refusal(spec: StreamSpec) -> str | None:
     if type_.by_clock:
         why = "what a result was made of cannot be told from the rows' times"
         return f"{type_.keyword} goes by the time of day: {why}"
+    if spec.emission.when == "force_window_close":
+        return "the clock closes its windows: what had been written by then cannot be told from the rows"
     if spec.source is None:
         return "it has no trigger table"
     if spec.query is None or spec.output is None:

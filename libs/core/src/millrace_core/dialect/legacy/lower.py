@@ -63,7 +63,8 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
     options = msgspec.structs.replace(
         options,
         ignore_nodata_trigger=Trait.ROWS not in type_of(when).traits,
-        delete_recalc=type_of(when).recalculates,
+        # what the clock has closed is closed
+        delete_recalc=type_of(when).recalculates and emission.when != "force_window_close",
         # without a window no row has anything to wait for
         watermark=options.watermark if query.window is not None else None,
     )

@@ -13,8 +13,9 @@ MISSING: dict[str, Callable[[StreamSpec], bool]] = {
         spec.emission.when == "at_once" and not isinstance(spec.trigger, EveryRow)
     ),
     "TRIGGER MAX_DELAY": lambda spec: spec.emission.when == "max_delay",
-    "TRIGGER FORCE_WINDOW_CLOSE": lambda spec: spec.emission.when == "force_window_close",
-    "TRIGGER CONTINUOUS_WINDOW_CLOSE": lambda spec: spec.emission.when == "continuous_window_close",
+    "FILL under TRIGGER FORCE_WINDOW_CLOSE": lambda spec: (
+        spec.emission.when == "force_window_close" and spec.emission.fill is not None
+    ),
 }
 """What it is called, and which streams need it."""
 

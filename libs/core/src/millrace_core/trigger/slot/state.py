@@ -57,10 +57,9 @@ class Snapshots:
                 self._encoded[uid] = kept
             streams.append(kept[0])
             due, untold = min(due, kept[1]), untold or kept[2]
-            delay = stream.definition.delay
-            if delay is not None and stream.live:
+            if stream.live:
                 with slot.blame.of(uid):
-                    delays.append(delay.all_due(stream.state.delays))
+                    delays.append(stream.state.all_due)
         slot.blame.settle()
         slot.untouched = set(slot.streams)
         state = [slot.number, slot.slots, slot.control, slot.failed, families, slot.seen, streams]

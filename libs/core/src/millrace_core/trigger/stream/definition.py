@@ -13,11 +13,14 @@ from millrace_core.model.schema import Table
 from millrace_core.model.stream import Notify, Places, StreamSpec
 from millrace_core.model.triggers import read_trigger
 from millrace_core.timeline import Schedule
+from millrace_core.timeline.precision import duration_ns
 from millrace_core.trigger.groups.watermark import Clock
 from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.stream.delay import Delay, delay_of
 from millrace_core.trigger.stream.emission import Emission
-from millrace_core.trigger.types import type_of
+from millrace_core.trigger.types import Interval, type_of
+from millrace_core.trigger.types.interval.forced import Forced
+from millrace_core.trigger.types.interval.grid import Grid
 from millrace_core.trigger.types.setting import Setting
 from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire import regroup
@@ -33,7 +36,8 @@ class Definition:
 
     ``home``: its rows are judged where its tables are; else in the slot of their group (see wire.regroup).
     ``delay``: of MAX_DELAY; ``schedule``: of PERIOD; ``filter``: of PRE_FILTER, the rows that count at all;
-    ``keys``: what divides the rows of a table among groups.
+    ``keys``: what divides the rows of a table among groups; ``forced``: its windows, if the clock closes
+    them; ``put_off``: closed windows that change are cut again each so many ns, else at once.
     """
 
     spec: StreamSpec
@@ -48,12 +52,19 @@ class Definition:
     schedule: Schedule | None = None
     filter: Signal | None = None
     keys: tuple[Signal, ...] = ()
+    forced: Forced | None = None
+    put_off: int | None = None
 
     @property
     def signals(self) -> tuple[Signal, ...]:
         """What it reads of each row."""
         first = self.windower.signals if self.filter is None else (*self.windower.signals, self.filter)
         return (*first, *self.keys)
+
+    @property
+    def timer(self) -> Delay | Forced | None:
+        """What waits for processing time."""
+        return self.forced or self.delay
 
     @property
     def by_table(self) -> bool:
@@ -155,7 +166,23 @@ def compiled(definition: bytes) -> Definition:
         type_.schedule(spec) if type_.schedule else None,
         _filter(spec),
         tuple(Signal(f"KEY{i}", key.expression) for i, key in enumerate(spec.keys, 1)),
+        _forced(spec, table),
+        duration_ns(spec.emission.every)
+        if spec.emission.when == "continuous_window_close" and spec.emission.every
+        else None,
     )
+
+
+def _forced(spec: StreamSpec, table: Table) -> Forced | None:
+    if spec.emission.when != "force_window_close":
+        return None
+    if not isinstance(spec.trigger, Interval):
+        keyword = type_of(spec.trigger).keyword
+        raise MillraceError(
+            ErrorCode.UNSUPPORTED, f"stream {spec.full_name}: {keyword} is not closed by the clock"
+        )
+    grid = Grid.of(spec.trigger, table.precision)
+    return Forced(grid, table.precision, spec.emission.fill is not None)
 
 
 def _filter(spec: StreamSpec) -> Signal | None:

@@ -87,6 +87,9 @@ class History:
     def catch_up(self, untreated: bool, origins: Mapping[str, Offsets], at: int) -> None:
         """It has been started again; ``untreated``: what was written meanwhile is history; ``origins``: where
         it is live from in the sources of a virtual table."""
+        forced = self.state.definition.forced
+        if forced is not None and not untreated:
+            forced.forget(self.state.delays, at)
         state = self.state
         life = state.life
         life.origins = dict(origins)
@@ -158,8 +161,9 @@ class History:
         as_live = state.definition.spec.emission.untreated == "live" and not known
         if not as_live:
             self.telling.cause, self.judging.expires = HISTORY, False
+        self.judging.past = True
         yield from self._judge(rows, times, seen)
-        self.telling.cause, self.judging.expires = LIVE, True
+        self.telling.cause, self.judging.expires, self.judging.past = LIVE, True, False
         self.judging.follow([place for place, _ in known], as_arrays([], 0), np.array([at]))
         if message.done:
             yield from self._go_live(at, seen)

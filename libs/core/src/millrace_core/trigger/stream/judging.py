@@ -12,21 +12,27 @@ from millrace_core.trigger.groups.watermark import Arrivals
 from millrace_core.trigger.stream.delay import FAR, NS_PER_MS
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
+from millrace_core.trigger.types.interval.forced import Forced
 from millrace_core.trigger.types.occurrences import Occurrences
 from millrace_core.wire.control import Offsets, Tick
 
 
 class Judging:
-    """``expires``: whether rows may be too old: live ones may, those of history are not (seed 000)."""
+    """``expires``: whether rows may be too old: live ones may, those of history are not (seed 000). ``past``:
+    they were written while the stream was stopped, in time for windows that the clock has closed since."""
 
     def __init__(self, state: StreamState, telling: Telling) -> None:
         self.state, self.telling = state, telling
         self.expires = True
+        self.past = False
 
     def judge(self, rows: Arrivals, written: Ints, seen: Offsets) -> Iterator[Output]:
         """What these rows make happen. ``written``: Kafka's timestamp (ms) of each one's message."""
         state = self.state
         definition = state.definition
+        if definition.forced is not None:
+            self._await(definition.forced, rows, written)
+            return
         state.clock.grow(len(state.groups))
         state.memory.grow(len(state.groups))
         clock = definition.clock if self.expires else replace(definition.clock, expired=None)
@@ -45,6 +51,16 @@ class Judging:
         state.count("late_used", int(judged.late.sum()) - found.over)
         yield from self.telling.tell(found, written, seen)
 
+    def _await(self, forced: Forced, rows: Arrivals, written: Ints) -> None:
+        """Rows mean nothing until the clock closes their windows."""
+        state = self.state
+        state.delays.grow(len(state.groups))
+        when = np.full_like(written, -FAR // NS_PER_MS) if self.past else written
+        late, outside = forced.take(state.delays, rows.group, rows.ts, when)
+        state.count("expired", late)
+        state.count("out_of_range", outside)
+        state.count("rows_used", len(rows.ts) - late - outside)
+
     def follow(self, places: list[int], found: Occurrences, written: Ints) -> None:
         """Windows of these groups may have opened, or be open no more, without a row."""
         state, delay = self.state, self.state.definition.delay
@@ -56,14 +72,20 @@ class Judging:
     @property
     def due(self) -> int:
         """The first processing time (ns) such that a tick that reaches it may mean something to it."""
-        delay = self.state.definition.delay
-        return FAR if delay is None or not self.state.live else delay.due(self.state.delays)
+        return int(self.state.all_due.min(initial=FAR)) if self.state.live else FAR
 
     def on_tick(self, tick: Tick, seen: Offsets) -> Iterator[Output]:
         """Processing time moved on; ``seen``: offsets of the trigger table that this slot has seen."""
-        state, delay = self.state, self.state.definition.delay
-        if delay is None or self.due > tick.reach:
+        state, delay, forced = self.state, self.state.definition.delay, self.state.definition.forced
+        if self.due > tick.reach or (forced is not None and state.life.holding):
             return
-        found = delay.fire(state.delays, state.memory, tick.reach)
         seen = seen if state.definition.home else state.life.seen
+        if state.life.dirty and state.life.dirty_until <= tick.reach:
+            yield from self.telling.cut_again(tick.now, seen)
+        if forced is not None:
+            found = forced.fire(state.delays, tick.now)
+        elif delay is not None:
+            found = delay.fire(state.delays, state.memory, tick.reach)
+        else:
+            return
         yield from self.telling.tell(found, np.array([tick.now // NS_PER_MS]), seen)

@@ -18,6 +18,7 @@ from millrace_core.trigger.groups.watermark import RANGE, ClockMemory
 from millrace_core.trigger.stream.definition import Definition, compiled
 from millrace_core.trigger.stream.delay import DelayMemory
 from millrace_core.trigger.stream.past import HeldMemory
+from millrace_core.trigger.types.interval.forced import PendingMemory
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import Group
 from millrace_core.wire.reading import name_of
@@ -45,6 +46,7 @@ class Life(msgspec.Struct, array_like=True):
     stored rows know what they are, and which T has not reached, or that came while rows were held.
     ``divided``: of each table whose rows are sent on by their keys, the ids of the groups. ``lost``: deletes
     while rows were held of groups that only history knows: (table, or empty for all, first, last).
+    ``dirty``: closed windows that changed and are cut again at ``dirty_until`` (ns), as in ``deleted``.
     """
 
     definition: bytes
@@ -70,6 +72,8 @@ class Life(msgspec.Struct, array_like=True):
     unknown: list[tuple[int, int]] = []
     divided: dict[bytes, set[int]] = {}
     lost: list[tuple[bytes, int, int]] = []
+    dirty: list[tuple[int, int, int]] = []
+    dirty_until: int = 0
 
 
 class StreamState:
@@ -90,7 +94,7 @@ class StreamState:
         self.groups = Groups()
         self.clock = Columns(ClockMemory, windower.columns)
         self.memory = Columns(windower.memory)
-        self.delays = Columns(DelayMemory)
+        self.delays = Columns(PendingMemory if self.definition.forced else DelayMemory)
         self.held = Columns(HeldMemory, windower.columns)
 
     # ------------------------------------------------------------------ life
@@ -99,6 +103,14 @@ class StreamState:
     def live(self) -> bool:
         """Whether rows trigger it. A stream whose trigger table was dropped stays, without any."""
         return self.life.running and not self.life.gone
+
+    @property
+    def all_due(self) -> Ints:
+        """When what waits for processing time is due, ns, in no order."""
+        timer = self.definition.timer
+        due = timer.all_due(self.delays) if timer is not None else np.empty(0, dtype=np.int64)
+        found: Ints = np.append(due, self.life.dirty_until) if self.life.dirty else due
+        return found
 
     @property
     def waits(self) -> bool:
@@ -115,7 +127,7 @@ class StreamState:
         life = self.life
         life.gone = True
         life.holding, life.deleted, life.awaited, life.unknown, life.newest = False, [], [], [], {}
-        life.divided, life.lost = {}, []
+        life.divided, life.lost, life.dirty = {}, [], []
         self._begin()
 
     def resume(self, live_from: Offsets, epoch: int) -> None:

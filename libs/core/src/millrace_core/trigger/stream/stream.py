@@ -212,7 +212,7 @@ class Stream:
 
     def dump(self) -> list[Any]:
         """Plain data for msgpack."""
-        delays = self.state.delays.dump() if self.definition.delay else None
+        delays = self.state.delays.dump() if self.definition.timer else None
         return self.state.dump([delays, self.state.held.dump()])
 
     @classmethod

@@ -23,6 +23,17 @@ Output = tuple[str, bytes, bytes]
 """A message to send: topic, key, value."""
 
 
+def _to_cut_again(found: Occurrences) -> Occurrences:
+    """Windows that late rows touch, as what must be cut again."""
+    again = (found.cause == RECALC) & (found.kind != REDO)
+    if not again.any():
+        return found
+    mine = found.take(again)
+    last = np.maximum(mine.end - 1, mine.start)
+    redone = Occurrences.of(mine.group, mine.step, REDO, mine.start, last, mine.rownum)
+    return Occurrences.join((found.take(~again), redone))
+
+
 class Telling:
     """``cause``: of what is told of as live."""
 
@@ -34,12 +45,17 @@ class Telling:
         """Requests for what must be cut again, and the events that somebody wants; ``written[step]``: Kafka's
         timestamp (ms) of a step's cause."""
         state = self.state
+        if state.definition.put_off is not None and self.cause == LIVE:
+            found = _to_cut_again(found)
         asked = found.kind == REDO
         if asked.any():
             at = int(written[found.step[asked]].max()) * NS_PER_MS
             parts = parts_of(found, state.groups.get, state.until, state.origin)
             parts = [part for part in parts if part.first <= part.last]
-            yield self.ask(self.request("CHANGE", parts, seen, at))
+            if state.definition.put_off is not None and self.cause == LIVE:
+                self._put_off(parts, at, state.definition.put_off)
+            else:
+                yield self.ask(self.request("CHANGE", parts, seen, at))
         if self.cause != LIVE:
             found.cause = np.where(found.cause == LIVE, self.cause, found.cause)
         definition = state.definition
@@ -50,6 +66,33 @@ class Telling:
         for begin in range(0, len(found), EVENTS_PER_BATCH):
             part = found.take(np.arange(begin, min(begin + EVENTS_PER_BATCH, len(found))))
             yield self._batch(definition.emission.events(part, state.groups.get, written), seen)
+
+    def _put_off(self, parts: Sequence[Part], at: int, every: int) -> None:
+        """These are cut again the next time that all such are: each ``every`` ns from when it was made."""
+        life, created = self.state.life, self.state.definition.spec.created * NS_PER_MS
+        if not life.dirty:
+            life.dirty_until = created + ((at - created) // every + 1) * every
+        merged: list[tuple[int, int, int]] = []
+        for id_, first, last in sorted([*life.dirty, *((p.group.id, p.first, p.last) for p in parts)]):
+            if merged and merged[-1][0] == id_ and first <= merged[-1][2] + 1:
+                merged[-1] = (id_, merged[-1][1], max(last, merged[-1][2]))
+            else:
+                merged.append((id_, first, last))
+        life.dirty = merged
+
+    def cut_again(self, at: int, seen: Offsets) -> Iterator[Output]:
+        """What was put off is asked for, at ``at`` (ns)."""
+        state, life = self.state, self.state.life
+        dirty, life.dirty = life.dirty, []
+        places = {id_: place for place, id_ in enumerate(state.groups.ids)}
+        until = state.until.tolist()
+        parts = [
+            Part(state.groups.get(place), first, min(last, until[place]), until[place], state.origin(place))
+            for id_, first, last in dirty
+            if (place := places.get(id_)) is not None
+        ]
+        if parts:
+            yield self.ask(self.request("CHANGE", parts, seen, at))
 
     def tell_all(self, found: Sequence[TriggerEvent], seen: Offsets, at: int) -> Iterator[Output]:
         """These events; ``at``: when what caused them was written, ns."""
