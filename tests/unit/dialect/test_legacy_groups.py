@@ -6,6 +6,7 @@ import pytest
 
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.dialect.front_ends import FRONT_ENDS
+from millrace_core.dialect.tdengine import explain
 from millrace_core.errors import SqlError
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.stream import StreamSpec
@@ -53,6 +54,15 @@ def test_groups_by_columns_and_expressions(catalog: Catalog) -> None:
 def test_an_expression_over_tags_alone_groups_by_its_value(catalog: Catalog) -> None:
     spec = stream(catalog, create(f"{BY} abs(k) AS a", "o TAGS (a INT)"))
     assert spec.partition == () and [key.sql for key in spec.keys] == ["abs(k)"]
+
+
+def test_the_statement_that_comes_nearest_groups_by_tables_only(catalog: Catalog) -> None:
+    spec = stream(catalog, create(f"{BY} k AS kk, v AS g", "o TAGS (g INT) SUBTABLE(cast(g AS VARCHAR(8)))"))
+    facts = explain.understood(spec)
+    assert ("groups", "k, v") in facts
+    (nearest,) = [fact.value for fact in facts if fact.item == "statement"]
+    assert stream(catalog, nearest).partition == ("k",)
+    assert any("tables and tags, not cells of rows" in fact.value for fact in facts)
 
 
 @pytest.mark.parametrize(("by", "words", "points_at"), [

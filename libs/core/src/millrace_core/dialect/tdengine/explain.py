@@ -89,9 +89,10 @@ def statement(spec: StreamSpec) -> str:
     output = spec.output
     if output is not None:
         parts.append(f"INTO {_qualified(output.db, output.table)}")
-        if output.subtable is not None and spec.partition:
+        by_tables = spec.partition and not spec.keys
+        if output.subtable is not None and by_tables:
             parts.append(f"OUTPUT_SUBTABLE({output.subtable})")
-        if output.tags and spec.partition and not _has_group_tag(spec):
+        if output.tags and by_tables and not _has_group_tag(spec):
             tags = [f"{_name(t.column.name)} {t.column.type} AS {t.expression}" for t in output.tags]
             parts.append(f"TAGS({', '.join(tags)})")
     if spec.query is not None:
@@ -178,7 +179,7 @@ def without_counterpart(spec: StreamSpec) -> Iterator[str]:
         yield f"PARTITION BY {texts}: groups of the newer dialect are tables and tags, not cells of rows"
     if spec.partition and _has_group_tag(spec):
         yield "the tag groupId is the group's id; in the newer dialect the tags are the grouping columns"
-    if spec.output is not None and not spec.partition:
+    if spec.output is not None and not spec.grouped:
         yield "without PARTITION BY the result is a super table with one sub-table; here it is a normal table"
     if spec.output is not None and spec.output.subtable is not None:
         yield (
