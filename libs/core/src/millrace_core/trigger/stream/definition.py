@@ -18,9 +18,8 @@ from millrace_core.trigger.groups.watermark import Clock
 from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.stream.delay import Delay, delay_of
 from millrace_core.trigger.stream.emission import Emission
-from millrace_core.trigger.types import Interval, type_of
-from millrace_core.trigger.types.interval.forced import Forced
-from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types import type_of
+from millrace_core.trigger.types.forced import Forced
 from millrace_core.trigger.types.setting import Setting
 from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire import regroup
@@ -176,13 +175,12 @@ def compiled(definition: bytes) -> Definition:
 def _forced(spec: StreamSpec, table: Table) -> Forced | None:
     if spec.emission.when != "force_window_close":
         return None
-    if not isinstance(spec.trigger, Interval):
-        keyword = type_of(spec.trigger).keyword
+    type_ = type_of(spec.trigger)
+    if type_.forced is None:
         raise MillraceError(
-            ErrorCode.UNSUPPORTED, f"stream {spec.full_name}: {keyword} is not closed by the clock"
+            ErrorCode.UNSUPPORTED, f"stream {spec.full_name}: {type_.keyword} is not closed by the clock"
         )
-    grid = Grid.of(spec.trigger, table.precision)
-    return Forced(grid, table.precision, spec.emission.fill is not None)
+    return type_.forced(spec.trigger, Setting(table, spec.options, spec.notify, spec.emission))
 
 
 def _filter(spec: StreamSpec) -> Signal | None:

@@ -12,7 +12,7 @@ from millrace_core.trigger.groups.watermark import Arrivals
 from millrace_core.trigger.stream.delay import FAR, NS_PER_MS
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
-from millrace_core.trigger.types.interval.forced import Forced
+from millrace_core.trigger.types.forced import Forced
 from millrace_core.trigger.types.occurrences import Occurrences
 from millrace_core.wire.control import Offsets, Tick
 

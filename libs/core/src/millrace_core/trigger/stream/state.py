@@ -18,7 +18,7 @@ from millrace_core.trigger.groups.watermark import RANGE, ClockMemory
 from millrace_core.trigger.stream.definition import Definition, compiled
 from millrace_core.trigger.stream.delay import DelayMemory
 from millrace_core.trigger.stream.past import HeldMemory
-from millrace_core.trigger.types.interval.forced import PendingMemory
+from millrace_core.trigger.types.forced import PendingMemory
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import Group
 from millrace_core.wire.reading import name_of

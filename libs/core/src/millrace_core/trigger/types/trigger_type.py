@@ -15,6 +15,7 @@ from millrace_core.model.stream import Condition, EventType, StreamSpec
 from millrace_core.model.triggers import Trait, Trigger
 from millrace_core.timeline import Schedule
 from millrace_core.trigger.types.arguments import ARGUMENTS, Arguments, Quote, Syntax
+from millrace_core.trigger.types.forced import Forced
 from millrace_core.trigger.types.moment import WINDOW, Moment
 from millrace_core.trigger.types.setting import Setting
 from millrace_core.trigger.types.windower import Windower
@@ -79,6 +80,8 @@ class TriggerType(Generic[S]):
     tells."""
     schedule: Callable[[StreamSpec], Schedule] | None = None
     """The planned instants (ns) of a stream, for a type with :attr:`Trait.CLOCK`."""
+    forced: Callable[[S, Setting], Forced] | None = None
+    """Its windows where the clock closes them, for a type that allows it."""
     nearest: Callable[[S], Trigger] | None = None
     """Of a type that no clause stands for: the trigger with a clause that comes nearest to a spec."""
     by_child: bool = False
