@@ -176,11 +176,12 @@ def _forced(spec: StreamSpec, table: Table) -> Forced | None:
     if spec.emission.when != "force_window_close":
         return None
     type_ = type_of(spec.trigger)
-    if type_.forced is None:
+    if type_.grid is None:
         raise MillraceError(
             ErrorCode.UNSUPPORTED, f"stream {spec.full_name}: {type_.keyword} is not closed by the clock"
         )
-    return type_.forced(spec.trigger, Setting(table, spec.options, spec.notify, spec.emission))
+    grid = type_.grid(spec.trigger, table.precision)
+    return Forced(grid, table.precision, spec.emission.fill is not None)
 
 
 def _filter(spec: StreamSpec) -> Signal | None:

@@ -9,7 +9,6 @@ somebody does again, in order. With FILL a group's windows go on without rows fr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, overload
 
 import msgspec
 import numpy as np
@@ -18,27 +17,11 @@ from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.timeline.precision import NS_PER_SECOND
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints
 from millrace_core.trigger.types.occurrences import CLOSE, Occurrences
+from millrace_core.trigger.types.trigger_type import Grid
 from millrace_core.wire.events import ROWNUM_FROM_STORE
 
 NS_PER_MS = NS_PER_SECOND // 1000
 FAR = (1 << 63) - 1
-
-
-class Grid(Protocol):
-    """Numbered windows, one behind the other, in ticks: ``[start(i), end(i))``."""
-
-    @overload
-    def last(self, ts: int) -> int: ...
-    @overload
-    def last(self, ts: Ints) -> Ints: ...
-    @overload
-    def start(self, window: int) -> int: ...
-    @overload
-    def start(self, window: Ints) -> Ints: ...
-    @overload
-    def end(self, window: int) -> int: ...
-    @overload
-    def end(self, window: Ints) -> Ints: ...
 
 
 class Pending(msgspec.Struct, array_like=True):

@@ -15,7 +15,6 @@ from millrace_core.model.stream import Condition, EventType, StreamSpec
 from millrace_core.model.triggers import Trait, Trigger
 from millrace_core.timeline import Schedule
 from millrace_core.trigger.types.arguments import ARGUMENTS, Arguments, Quote, Syntax
-from millrace_core.trigger.types.forced import Forced
 from millrace_core.trigger.types.moment import WINDOW, Moment
 from millrace_core.trigger.types.setting import Setting
 from millrace_core.trigger.types.windower import Windower
@@ -44,10 +43,18 @@ class Grid(Protocol):
     def unclosed(self, ts: int | Ints) -> int | Ints:
         """The first window that ends after ``ts``."""
 
-    def start(self, window: int, /) -> int:
+    @overload
+    def start(self, window: int) -> int: ...
+    @overload
+    def start(self, window: Ints) -> Ints: ...
+    def start(self, window: int | Ints) -> int | Ints:
         """Its first time."""
 
-    def end(self, window: int, /) -> int:
+    @overload
+    def end(self, window: int) -> int: ...
+    @overload
+    def end(self, window: Ints) -> Ints: ...
+    def end(self, window: int | Ints) -> int | Ints:
         """The first time that is not in it any more."""
 
 
@@ -80,8 +87,6 @@ class TriggerType(Generic[S]):
     tells."""
     schedule: Callable[[StreamSpec], Schedule] | None = None
     """The planned instants (ns) of a stream, for a type with :attr:`Trait.CLOCK`."""
-    forced: Callable[[S, Setting], Forced] | None = None
-    """Its windows where the clock closes them, for a type that allows it."""
     nearest: Callable[[S], Trigger] | None = None
     """Of a type that no clause stands for: the trigger with a clause that comes nearest to a spec."""
     by_child: bool = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from millrace_core.model.rules import ALL_UNITS, FIXED_UNITS, DurationRule
 from millrace_core.model.stream import Duration
 from millrace_core.trigger.types.arguments import Syntax
-from millrace_core.trigger.types.forced import Forced
 from millrace_core.trigger.types.interval.grid import Grid
 from millrace_core.trigger.types.interval.read import read, write
 from millrace_core.trigger.types.interval.spec import Interval
@@ -20,11 +19,6 @@ INTERVAL = TriggerType(
     write=write,
     windower=lambda trigger, setting: IntervalWindower(
         Grid.of(trigger, setting.table.precision), setting.empty
-    ),
-    forced=lambda trigger, setting: Forced(
-        Grid.of(trigger, setting.table.precision),
-        setting.table.precision,
-        setting.emission.fill is not None,
     ),
     rules={
         "interval_val": DurationRule(ALL_UNITS, low=Duration(10, "a")),
