@@ -84,7 +84,8 @@ class Both:
             return Wanted(catalog=int(share is LIVE))
 
         return cast(Any, SimpleNamespace(
-            catalog=self.catalog, store=SimpleNamespace(reach=reach, missing=missing), run=run,
+            catalog=self.catalog, run=run,
+            store=SimpleNamespace(reach=reach, missing=missing, sent=lambda rows, places: None),
             stop=lambda: None, low_latency=lambda uid: False, wanted=wanted,
         ))  # fmt: skip
 
