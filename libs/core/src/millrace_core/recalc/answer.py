@@ -11,8 +11,10 @@ import numpy as np
 from millrace_core.recalc.cut import Cutter, in_order, with_openings
 from millrace_core.recalc.reach import Read, of_group, settle
 from millrace_core.trigger.groups.columns import Ints
+from millrace_core.trigger.groups.watermark import RANGE
 from millrace_core.trigger.types.occurrences import (
     CLOSE,
+    DELAY,
     INVALID,
     OPEN,
     RECALC,
@@ -20,7 +22,7 @@ from millrace_core.trigger.types.occurrences import (
     Occurrences,
     SoFar,
 )  # fmt: skip
-from millrace_core.trigger.types.reach import Reach
+from millrace_core.trigger.types.reach import Reach, Rows
 from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire.events import ROWNUM_FROM_STORE
 from millrace_core.wire.recalc import Part
@@ -48,20 +50,22 @@ def cut_again(
     ``changed``: rows there came, changed or went (else the user wants them again as they are). ``told``: the
     windows that were told of before: what touches the range and is no window any more is invalid.
     ``retracts``: results there that no longer stand are taken back, before what stands instead is told.
+    Where the part asks for ``open`` windows, those that have not closed are told as they are shown.
     """
-    first, last = part.first, min(part.last, part.until)
+    horizon = RANGE if part.open else part.until
+    first, last = part.first, min(part.last, horizon)
     if first > last:
         return Answer(_none(), 0)
     windower = of_group(windower, part.origin, part.until, read)
     reach = windower.reach(part.origin)
-    stretch = settle(reach, first, last, part.until, read)
+    stretch = settle(reach, first, last, horizon, read)
     if changed:
         first, last = reach.affected(stretch, first, last)
     cutter = Cutter(windower, 1, reach.began(stretch, part.first))
     # what lies up to ``high`` is known: T may be one tick behind it
     upto = np.array([min(part.until, stretch.high + 1)], dtype=np.int64)
-    parts = [cutter.feed(stretch.rows), cutter.advance(upto)]
-    cut = in_order(parts)
+    judged = stretch.rows.ts <= part.until
+    cut = in_order([cutter.feed(stretch.rows.only(judged)), cutter.advance(upto)])
     open_ = list(windower.so_far(cutter.memory.get(0)))
     begun = {window.start for window in open_}
     found = with_openings(cut, _touching(reach, cut, first, last))
@@ -74,8 +78,29 @@ def cut_again(
         known = [window for window in told if window[0] >= stretch.low]
         kept.insert(0, _gone(known, begun.union(cut.start.tolist()), low, high, part.until))
     if retracts:
-        kept.insert(0, _retracted(*reach.keys(stretch, found, first, last), begun))
+        low, high = reach.keys(stretch, found, first, last)
+        if part.open:
+            # of what begins behind the rows that were read nothing is known here
+            high = min(high, int(stretch.rows.ts.max(initial=part.until)))
+        kept.insert(0, _retracted(low, high, () if part.open else begun))
+    if part.open:
+        shown = _shown(cutter, stretch.rows.only(~judged))
+        kept.append(shown.take(reach.touches(shown.start, shown.end, first, last)))
     return Answer(Occurrences.join(kept), len(stretch.rows), reach.keys(stretch, whole, first, last))
+
+
+def _shown(cutter: Cutter, behind: Rows) -> Occurrences:
+    """The windows that have not closed, as if the rows ``behind`` T had been judged."""
+    windower, memory = cutter.windower, cutter.memory
+    later = cutter.feed(behind) if len(behind) else _none()
+    closed = later.take(later.kind == CLOSE)
+    open_ = list(windower.so_far(memory.get(0))) if windower.shows_open else []
+    start, end, rows = (np.array([window[i] for window in open_], dtype=np.int64) for i in range(3))
+    group = np.zeros(len(open_), dtype=np.int64)
+    found = Occurrences.join((closed, Occurrences.of(group, group, CLOSE, start, end, rows, DELAY)))
+    found.cause = np.full(len(found), DELAY, dtype=np.int64)
+    found.step = np.full(len(found), RANGE, dtype=np.int64)  # behind what has closed
+    return found
 
 
 def _retracted(low: int, high: int, open_: Collection[int]) -> Occurrences:

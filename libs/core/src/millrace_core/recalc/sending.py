@@ -87,7 +87,9 @@ def coalesced(parts: Sequence[Part]) -> list[Part]:
     for part in sorted(parts, key=lambda part: (part.group.id, part.first)):
         last = found[-1] if found else None
         if last is not None and last.group.id == part.group.id and part.first <= last.last + 1:
-            found[-1] = msgspec.structs.replace(last, last=max(last.last, part.last))
+            found[-1] = msgspec.structs.replace(
+                last, last=max(last.last, part.last), open=last.open or part.open
+            )
         else:
             found.append(msgspec.structs.replace(part, until=until[part.group.id]))
     return found

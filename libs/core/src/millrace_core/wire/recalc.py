@@ -25,13 +25,16 @@ Taken = dict[str, dict[str, int]]
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
     """Event times ``[first, last]`` of a group, in ticks. ``until``: T of the group when it was asked: what
-    closes later belongs to the live path. ``origin``: as :meth:`Windower.origin_of` has it."""
+    closes later belongs to the live path. ``origin``: as :meth:`Windower.origin_of` has it. ``open``: windows
+    that have not closed by then are asked for as well, as they are shown before they close; ``last`` may lie
+    behind ``until``."""
 
     group: Group
     first: Int64
     last: Int64
     until: Int64
     origin: Int64 | None = None
+    open: bool = False
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -114,7 +114,10 @@ class Clock:
         precision = table.precision
         return Clock(
             ticks(options.watermark, precision) if options.watermark else 0,
-            ticks(options.expired_time, precision) if options.expired_time else None,
+            min(
+                (ticks(one, precision) for one in (options.expired_time, emission.forget) if one),
+                default=None,
+            ),
             options.ignore_disorder,
             not single or any(column.composite_key for column in table.columns),
             emission.late == "dropped",

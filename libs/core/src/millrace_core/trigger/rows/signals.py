@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -34,6 +34,11 @@ def evaluate(signals: Iterable[Signal], frame: pl.DataFrame) -> dict[Signal, Arr
     A signal that reads what the frame does not have (a column that was dropped) has no value in any row.
     """
     return {signal: _values(signal, frame) for signal in signals}
+
+
+def typed(signal: Signal, cells: Array | Sequence[object]) -> Array:
+    """A signal's values as windowers expect them."""
+    return np.array(cells, dtype=bool) if signal.kind == "flag" else objects(list(cells))
 
 
 def _values(signal: Signal, frame: pl.DataFrame) -> Array:

@@ -109,7 +109,8 @@ class Changes:
     def delete_in(self, place: int, span: tuple[int, int], written: int, seen: Offsets) -> Iterator[Output]:
         state = self.state
         state.grow()
-        clock, (first, last) = state.definition.clock, span
+        definition, (first, last) = state.definition, span
+        clock = definition.clock
         if state.life.holding:
             if not clock.shared:
                 drop_held(state.held, place, first, last)
@@ -127,6 +128,9 @@ class Changes:
         first = max(first, -RANGE, NEVER if clock.expired is None else newest - clock.expired)
         if first <= min(last, reached) and state.clock.singles["started"][place]:
             yield from self._lose_rows(place, [(first, min(last, reached))], written, seen)
+        if definition.showing is not None and last > reached:
+            found = self.judging.lose(place, [(first, last)], as_arrays([], 0), written)
+            yield from self.telling.tell(found, np.array([written]), seen)
 
     def lose_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
         """Rows were rewritten by what the trigger cannot judge. What PRE_FILTER leaves out is as if it were
@@ -202,8 +206,7 @@ class Changes:
         told = [(place, 0, one) for first, last in spans for one in windower.on_delete(memory, first, last)]
         told += [(place, 0, one) for ts in unknown for one in windower.on_unknown(memory, ts, now)]
         state.memory.put({place: memory})
-        found = as_arrays(told, 0)
-        self.judging.follow([place], found, np.array([written]))
+        found = self.judging.lose(place, [*spans, *((ts, ts) for ts in unknown)], as_arrays(told, 0), written)
         yield from self.telling.tell(found, np.array([written]), seen)
 
     def reach(self, written: int, seen: Offsets) -> Iterator[Output]:

@@ -16,11 +16,12 @@ from millrace_core.timeline import Schedule
 from millrace_core.timeline.precision import duration_ns
 from millrace_core.trigger.groups.watermark import Clock
 from millrace_core.trigger.rows.signals import Signal
-from millrace_core.trigger.stream.delay import Delay, delay_of
+from millrace_core.trigger.stream.delay import LONGEST, Delay, delay_of
 from millrace_core.trigger.stream.emission import Emission
 from millrace_core.trigger.types import type_of
 from millrace_core.trigger.types.forced import Forced
 from millrace_core.trigger.types.setting import Setting
+from millrace_core.trigger.types.shown import Showing
 from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire import regroup
 from millrace_core.wire.topics import REGROUP, slot_of, wal_topic
@@ -36,7 +37,8 @@ class Definition:
     ``home``: its rows are judged where its tables are; else in the slot of their group (see wire.regroup).
     ``delay``: of MAX_DELAY; ``schedule``: of PERIOD; ``filter``: of PRE_FILTER, the rows that count at all;
     ``keys``: what divides the rows of a table among groups; ``forced``: its windows, if the clock closes
-    them; ``put_off``: closed windows that change are cut again each so many ns, else at once.
+    them; ``put_off``: closed windows that change are cut again each so many ns, else at once; ``showing``: of
+    windows before they close.
     """
 
     spec: StreamSpec
@@ -53,6 +55,7 @@ class Definition:
     keys: tuple[Signal, ...] = ()
     forced: Forced | None = None
     put_off: int | None = None
+    showing: Showing | None = None
 
     @property
     def signals(self) -> tuple[Signal, ...]:
@@ -169,6 +172,7 @@ def compiled(definition: bytes) -> Definition:
         duration_ns(spec.emission.every)
         if spec.emission.when == "continuous_window_close" and spec.emission.every
         else None,
+        _showing(spec, windower),
     )
 
 
@@ -182,6 +186,15 @@ def _forced(spec: StreamSpec, table: Table) -> Forced | None:
         )
     grid = type_.grid(spec.trigger, table.precision)
     return Forced(grid, table.precision, spec.emission.fill is not None)
+
+
+def _showing(spec: StreamSpec, windower: Windower) -> Showing | None:
+    type_, emission = type_of(spec.trigger), spec.emission
+    if not type_.window or type_.nearest is not None:
+        return None  # instants have no windows, and rows by themselves have none
+    if emission.when == "max_delay" and emission.every is not None:
+        return Showing(min(duration_ns(emission.every), LONGEST), windower)
+    return Showing(0, windower) if emission.when == "at_once" else None
 
 
 def _filter(spec: StreamSpec) -> Signal | None:

@@ -7,14 +7,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from millrace_core.trigger.groups.columns import Ints
+from millrace_core.trigger.groups.columns import Ints, starts_of
 from millrace_core.trigger.groups.watermark import Arrivals
 from millrace_core.trigger.stream.delay import FAR, NS_PER_MS
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.trigger.types.forced import Forced
 from millrace_core.trigger.types.occurrences import Occurrences
+from millrace_core.trigger.types.shown import Spans
 from millrace_core.wire.control import Offsets, Tick
+
+
+def spans_by_group(rows: Arrivals) -> Spans:
+    """The times of arrived rows by group."""
+    heads = starts_of(rows.group)
+    parts = zip(rows.group[heads].tolist(), np.split(rows.ts, heads[1:]), strict=True) if len(heads) else ()
+    return {group: (ts, ts) for group, ts in parts}
 
 
 class Judging:
@@ -49,7 +57,28 @@ class Judging:
         state.count("expired", found.over)
         state.count("rows_used", len(judged.group) - sum(unused.values()) - found.over)
         state.count("late_used", int(judged.late.sum()) - found.over)
-        yield from self.telling.tell(found, written, seen)
+        shown = self._shown(spans_by_group(rows), found, written)
+        yield from self.telling.tell(
+            found if shown is None else Occurrences.join((found, shown)), written, seen
+        )
+
+    def _shown(self, spans: Spans, found: Occurrences, written: Ints) -> Occurrences | None:
+        """What is shown of these groups after a batch; None of a stream that shows nothing before it
+        closes."""
+        state, showing = self.state, self.state.definition.showing
+        if showing is None or not len(written):
+            return None
+        state.shown.grow(len(state.groups))
+        return showing.follow(state.shown, (state.memory, state.clock), spans, found, written)
+
+    def lose(self, place: int, spans: list[tuple[int, int]], found: Occurrences, written: int) -> Occurrences:
+        """Rows of a group in these ranges are gone, also such as wait for T; ``found``: what is told of it.
+        Comes back with what is shown instead."""
+        times = np.array([written])
+        self.follow([place], found, times)
+        first, last = (np.array([span[i] for span in spans], dtype=np.int64) for i in (0, 1))
+        shown = self._shown({place: (first, last)}, found, times)
+        return found if shown is None else Occurrences.join((found, shown))
 
     def _await(self, forced: Forced, rows: Arrivals, written: Ints) -> None:
         """Rows mean nothing until the clock closes their windows."""
@@ -76,7 +105,8 @@ class Judging:
 
     def on_tick(self, tick: Tick, seen: Offsets) -> Iterator[Output]:
         """Processing time moved on; ``seen``: offsets of the trigger table that this slot has seen."""
-        state, delay, forced = self.state, self.state.definition.delay, self.state.definition.forced
+        state, definition = self.state, self.state.definition
+        delay, forced, showing = definition.delay, definition.forced, definition.showing
         if self.due > tick.reach or (forced is not None and state.life.holding):
             return
         seen = seen if state.definition.home else state.life.seen
@@ -86,6 +116,8 @@ class Judging:
             found = forced.fire(state.delays, tick.now)
         elif delay is not None:
             found = delay.fire(state.delays, state.memory, tick.reach)
+        elif showing is not None:
+            found = showing.fire(state.shown, (state.memory, state.clock), tick.reach)
         else:
             return
         yield from self.telling.tell(found, np.array([tick.now // NS_PER_MS]), seen)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, objects, take
+from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, take
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
-from millrace_core.trigger.rows.signals import Signal
+from millrace_core.trigger.rows.signals import Signal, typed
 from millrace_core.trigger.types.occurrences import REDO, Occurrences
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import Group
@@ -66,11 +66,6 @@ def release(memory: Columns, signals: Sequence[Signal]) -> tuple[Arrivals, Ints]
     return Arrivals(table[OWNER], table["ts"], columns), table["written"]
 
 
-def typed(signal: Signal, cells: Array | Sequence[object]) -> Array:
-    """A signal's values as windowers expect them."""
-    return np.array(cells, dtype=bool) if signal.kind == "flag" else objects(list(cells))
-
-
 def arrivals_of(
     pasts: Sequence[tuple[int, Past]], fed: Callable[[int], int], signals: Sequence[Signal]
 ) -> Arrivals:
@@ -92,10 +87,12 @@ def arrivals_of(
 
 
 def parts_of(
-    found: Occurrences, group: Callable[[int], Group], until: Ints, origin: Callable[[int], int | None]
-) -> list[Part]:
+    found: Occurrences, group: Callable[[int], Group], until: Ints, origin: Callable[[int], int | None],
+    open_: Callable[[int], bool],
+) -> list[Part]:  # fmt: skip
     """What REDO asks for: the ranges of each group, those that meet put together. ``until[group]``: its T;
-    ``origin(group)``: as :meth:`Windower.origin_of`."""
+    ``origin(group)``: as :meth:`Windower.origin_of`; ``open_(group)``: whether its open windows are asked
+    for, too."""
     asked = found.kind == REDO
     spans = zip(*(a[asked].tolist() for a in (found.group, found.start, found.end)), strict=True)
     merged: list[tuple[int, int, int]] = []
@@ -104,7 +101,9 @@ def parts_of(
             merged[-1] = (place, merged[-1][1], max(last, merged[-1][2]))
         else:
             merged.append((place, first, last))
-    return [
-        Part(group(place), max(first, -RANGE), min(last, int(until[place])), int(until[place]), origin(place))
-        for place, first, last in merged
-    ]
+    parts: list[Part] = []
+    for place, first, last in merged:
+        t, asked_open = int(until[place]), open_(place)
+        end = min(last, RANGE if asked_open else t)
+        parts.append(Part(group(place), max(first, -RANGE), end, t, origin(place), asked_open))
+    return parts

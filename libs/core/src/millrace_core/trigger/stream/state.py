@@ -19,6 +19,7 @@ from millrace_core.trigger.stream.definition import Definition, compiled
 from millrace_core.trigger.stream.delay import DelayMemory
 from millrace_core.trigger.stream.past import HeldMemory
 from millrace_core.trigger.types.forced import PendingMemory
+from millrace_core.trigger.types.shown import ShownMemory
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import Group
 from millrace_core.wire.reading import name_of
@@ -95,6 +96,7 @@ class StreamState:
         self.clock = Columns(ClockMemory, windower.columns)
         self.memory = Columns(windower.memory)
         self.delays = Columns(PendingMemory if self.definition.forced else DelayMemory)
+        self.shown = Columns(ShownMemory)
         self.held = Columns(HeldMemory, windower.columns)
 
     # ------------------------------------------------------------------ life
@@ -108,8 +110,11 @@ class StreamState:
     def all_due(self) -> Ints:
         """When what waits for processing time is due, ns, in no order."""
         timer = self.definition.timer
-        due = timer.all_due(self.delays) if timer is not None else np.empty(0, dtype=np.int64)
-        found: Ints = np.append(due, self.life.dirty_until) if self.life.dirty else due
+        showing, none = self.definition.showing, np.empty(0, dtype=np.int64)
+        due = timer.all_due(self.delays) if timer is not None else none
+        shown = showing.all_due(self.shown) if showing is not None else none
+        dirty = [self.life.dirty_until] if self.life.dirty else none
+        found: Ints = np.concatenate((due, shown, dirty)).astype(np.int64)
         return found
 
     @property
@@ -225,9 +230,13 @@ class StreamState:
         self.life.newest.pop(table, None)
         self.life.divided.pop(table, None)
 
+    @property
+    def _columns(self) -> tuple[Columns, ...]:
+        return self.clock, self.memory, self.delays, self.held, self.shown
+
     def grow(self) -> None:
         """Make room for the groups that there are."""
-        for columns in (self.clock, self.memory, self.delays, self.held):
+        for columns in self._columns:
             columns.grow(len(self.groups))
 
     def sweep(self) -> None:
@@ -235,7 +244,7 @@ class StreamState:
         count = len(self.groups)
         kept = self.groups.sweep()
         if kept is not None:
-            for columns in (self.clock, self.memory, self.delays, self.held):
+            for columns in self._columns:
                 columns.grow(count)
                 columns.keep(kept)
 

@@ -212,8 +212,10 @@ class Stream:
 
     def dump(self) -> list[Any]:
         """Plain data for msgpack."""
-        delays = self.state.delays.dump() if self.definition.timer else None
-        return self.state.dump([delays, self.state.held.dump()])
+        more = [self.state.delays.dump() if self.definition.timer else None, self.state.held.dump()]
+        if self.definition.showing is not None:
+            more.append(self.state.shown.dump())
+        return self.state.dump(more)
 
     @classmethod
     def load(cls, data: list[Any], slot: int) -> Self:
@@ -223,9 +225,11 @@ class Stream:
         return stream
 
     def _load_more(self, data: Any) -> None:
-        if isinstance(data, list) and len(data) == 2:
-            delays, held = data
+        if isinstance(data, list) and len(data) in (2, 3):
+            delays, held, *shown = data
             self.state.held.load(held)
+            for one in shown:
+                self.state.shown.load(one)
         else:  # a state from before there was history
             delays = data
         if delays is not None:

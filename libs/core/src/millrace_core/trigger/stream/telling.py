@@ -50,8 +50,8 @@ class Telling:
         asked = found.kind == REDO
         if asked.any():
             at = int(written[found.step[asked]].max()) * NS_PER_MS
-            parts = parts_of(found, state.groups.get, state.until, state.origin)
-            parts = [part for part in parts if part.first <= part.last]
+            parts = parts_of(found, state.groups.get, state.until, state.origin, self._is_vague)
+            parts = [part for part in parts if part.open or part.first <= part.last]
             if state.definition.put_off is not None and self.cause == LIVE:
                 self._put_off(parts, at, state.definition.put_off)
             else:
@@ -93,6 +93,13 @@ class Telling:
         ]
         if parts:
             yield self.ask(self.request("CHANGE", parts, seen, at))
+
+    def _is_vague(self, place: int) -> bool:
+        """Whether the stream shows its open windows, and only the stored rows know those of a group."""
+        definition = self.state.definition
+        if definition.showing is None:
+            return False
+        return definition.windower.vague(self.state.memory.get(place)) is not None
 
     def tell_all(self, found: Sequence[TriggerEvent], seen: Offsets, at: int) -> Iterator[Output]:
         """These events; ``at``: when what caused them was written, ns."""

@@ -53,6 +53,8 @@ class Windower(ABC):
     memory: ClassVar[type[msgspec.Struct]]
     signals: tuple[Signal, ...] = ()
     """What it reads of each row, besides the time."""
+    shows_open: ClassVar[bool] = True
+    """Whether its open windows are something to show before they close."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -98,6 +100,11 @@ class Windower(ABC):
     def so_far(self, memory: Any) -> Iterable[SoFar]:
         """The windows of a group that are open now (MAX_DELAY triggers on them); instants are no windows."""
         return ()
+
+    def vague(self, memory: Any) -> Span | None:
+        """Between which times only the stored rows know what is open, or will be told as closed; None: it is
+        all known."""
+        return None
 
     def origin_of(self, memory: Any) -> int | None:
         """A time from which the group has its windows, where that is its own; None: all groups have the same,

@@ -22,7 +22,7 @@ import msgspec
 from millrace_core.model.expression import Field
 from millrace_core.model.stream import Condition
 from millrace_core.trigger.groups.columns import Columns
-from millrace_core.trigger.groups.watermark import NEVER, Judged
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Judged
 from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.types.event.arrays import END, START, EventRule, in_order
 from millrace_core.trigger.types.event.reach import EventReach
@@ -46,7 +46,7 @@ from millrace_core.trigger.types.occurrences import (
     Row,
     SoFar,
 )  # fmt: skip
-from millrace_core.trigger.types.windower import Windower
+from millrace_core.trigger.types.windower import Span, Windower
 from millrace_core.wire.diagnosis import OpenWindow, Wait
 
 CELL = "cell "
@@ -91,6 +91,7 @@ class EventWindower(Windower):
     """Windows between two conditions."""
 
     memory = EventMemory
+    shows_open = False
 
     def __init__(self, start: Condition, end: Condition, rule: EventRule, most_kept: int = MOST_KEPT) -> None:
         assert start.expression is not None and end.expression is not None, "lowered conditions have them"
@@ -270,6 +271,11 @@ class EventWindower(Windower):
     def so_far(self, memory: EventMemory) -> Iterator[SoFar]:
         if memory.start != NEVER and memory.told != UNKNOWN:
             yield SoFar(memory.start, memory.last, memory.rows)
+
+    def vague(self, memory: EventMemory) -> Span | None:
+        if memory.told != UNKNOWN and memory.redo == ALWAYS:
+            return None
+        return Span(max(min(memory.redo, memory.start), -RANGE), RANGE)
 
     def waits(self, memory: EventMemory, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
         idle = [Wait("start")]

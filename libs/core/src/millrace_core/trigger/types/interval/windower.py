@@ -148,6 +148,10 @@ class IntervalWindower(Windower):
             start, end = self.grid.start(open_.window), self.grid.end(open_.window)
             yield SoFar(start, end, -1 if open_.unsure else open_.rows)
 
+    def vague(self, memory: IntervalMemory) -> Span | None:
+        lost = [] if self.empty else [open_.window for open_ in memory.open if open_.unsure == LOST]
+        return Span(self.grid.start(lost[0]), self.grid.end(lost[-1]) - 1) if lost else None
+
     def waits(self, memory: IntervalMemory, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
         open_ = [
             OpenWindow(start, end, rows, [Wait("row_at", end + watermark)])

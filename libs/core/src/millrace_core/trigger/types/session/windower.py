@@ -137,6 +137,9 @@ class SessionWindower(Windower):
         if memory.rows and not memory.vague:
             yield SoFar(memory.start, memory.last, _rownum(memory))
 
+    def vague(self, memory: SessionMemory) -> Span | None:
+        return Span(memory.start, RANGE) if memory.rows and memory.vague else None
+
     def waits(self, memory: SessionMemory, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
         if not memory.rows:
             return [], [WAITS_FOR_ROW]

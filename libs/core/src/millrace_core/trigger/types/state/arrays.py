@@ -40,6 +40,16 @@ class StateRule:
 
 
 @dataclass(slots=True)
+class Run:
+    """Rows of one state: the window's ``start``, its ``first`` and ``last`` row."""
+
+    state: Any
+    start: int
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
 class _Runs:
     """Runs of rows of one state, in order: the windows open before the batch (``open_row`` -1), and new ones.
 

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from millrace_core.model.expression import Field
 from millrace_core.trigger.groups.columns import Columns
-from millrace_core.trigger.groups.watermark import NEVER, Judged
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Judged
 from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.types.kept import (
     ALWAYS,
@@ -38,9 +37,9 @@ from millrace_core.trigger.types.kept import (
     waits_for_true_for,
 )  # fmt: skip
 from millrace_core.trigger.types.occurrences import CLOSE, OPEN, RETRACT, Occurrence, Occurrences, Row, SoFar
-from millrace_core.trigger.types.state.arrays import STATE, StateRule, in_order
+from millrace_core.trigger.types.state.arrays import STATE, Run, StateRule, in_order
 from millrace_core.trigger.types.state.reach import StateReach
-from millrace_core.trigger.types.windower import WAITS_FOR_ROW, Windower
+from millrace_core.trigger.types.windower import WAITS_FOR_ROW, Span, Windower
 from millrace_core.wire.diagnosis import OpenWindow, Wait
 
 
@@ -72,16 +71,6 @@ class StateMemory(msgspec.Struct, array_like=True):
     floor: int = NEVER
     redo: int = ALWAYS
     kept: list[StateRow] = []
-
-
-@dataclass(slots=True)
-class _Run:
-    """Rows of one state: the window's ``start``, its ``first`` and ``last`` row."""
-
-    state: Any
-    start: int
-    first: int
-    last: int
 
 
 class StateWindower(Windower):
@@ -272,11 +261,11 @@ class StateWindower(Windower):
     def _cut_again(self, memory: StateMemory, rows: list[tuple[int, Any]], late: int) -> Iterator[Occurrence]:
         """The open window is cut again from these (time, state) behind ``floor``."""
         known = memory.state is not None and memory.start <= memory.floor
-        before: _Run | None = None
+        before: Run | None = None
         if known:
-            before = _Run(memory.state, memory.start, memory.start, memory.floor)
+            before = Run(memory.state, memory.start, memory.start, memory.floor)
         elif memory.closed is not None:
-            before = _Run(memory.closed, memory.closed_start, memory.closed_start, memory.floor)
+            before = Run(memory.closed, memory.closed_start, memory.closed_start, memory.floor)
         runs = self._runs(before, rows)
         heard = self.rule.openings and memory.told and memory.start != NEVER
         told = {memory.start: memory.last} if heard else {}
@@ -290,19 +279,17 @@ class StateWindower(Windower):
         yield from self._tell(memory, told, runs)
         self._remember(memory, runs, rows)
 
-    def _runs(self, before: _Run | None, rows: list[tuple[int, Any]]) -> list[_Run]:
+    def _runs(self, before: Run | None, rows: list[tuple[int, Any]]) -> list[Run]:
         runs = [] if before is None else [before]
         for ts, state in rows:
             if runs and runs[-1].state == state:
                 runs[-1].last = ts
                 continue
             start = min(runs[-1].last + 1, ts) if runs and self.rule.extend == 2 else ts
-            runs.append(_Run(state, start, ts, ts))
+            runs.append(Run(state, start, ts, ts))
         return runs
 
-    def _change_closed(
-        self, memory: StateMemory, closed: _Run, first: int, late: int
-    ) -> Iterator[Occurrence]:
+    def _change_closed(self, memory: StateMemory, closed: Run, first: int, late: int) -> Iterator[Occurrence]:
         """The closed window got a late row, or another row (``first``) comes next after it."""
         long = self._was_long(memory.start, memory)
         if closed.last > memory.floor:
@@ -319,7 +306,7 @@ class StateWindower(Windower):
         ended = max(memory.floor, next_ - 1) if self.rule.extend == 1 else memory.floor
         return ended - memory.closed_start >= self.rule.true_for
 
-    def _reopen(self, memory: StateMemory, run: _Run, rows: list[tuple[int, Any]]) -> Iterator[Occurrence]:
+    def _reopen(self, memory: StateMemory, run: Run, rows: list[tuple[int, Any]]) -> Iterator[Occurrence]:
         """The open window has vanished: the closed one before it is open again."""
         if run.start == NEVER:
             memory.redo = min(memory.redo, memory.floor)
@@ -333,11 +320,11 @@ class StateWindower(Windower):
         self._keep(memory, [StateRow(ts) for ts, _ in rows])
         yield from self._reach(memory, run.last, UNSURE)
 
-    def _tell(self, memory: StateMemory, told: dict[int, int], runs: list[_Run]) -> Iterator[Occurrence]:
+    def _tell(self, memory: StateMemory, told: dict[int, int], runs: list[Run]) -> Iterator[Occurrence]:
         """What the windows of ``runs`` mean to those who were told of others; the last one is open."""
         cuts: list[Cut] = []
         state = memory.closed
-        following: list[_Run | None] = [*runs[1:], None]
+        following: list[Run | None] = [*runs[1:], None]
         for run, later in zip(runs, following[: len(runs)], strict=True):
             end = run.last
             if later is not None and self.rule.extend == 1:
@@ -354,7 +341,7 @@ class StateWindower(Windower):
         if cuts:
             memory.told = int(cuts[-1].end - cuts[-1].start >= self.rule.true_for)
 
-    def _remember(self, memory: StateMemory, runs: list[_Run], rows: list[tuple[int, Any]]) -> None:
+    def _remember(self, memory: StateMemory, runs: list[Run], rows: list[tuple[int, Any]]) -> None:
         memory.rows = UNSURE
         if not runs or memory.state is None or runs[-1].last != memory.last:
             memory.after = UNSURE
@@ -374,6 +361,10 @@ class StateWindower(Windower):
     def so_far(self, memory: StateMemory) -> Iterator[SoFar]:
         if memory.state is not None and memory.start != NEVER:
             yield SoFar(memory.start, memory.last, memory.rows)
+
+    def vague(self, memory: StateMemory) -> Span | None:
+        known = memory.redo == ALWAYS and (memory.state is None or memory.start != NEVER)
+        return None if known else Span(max(min(memory.redo, memory.floor), -RANGE), RANGE)
 
     def waits(self, memory: StateMemory, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
         if memory.state is None:
