@@ -6,13 +6,8 @@ from collections.abc import Callable
 
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.stream import StreamSpec
-from millrace_core.trigger.types import EveryRow
 
 MISSING: dict[str, Callable[[StreamSpec], bool]] = {
-    "TRIGGER AT_ONCE": lambda spec: (
-        spec.emission.when == "at_once" and not isinstance(spec.trigger, EveryRow)
-    ),
-    "TRIGGER MAX_DELAY": lambda spec: spec.emission.when == "max_delay",
     "FILL under TRIGGER FORCE_WINDOW_CLOSE": lambda spec: (
         spec.emission.when == "force_window_close" and spec.emission.fill is not None
     ),

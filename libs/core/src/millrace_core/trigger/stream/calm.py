@@ -27,7 +27,8 @@ def calm_of(state: StreamState) -> Span:
     definition, life = state.definition, state.life
     if life.holding or state.waits or not definition.home or definition.table.virtual:
         return NEVER_CALM
-    if definition.signals or definition.timer is not None or OPEN in definition.emission.kinds:
+    shows = definition.timer is not None or definition.showing is not None
+    if definition.signals or shows or OPEN in definition.emission.kinds:
         return NEVER_CALM
     state.clock.grow(len(state.groups))
     state.memory.grow(len(state.groups))

@@ -19,7 +19,7 @@ from millrace_core.trigger.stream.past import arrivals_of, hold, release, stretc
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.trigger.types import type_of
-from millrace_core.trigger.types.occurrences import HISTORY, LIVE, as_arrays
+from millrace_core.trigger.types.occurrences import HISTORY, LIVE
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.recalc import Handover, Part, Request, Taken
 
@@ -164,7 +164,7 @@ class History:
         self.judging.past = True
         yield from self._judge(rows, times, seen)
         self.telling.cause, self.judging.expires, self.judging.past = LIVE, True, False
-        self.judging.follow([place for place, _ in known], as_arrays([], 0), np.array([at]))
+        yield from self.judging.open_again([place for place, _ in known], np.array([at]), seen)
         if message.done:
             yield from self._go_live(at, seen)
 

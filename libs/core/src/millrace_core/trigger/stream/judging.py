@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from millrace_core.trigger.groups.columns import Ints, starts_of
-from millrace_core.trigger.groups.watermark import Arrivals
+from millrace_core.trigger.groups.watermark import RANGE, Arrivals
 from millrace_core.trigger.stream.delay import FAR, NS_PER_MS
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.trigger.types.forced import Forced
-from millrace_core.trigger.types.occurrences import Occurrences
+from millrace_core.trigger.types.occurrences import Occurrences, as_arrays
 from millrace_core.trigger.types.shown import Spans
 from millrace_core.wire.control import Offsets, Tick
 
@@ -89,6 +89,15 @@ class Judging:
         state.count("expired", late)
         state.count("out_of_range", outside)
         state.count("rows_used", len(rows.ts) - late - outside)
+
+    def open_again(self, places: list[int], written: Ints, seen: Offsets) -> Iterator[Output]:
+        """Groups have been handed over with windows that may be open; ``written``: when that was (ms)."""
+        found = as_arrays([], 0)
+        self.follow(places, found, written)
+        everything = np.array([-RANGE]), np.array([RANGE])
+        shown = self._shown(dict.fromkeys(places, everything), found, written)
+        if shown is not None:
+            yield from self.telling.tell(shown, written, seen)
 
     def follow(self, places: list[int], found: Occurrences, written: Ints) -> None:
         """Windows of these groups may have opened, or be open no more, without a row."""

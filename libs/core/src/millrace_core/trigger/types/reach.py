@@ -82,6 +82,10 @@ class Reach(ABC):
         """Where windows lie that may be none any more: ``found`` was cut again for ``[first, last]``."""
         return int(found.start.min(initial=first)), int(found.end.max(initial=last))
 
+    def last_closed(self, until: int) -> int:
+        """Where the last window begins that may have closed at T ``until``."""
+        return until
+
     def keys(self, stretch: Stretch, found: Occurrences, first: int, last: int) -> tuple[int, int]:
         """Between which starts (both included) all windows lie, of now or of before, that a change in
         ``[first, last]`` has touched; ``found``: as in :meth:`around`."""

@@ -45,5 +45,8 @@ class IntervalReach(Reach):
     def around(self, found: Occurrences, first: int, last: int) -> tuple[int, int]:
         return first, last
 
+    def last_closed(self, until: int) -> int:
+        return self.grid.start(self.grid.unclosed(until) - 1)
+
     def keys(self, stretch: Stretch, found: Occurrences, first: int, last: int) -> tuple[int, int]:
         return self.grid.start(self.grid.unclosed(first)), self.grid.start(self.grid.last(last))
