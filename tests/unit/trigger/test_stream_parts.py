@@ -80,7 +80,7 @@ class Said:
 
 
 class Judged:
-    """In place of :class:`Judging`: notes what it is to judge and to follow."""
+    """In place of :class:`Judging`: notes what it is to judge, and which groups changed without a row."""
 
     def __init__(self, telling: Any) -> None:
         self.telling, self.expires = telling, True
@@ -91,8 +91,13 @@ class Judged:
         self.judged.append((rows.ts.tolist(), self.telling.cause, self.expires))
         yield from ()
 
-    def follow(self, places: list[int], found: Any, written: Any) -> None:
+    def lose(self, place: int, spans: Any, found: Any, written: int) -> Any:
+        self.followed.append([place])
+        return found
+
+    def open_again(self, places: list[int], written: Any, seen: Any) -> Iterator[Any]:
         self.followed.append(places)
+        yield from ()
 
 
 class Changed:
