@@ -121,7 +121,7 @@ def test_a_stream_made_in_the_background_is_not_waited_for(meters: Any) -> None:
 
 def test_what_cannot_run_is_refused_as_a_whole(meters: Any) -> None:
     meters.calc.describes(("_wstart", "TIMESTAMP"), ("n", "BIGINT"))
-    error = meters.refused(f"CREATE STREAM s9 {OLDER.replace('AT_ONCE', 'FORCE_WINDOW_CLOSE')}")
+    error = meters.refused(f"CREATE STREAM s9 {OLDER.replace('AT_ONCE', 'FORCE_WINDOW_CLOSE')} FILL(PREV)")
     assert (error.code, error.position) == (ErrorCode.UNSUPPORTED, Position(1, 15))
     assert ("d", "older") not in meters.gateway.context.catalog.tables
     assert meters("SHOW STREAMS").rows == []
