@@ -119,10 +119,11 @@ def test_a_stream_made_in_the_background_is_not_waited_for(meters: Any) -> None:
         assert listed(meters) == [("s9", "init")]
 
 
-def test_what_cannot_run_is_refused_as_a_whole(meters: Any) -> None:
-    meters.calc.describes(("_wstart", "TIMESTAMP"), ("n", "BIGINT"))
-    error = meters.refused(f"CREATE STREAM s9 {OLDER.replace('AT_ONCE', 'FORCE_WINDOW_CLOSE')} FILL(PREV)")
-    assert (error.code, error.position) == (ErrorCode.UNSUPPORTED, Position(1, 15))
+def test_a_stream_whose_results_no_table_can_have_is_refused_as_a_whole(meters: Any) -> None:
+    meters.calc.describes(("_wstart", "TIMESTAMP"), ("n", "JSON"))
+    error = meters.refused(f"CREATE STREAM s9 {CLOSING}")
+    assert (error.code, "n is JSON" in error.message) == (ErrorCode.BAD_STREAM, True)
+    assert error.position == Position(1, f"CREATE STREAM s9 {CLOSING}".index("_wstart") + 1)
     assert ("d", "older") not in meters.gateway.context.catalog.tables
     assert meters("SHOW STREAMS").rows == []
 
