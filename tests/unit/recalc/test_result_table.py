@@ -198,3 +198,28 @@ def test_windows_without_rows_are_filled_between_those_with_rows(
         newest = max(table)
         expected = with_fill(batch_query(spec, table, newest - watermark), fill)
         assert together.results() == expected
+
+
+@pytest.mark.parametrize("fill", ["VALUE, 100, 7", "NULL", "PREV"])
+def test_windows_that_the_clock_closes_are_filled_once_and_stay(kit: Any, tmp_path: Path, fill: str) -> None:
+    spec = filling(kit, fill, 0)
+    spec = msgspec.structs.replace(
+        spec, emission=Emission("force_window_close", obsolete="retracted", fill=fill)
+    )
+    together = Calculated(tmp_path, spec)
+    together.define()
+    together.run()
+    together.cluster.now = 95
+    together.write("c1", [[101, 2], [104, 3]])
+    together.run()
+    for end in (110, 120, 130):
+        together.cluster.tick(end)
+        together.run()
+    between = FILLS[fill]((2, 5), None, 0)
+    assert together.results() == {100: (2, 5), 110: between, 120: between}
+    together.write("c1", [[112, 9], [135, 1]])
+    together.run()
+    together.cluster.tick(140)
+    together.run()
+    together.answer()
+    assert together.results() == {100: (2, 5), 110: between, 120: between, 130: (1, 1)}

@@ -13,7 +13,6 @@ from api_gateway.statements.tables import add_table
 from api_gateway.statements.virtual import origin_ends, origin_records
 from millrace_core.catalog import Catalog, StreamEntry, key_of
 from millrace_core.dialect.front_ends import FRONT_ENDS
-from millrace_core.dialect.legacy import check_runs
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import CreateLegacyStream, CreateStream
 from millrace_core.dialect.virtual import sources_of
@@ -90,8 +89,6 @@ def _draft(context: Context, session: Session, statement: NewStream) -> Draft:
         result = context.calc.describe(spec, position, written)
     spec = front.complete(spec, statement, result, context.catalog)
     _check_cycle(context.catalog, spec, statement)
-    if isinstance(statement, CreateLegacyStream):
-        check_runs(spec, statement.name.position)
     return Draft(spec, position)
 
 

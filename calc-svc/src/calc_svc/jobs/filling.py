@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from calc_svc.jobs.compute import Calculator
@@ -51,6 +52,9 @@ class Filling:
         grid: Grid = type_.grid(spec.trigger, spec.source.table.precision)
         rows = TriggerRows(compiled(essence(spec)), self.calculator.store.readable(spec.source.table))
         bounds = rows.bounds()
+        if spec.emission.when == "force_window_close":
+            of_event = {id(event): _rows(spec, rows, event.group, bounds) for event in stage.asked}
+            return self._closed_by_the_clock(spec, grid, stage, outcomes, of_event, lane)
         left = settled(spec, stage.events, outcomes)
         calculated = {key for key, outcome in outcomes.items() if outcome.error is None}
         taken_back: list[TriggerEvent] = []
@@ -74,6 +78,32 @@ class Filling:
         for (event, starts), outcome in zip(wanted, found, strict=True):
             results[id(event)] = filling.only(outcome, starts)
         return Stage([*stage.events, *taken_back, *over], [*stage.asked, *over]), results
+
+    def _closed_by_the_clock(
+        self, spec: StreamSpec, grid: Grid, stage: Stage, outcomes: Mapping[int, Outcome],
+        rows: Mapping[int, Rows], lane: Lane,
+    ) -> tuple[Stage, Outcomes]:  # fmt: skip
+        """The stage with the filled result of each window that was told of without rows; of these nobody is
+        notified."""
+        empty: list[TriggerEvent] = []
+        over: list[TriggerEvent] = []
+        for event in stage.asked:
+            if (stretch := filling.closed_empty(grid, event, rows[id(event)])) is not None:
+                empty.append(event)
+                over.append(stretch)
+        found = self.calculator.calculate(filling.query_of(spec), self.plan, over, lane) if over else []
+        results = dict(outcomes)
+        silent: dict[int, TriggerEvent] = {}
+        for event, outcome in zip(empty, found, strict=True):
+            own = Ranges()
+            own.add(event.start, event.start)
+            untold = silent[id(event)] = msgspec.structs.replace(event, cause="DELAY")
+            results.pop(id(event), None)
+            results[id(untold)] = filling.only(outcome, own)
+        events, asked = (
+            [silent.get(id(event), event) for event in some] for some in (stage.events, stage.asked)
+        )
+        return Stage(events, asked), results
 
     def _shown(
         self, spec: StreamSpec, grid: Grid, around: list[Stretch], left: Settled, group: Group, name: str

@@ -163,6 +163,19 @@ def over(grid: Grid, stretch: Stretch, like: TriggerEvent) -> TriggerEvent | Non
     )
 
 
+def closed_empty(grid: Grid, event: TriggerEvent, rows: Rows) -> TriggerEvent | None:
+    """Of a window that the clock has closed without rows: the event of a calculation from the last window
+    with rows before it to its own end, of which nobody is told. None: it has rows, or there are none before.
+    """
+    if len(rows.times(event.start, event.end - 1)):
+        return None
+    before = rows.before(event.start, event.end - event.start)
+    if before is None:
+        return None
+    start = grid.start(grid.last(before))
+    return msgspec.structs.replace(event, cause="DELAY", start=start, rownum=1, detail=None)
+
+
 def only(outcome: Outcome, starts: Ranges) -> Outcome:
     """The rows of windows that begin in these ranges."""
     if outcome.error is not None or not len(outcome.rows):

@@ -5,7 +5,6 @@ Its other statements are those of ``tdengine``.
 
 from millrace_core.dialect.legacy.grammar import create_stream
 from millrace_core.dialect.legacy.lower import lower
-from millrace_core.dialect.legacy.missing import check_runs
 from millrace_core.dialect.legacy.result import complete
 
-__all__ = ["check_runs", "complete", "create_stream", "lower"]
+__all__ = ["complete", "create_stream", "lower"]
