@@ -96,11 +96,11 @@ class Receiver(Server):
 
 
 class Gateway(Server):
-    """Stands in for the gateway's resource API: shows root every stream of the database ``db``."""
+    """Stands in for the gateway: root may subscribe to every stream of the database ``db``."""
 
     def __init__(self) -> None:
         self.asked = 0
-        super().__init__("/api/v1/streams/{name}", "GET")
+        super().__init__("/api/v1/streams/{name}/subscription", "GET")
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.asked += 1
@@ -111,7 +111,7 @@ class Gateway(Server):
         if not name.startswith("db."):
             error = {"code": "UNKNOWN_STREAM", "message": f"the stream {name} does not exist"}
             return web.json_response(error, status=404)
-        return web.json_response({"name": name})
+        return web.Response(status=204)
 
 
 class Service:
@@ -125,6 +125,7 @@ class Service:
             "MILLRACE_BROKER": broker,
             "MILLRACE_NOTIFY_PORT": str(self.port),
             "MILLRACE_GATEWAY_URL": gateway,
+            "MILLRACE_NOTIFY_ACCESS_SECONDS": "60",
             "MILLRACE_NOTIFY_GROUP": fresh("notify"),
             "MILLRACE_NOTIFY_RETRIES": "3",
             "MILLRACE_NOTIFY_FIRST_PAUSE": "0.05",

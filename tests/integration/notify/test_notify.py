@@ -332,7 +332,7 @@ def test_a_subscriber_goes_on_behind_a_position_over_a_kill(
     asyncio.run(subscribe(service, stream, f"after={at[0]}", then))
 
 
-def test_the_gateway_is_asked_once_a_minute(log: KafkaLog, service: Any, gateway: Any) -> None:
+def test_a_yes_of_the_gateway_is_good_for_a_while(log: KafkaLog, service: Any, gateway: Any) -> None:
     async def nothing(_socket: aiohttp.ClientWebSocketResponse) -> None:
         return
 
