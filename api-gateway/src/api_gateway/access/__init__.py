@@ -1,1 +1,1 @@
-"""Who asks, and what they may do."""
+"""Who asks: passwords, tokens, failed logins."""
