@@ -50,6 +50,8 @@ def run(rest: Rest, broker: str, file: Path) -> int:
         rest.execute(stream(name))
     write(broker, wal_topic(DB, "sensor"), {"sensor": readings})
     wait(lambda: min(_calculated(rest).values()) >= FORTNIGHTS, RESULT_SECONDS, lambda: _state(rest))
+    # what is calculated is in the log, and stored a moment later
+    wait(lambda: _stored(rest) == _written(rest), RESULT_SECONDS, lambda: _lag(rest))
     found = {name: _windows(rest, name) for name in ALGORITHMS}
     first = next(iter(ALGORITHMS))
     scores = _show(found, labels)
@@ -59,9 +61,30 @@ def run(rest: Rest, broker: str, file: Path) -> int:
 
 def _calculated(rest: Rest) -> dict[str, int]:
     """How many fortnights of each stream have been analysed."""
-    sql = f"SELECT stream_name, calculations FROM information_schema.ins_streams WHERE db_name = '{DB}'"
+    return _counted(rest, "calculations")
+
+
+def _written(rest: Rest) -> dict[str, int]:
+    """How many windows of each stream have been found."""
+    return _counted(rest, "result_rows")
+
+
+def _counted(rest: Rest, counter: str) -> dict[str, int]:
+    sql = f"SELECT stream_name, {counter} FROM information_schema.ins_streams WHERE db_name = '{DB}'"
     found = {str(name): int(count or 0) for name, count in rest.execute(sql).rows}
     return {name: found.get(name, 0) for name in ALGORITHMS}
+
+
+def _stored(rest: Rest) -> dict[str, int]:
+    """How many windows of each stream can be read."""
+    return {
+        name: int(rest.execute(f"SELECT count(*) FROM {DB}.found_by_{name}").rows[0][0])
+        for name in ALGORITHMS
+    }
+
+
+def _lag(rest: Rest) -> str:
+    return f"of {_written(rest)} windows that were found {_stored(rest)} can be read; see `millrace logs`"
 
 
 def _state(rest: Rest) -> str:
