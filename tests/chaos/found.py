@@ -21,7 +21,10 @@ def verdict(
     made: Mapping[str, Made] | None = None,
 ) -> Verdict:
     """Holds an output table against the oracle's results; ``changes``: those of its trigger table. ``made``:
-    of a stream that began with history, child -> when."""
+    of a stream that began with history, child -> when. Of a stream that takes results back nothing beyond
+    these may be left."""
+    if stream.retract:
+        return judge(stream.name, expected, found, list)
     return judge(stream.name, expected, found, lambda beyond: never(stream, changes, beyond, made or {}))
 
 

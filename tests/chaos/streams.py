@@ -47,7 +47,8 @@ Trigger = Interval | Session | State | Event | Count | Sliding
 class Stream:
     """One stream. ``source``: ``meters``, ``ticks`` or the name of the stream whose output table triggers it;
     ``begins``: the share of the load after which it is made, with the history of its table; ``least``: rows
-    whose ``v`` is less are filtered; ``no_data``: whether empty windows fire; ``rows``: what it reads."""
+    whose ``v`` is less are filtered; ``no_data``: whether empty windows fire; ``trows``: it reads
+    %%trows; ``retract``: results of windows that are none any more leave its output."""
 
     name: str
     trigger: Trigger
@@ -60,6 +61,7 @@ class Stream:
     no_data: bool = True
     notify: bool = False
     trows: bool = False
+    retract: bool = False
 
     @property
     def output(self) -> str:
@@ -89,6 +91,10 @@ STREAMS: tuple[Stream, ...] = (
     Stream("past_gap", Session(6_000), begins=0.35),
     Stream("past_length", Interval(10_000, 10_000), by="site", begins=0.5, history="FILL_HISTORY_FIRST"),
     Stream("past_state", State(), begins=0.6),
+    Stream("exact_gap", Session(6_000), retract=True),
+    Stream("exact_state", State(), trows=True, retract=True),
+    Stream("exact_event", Event(70, 30), retract=True),
+    Stream("nested_exact", Interval(60_000, 60_000), "exact_gap"),
     Stream("nested_length", Interval(60_000, 60_000), "by_gap", notify=True),
     Stream("nested_all", Interval(30_000, 30_000), "by_length", by=""),
     Stream("nested_count", Session(60_000), "nested_length", by=""),
@@ -164,6 +170,8 @@ def _options(stream: Stream) -> list[str]:
         found.append(stream.history)
     if not stream.no_data:
         found.append("IGNORE_NODATA_TRIGGER")
+    if stream.retract:
+        found.append("RETRACT")
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ...chaos.changes import ROWS_A_MESSAGE, Change
-from ...chaos.found import never
+from ...chaos.found import never, verdict
 from ...chaos.oracle import Oracle, Result
 from ...chaos.replay import Made, Rows, is_window
 from ...chaos.streams import Event, Interval, Session, State, Stream
@@ -110,3 +110,11 @@ def test_at_every_moment_they_are_the_windows_that_the_oracle_cuts(stream: Strea
         expected = {(one.ts, one.upto) for one in Oracle(changes, lambda _: 0).expected(stream)}
         ends = range(-10, 80)
         assert {(a, b) for a in ends for b in ends if a <= b and is_window(stream, rows, a, b)} == expected
+
+
+def test_nothing_of_a_window_that_was_stays_where_results_are_taken_back() -> None:
+    was, now = Result("a", 9, 9, 1, 1), Result("a", 1, 9, 3, 6)
+    for retract, wrong in [(False, 0), (True, 1)]:
+        stream = Stream("x", Session(5), retract=retract)
+        told = verdict(stream, [now], MERGED, [was, now])
+        assert (told.right, len(told.wrong), told.allowed) == (1, wrong, 1 - wrong)
