@@ -20,6 +20,7 @@ from bench.feed import Feed
 from bench.goals import Figure
 from bench.stage import DB, BenchError, Stage, say, stage, wait
 from bench.stats import latencies_ms
+from millrace_core.wire.operations import operation_in
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import replay
 
@@ -75,7 +76,9 @@ def _write(one: Stage, rows: int) -> None:
 
 
 def _records(one: Stage, table: str) -> list[Any]:
-    return [record for record in replay(one.log, wal_topic(DB, table)) if record.value]
+    """The messages with rows."""
+    records = replay(one.log, wal_topic(DB, table))
+    return [record for record in records if record.value and operation_in(record.value) is None]
 
 
 def _number(record: Any) -> int:
