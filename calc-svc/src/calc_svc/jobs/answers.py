@@ -202,13 +202,8 @@ class Answers:
         nothing: how that ends is told live, and may have been."""
         definition = rows.definition
         told, settled = Told(self.catalog), Settled()
-        groups, slots, owner = _numbered(requests, rows)
-        tables = {
-            group: mine
-            for request in requests
-            for group, mine in rows.groups(request.slot, request.slots).items()
-        }
-        known = _Known(groups, owner, tables)
+        known, slots = _numbered(requests, rows)
+        groups, owner = known.groups, known.owner
         most = definition.spec.emission.most_history
         history = History(definition.windower, definition.clock.watermark, len(groups), most)
         live_first = definition.spec.options.fill_history is not None
@@ -284,7 +279,8 @@ class Answers:
         yield from writer.flush()
 
     def _untreated(self, request: Request, rows: TriggerRows, work: Work) -> Iterator[Output]:
-        groups, _, owner = _numbered([request], rows)
+        known, _ = _numbered([request], rows)
+        groups, owner = known.groups, known.owner
         for low, high in slices(rows, -RANGE, RANGE, self.slice_rows):
             part = rows.slice(low, high, owner, request)
             work.rows += len(part)
@@ -308,12 +304,12 @@ def _raise(offsets: dict[int, int], others: Mapping[int, int]) -> None:
         offsets[partition] = max(offset, offsets.get(partition, 0))
 
 
-def _numbered(requests: Sequence[Request], rows: TriggerRows) -> tuple[list[Group], list[int], Owners]:
-    """The groups of these requests' slots, the slot of each, and whose rows are whose."""
+def _numbered(requests: Sequence[Request], rows: TriggerRows) -> tuple[_Known, list[int]]:
+    """The groups of these requests' slots and whose rows are whose; and the slot of each group."""
     groups: dict[Group, list[int]] = {}
     slots: list[int] = []
     for request in requests:
         mine = rows.groups(request.slot, request.slots)
         groups |= mine
         slots += [request.slot] * len(mine)
-    return list(groups), slots, numbered(rows.definition, groups)
+    return _Known(list(groups), numbered(rows.definition, groups), groups), slots
