@@ -26,6 +26,7 @@ from millrace_core.trigger.types.occurrences import CLOSE, ON_TIME, OPEN, Occurr
 from millrace_core.trigger.types.reach import Rows
 from millrace_core.wire import recalc
 from millrace_core.wire.events import TriggerBatch, TriggerEvent
+from millrace_core.wire.operations import Delete
 from millrace_core.wire.topics import HANDOVER, wal_topic
 
 KIT = runpy.run_path(str(Path(__file__).parent.parent / "trigger" / "conftest.py"))["Kit"]
@@ -52,6 +53,7 @@ class Deployment:
         self.requests: list[recalc.Request] = []
         self._heard = 0
         self._answered = 0
+        self.newest = 0
         self._asked: list[recalc.Request] = []
 
     def define(self) -> None:
@@ -100,6 +102,41 @@ class Deployment:
     def hear(self, outputs: Iterable[Any]) -> None:
         """What is told of these answers."""
         self._hear([output for output in outputs if isinstance(output, TriggerBatch)])
+
+    def drive(self, steps: Iterable[tuple[int, Any, int, bool, bool]]) -> dict[int, Any]:
+        """Define the stream and do these steps, behind a first row: the rows as they are then.
+
+        A step: how far behind (or before) the newest row it is, the value written or "delete", the length of
+        what is deleted, whether a micro-batch ends there, and whether requests are answered then.
+        """
+        self.define()
+        table: dict[int, Any] = {}
+        newest = 0
+        for forward, value, length, cut, answered in [(1, 1, 0, True, True), *steps]:
+            ts = max(0, newest + forward)
+            if value == "delete":
+                self.cluster.operate("c1", Delete(ts, ts + length), self.table)
+                table = {t: v for t, v in table.items() if not ts <= t <= ts + length}
+            else:
+                self.write("c1", [{"ts": ts, "v": value}])
+                table[ts] = value
+                newest = max(newest, ts)
+            if cut:
+                self.run()
+            if cut and answered:
+                self.answer()
+        self.newest = newest
+        return table
+
+    def close_all(self, table: dict[int, Any]) -> int:
+        """Write rows far behind everything, so that what is open closes; the time of the last."""
+        for ts, value in ((40, 1), (41, 9), (42, 8), (43, 1), (90, 7)):
+            self.write("c1", [{"ts": self.newest + ts, "v": value}])
+            table[self.newest + ts] = value
+        self.newest += 90
+        self.run()
+        self.answer()
+        return self.newest
 
     def windows(self, child: str = "c1") -> dict[int, tuple[int, int]]:
         """Start -> (end, rows) of what was told of as closed and is not invalid."""

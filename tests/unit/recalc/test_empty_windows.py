@@ -36,24 +36,9 @@ def test_a_window_whose_rows_are_all_deleted_is_none_under_ignore_nodata_trigger
     spec = make(kit, trigger, watermark, delete_recalc=True, ignore_nodata_trigger=True)
     with tempfile.TemporaryDirectory() as folder:
         together = deployment(Path(folder), spec)
-        together.define()
-        table: dict[int, Any] = {}
-        newest = 0
-        for forward, value, length, cut, answered in [(1, 1, 0, True, True), *steps, (90, 1, 0, True, True)]:
-            ts = max(0, newest + forward)
-            if value == "delete":
-                together.cluster.operate("c1", Delete(ts, ts + length), together.table)
-                table = {t: v for t, v in table.items() if not ts <= t <= ts + length}
-            else:
-                together.write("c1", [{"ts": ts, "v": value}])
-                table[ts] = value
-                newest = max(newest, ts)
-            if cut:
-                together.run()
-            if cut and answered:
-                together.answer()
+        table = together.drive([*steps, (90, 1, 0, True, True)])
         together.answer()
-        same(together.windows(), truth(spec, table, newest - watermark))
+        same(together.windows(), truth(spec, table, together.newest - watermark))
 
 
 def test_the_first_window_of_a_group_that_loses_all_its_rows_is_told_again_empty(

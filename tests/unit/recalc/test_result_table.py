@@ -85,27 +85,8 @@ def batch_query(spec: StreamSpec, table: dict[int, int | None], until: int) -> R
 
 def driven(together: Calculated, steps: list[Any]) -> dict[int, int | None]:
     """Do these steps, then write rows behind which all that was open is closed: the rows as they are then."""
-    together.define()
-    table: dict[int, int | None] = {}
-    newest = 0
-    for forward, value, length, cut, answered in [(1, 1, 0, True, True), *steps]:
-        ts = max(0, newest + forward)
-        if value == "delete":
-            together.cluster.operate("c1", Delete(ts, ts + length), together.table)
-            table = {t: v for t, v in table.items() if not ts <= t <= ts + length}
-        else:
-            together.write("c1", [{"ts": ts, "v": value}])
-            table[ts] = value
-            newest = max(newest, ts)
-        if cut:
-            together.run()
-        if cut and answered:
-            together.answer()
-    for ts, value in ((40, 1), (41, 9), (42, 8), (43, 1), (90, 7)):
-        together.write("c1", [{"ts": newest + ts, "v": value}])
-        table[newest + ts] = value
-    together.run()
-    together.answer()
+    table = together.drive(steps)
+    together.close_all(table)
     return table
 
 

@@ -42,35 +42,9 @@ def test_any_order_of_rows_updates_and_deletes_ends_in_the_windows_of_the_rows_i
     spec = make(kit, name, watermark, delete_recalc=True)
     with tempfile.TemporaryDirectory() as folder:
         together = deployment(Path(folder), spec)
-        together.define()
-        table: dict[int, Any] = {}
-        newest = 0
-        for forward, value, length, cut, answered in [(1, 1, 0, True, True), *steps]:
-            ts = max(0, newest + forward)
-            if value == "delete":
-                together.cluster.operate("c1", Delete(ts, ts + length), together.table)
-                table = {t: v for t, v in table.items() if not ts <= t <= ts + length}
-            else:
-                together.write("c1", [{"ts": ts, "v": value}])
-                table[ts] = value
-                newest = max(newest, ts)
-            if cut:
-                together.run()
-            if cut and answered:
-                together.answer()
-        # far behind everything: what is open closes
-        for ts, value in (
-            (newest + 40, 1),
-            (newest + 41, 9),
-            (newest + 42, 8),
-            (newest + 43, 1),
-            (newest + 90, 7),
-        ):
-            together.write("c1", [{"ts": ts, "v": value}])
-            table[ts] = value
-        together.run()
-        together.answer()
-        same_but_empty(name, together.windows(), truth(spec, table, newest + 90 - watermark))
+        table = together.drive(steps)
+        newest = together.close_all(table)
+        same_but_empty(name, together.windows(), truth(spec, table, newest - watermark))
 
 
 @pytest.mark.parametrize("name", ["interval", "session"])
