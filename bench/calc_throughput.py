@@ -10,8 +10,6 @@ import math
 import time
 from typing import Any
 
-import httpx
-
 from bench.events import Results, read_all, triggers
 from bench.feed import Feed
 from bench.size import Size
@@ -102,8 +100,7 @@ def _prepare(one: Stage, name: str, readings: Readings) -> None:
 
 def _jobs(one: Stage) -> int:
     """Jobs that calc-svc has run for triggers, by its metrics."""
-    url = f"{one.stack.settings.url('calc-svc')}/metrics"
-    for line in httpx.get(url, timeout=10).text.splitlines():
+    for line in one.stack.ask("calc-svc", "/metrics").text.splitlines():
         if line.startswith("millrace_job_seconds_count") and 'kind="triggers"' in line:
             return int(float(line.rpartition(" ")[2]))
     return 0

@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import httpx
 import psutil
 
 from bench import report, steady
@@ -250,7 +249,7 @@ def _write_past(one: Stage, tables: int, rows: int) -> None:
 
 def counter(one: Stage, name: str) -> float:
     """A counter of calc-svc's."""
-    text = httpx.get(f"{one.stack.settings.url('calc-svc')}/metrics", timeout=60).text
+    text = one.stack.ask("calc-svc", "/metrics").text
     values = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(f"{name} ")]
     return float(values[0]) if values else 0.0
 

@@ -13,8 +13,6 @@ import re
 import time
 from typing import Any
 
-import httpx
-
 from bench import report
 from bench.core_triggers import GROUPS, PER_MESSAGE, TABLE, TRIGGERS, Rows, slot_of_stream
 from bench.events import read_all
@@ -110,7 +108,7 @@ def _service(one: Stage, number: int, name: str, values: list[bytes]) -> tuple[f
 
 def _taken(one: Stage) -> float:
     """Messages that trigger-svc has taken so far."""
-    text = httpx.get(one.stack.settings.url("trigger-svc") + "/metrics", timeout=30).text
+    text = one.stack.ask("trigger-svc", "/metrics").text
     found = re.search(r"^millrace_trigger_messages_total (\S+)$", text, re.MULTILINE)
     return float(found[1]) if found else 0.0
 

@@ -72,6 +72,17 @@ def test_addresses_name_services_of_the_file() -> None:
     assert urls == ports
 
 
+@each_service
+def test_the_services_share_one_token_that_stands_in_no_file_of_ours(service: Service) -> None:
+    one = COMPOSE["services"][service.name]
+    assert one["secrets"] == ["service-token"]
+    assert one["environment"]["MILLRACE_SERVICE_TOKEN_FILE"] == "/run/secrets/service-token"
+    assert "MILLRACE_SERVICE_TOKEN" not in one["environment"]
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert COMPOSE["secrets"]["service-token"]["file"].endswith(":-./secrets/service-token}")
+    assert "/secrets/" in ignored
+
+
 def test_the_container_is_the_broker_of_ivy_xml_with_the_embedded_ones_settings() -> None:
     kafka = COMPOSE["services"]["kafka"]
     version = re.search(r'name="kafka_2\.13" rev="([\d.]+)"', (ROOT / "ivy.xml").read_text())

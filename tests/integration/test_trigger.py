@@ -33,6 +33,7 @@ from millrace_core.wire.topics import CONTROL, STATUS, TOPICS, TRIGGERS, wal_top
 from millrace_wal import BEGIN, KafkaLog, Message
 
 pytestmark = pytest.mark.java
+SHOWN = {"Authorization": "Bearer a-token-of-these-tests"}
 uids = itertools.count(int(time.time() * 1000))
 
 
@@ -43,17 +44,13 @@ class Service:
         self.port = free_port()
         self.folder, self.path = folder, folder / "trigger.log"
         self.environment = os.environ | {
-            "MILLRACE_BROKER": broker,
-            "MILLRACE_DATA_DIR": str(folder),
-            "MILLRACE_JARS_DIR": str(jars),
-            "MILLRACE_TRIGGER_PORT": str(self.port),
-            "MILLRACE_SLOTS": "8",
+            "MILLRACE_BROKER": broker, "MILLRACE_DATA_DIR": str(folder), "MILLRACE_JARS_DIR": str(jars),
+            "MILLRACE_TRIGGER_PORT": str(self.port), "MILLRACE_SLOTS": "8",
             # so that batches of all tests go both ways, through the driver and through workers
             "MILLRACE_TRIGGER_SMALL_BATCH": "6",
-            # an output table is left out at once
-            "MILLRACE_TRIGGER_NEEDLESS_TOPICS": "0",
-            "JAVA_HOME": str(java.home),
-        }
+            "MILLRACE_TRIGGER_NEEDLESS_TOPICS": "0",  # an output table is left out at once
+            "JAVA_HOME": str(java.home), "MILLRACE_SERVICE_TOKEN": "a-token-of-these-tests",
+        }  # fmt: skip
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, wait: bool = True) -> None:
@@ -70,9 +67,12 @@ class Service:
 
     def ready(self) -> bool:
         try:
-            return httpx.get(f"http://127.0.0.1:{self.port}/healthz", timeout=5).status_code == 200
+            return self.ask("/healthz").status_code == 200
         except httpx.HTTPError:
             return False
+
+    def ask(self, path: str) -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{self.port}{path}", headers=SHOWN, timeout=5)
 
     def left_out(self) -> list[int]:
         """How many topics the query has left out, each time that it began."""
@@ -359,7 +359,7 @@ def test_metrics_tell_what_was_dropped(client: Client, service: Service) -> None
     assert len(client.events(spec, 1)) == 1
     line = f'millrace_trigger_dropped{{cause="undecodable",stream="{spec.uid}"}} 1.0'
     until = time.monotonic() + 20
-    while line not in (text := httpx.get(f"http://127.0.0.1:{service.port}/metrics").text):
+    while line not in (text := service.ask("/metrics").text):
         assert time.monotonic() < until, text
         time.sleep(0.5)
     values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
@@ -382,7 +382,7 @@ def test_a_checkpoint_that_cannot_be_read_is_told_until_it_is_gone(
 
     def problem() -> str:
         with contextlib.suppress(httpx.HTTPError):
-            return str(httpx.get(f"http://127.0.0.1:{one.port}/healthz").json()["detail"].get("problem", ""))
+            return str(one.ask("/healthz").json()["detail"].get("problem", ""))
         return ""
 
     def wait(until: Callable[[], object]) -> None:

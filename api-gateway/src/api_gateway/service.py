@@ -52,11 +52,11 @@ class Gateway:
     ) -> None:  # fmt: skip
         """``calc``, ``others``: what answers in the place of calc-svc, and of all services when they are
         asked for their health."""
-        board = StatusBoard()
+        board, self.token = StatusBoard(), settings.token
         self.context = Context(
             log, CatalogWriter(log), board,
             WalTopics(log, board, settings.accept_seconds, settings.rest_seconds),
-            CalcClient(settings.calc_url, settings.query_seconds, calc), settings, logger,
+            CalcClient(settings.calc_url, settings.query_seconds, self.token, calc), settings, logger,
         )  # fmt: skip
         self._triggers = InsertTriggers(self.context)
         self.context.listener = self._triggers
@@ -65,7 +65,7 @@ class Gateway:
         self.iotdb = IotdbExecutor(self.context, running)
         self.logins = Logins(self.context.catalog.users)
         self._lives = Lives(logger, settings.stall_seconds)
-        self._stalls = Stalls(self.context, self._lives.stalls, others)
+        self._stalls = Stalls(self.context, self._lives.stalls, self.token, others)
         self._ready = False
 
     def start(self) -> None:
@@ -144,7 +144,7 @@ def gateway_app(gateway: Gateway) -> FastAPI:
         finally:
             await anyio.to_thread.run_sync(gateway.stop)
 
-    app = service_app("api-gateway", gateway.health, lifespan)
+    app = service_app("api-gateway", gateway.health, lifespan, token=gateway.token)
     settings = gateway.context.settings
     app.include_router(
         rest_router(gateway.executor, gateway.iotdb, gateway.logins, settings.timezone, settings.body_bytes)

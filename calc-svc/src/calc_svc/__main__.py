@@ -20,6 +20,7 @@ def main() -> int:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     # refusals are answered to whoever asked
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    token = settings.token
     service = CalcService(settings)
 
     @asynccontextmanager
@@ -31,7 +32,7 @@ def main() -> int:
         finally:
             service.stop()
 
-    app = calc_app(service.calculator, service.store, service.health, lifespan)
+    app = calc_app(service.calculator, service.store, service.health, lifespan, token)
     return serve(app, settings.host, settings.calc_port, settings.stop_seconds)
 
 

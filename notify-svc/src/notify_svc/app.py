@@ -81,7 +81,7 @@ def notify_app(
             await pusher.close()
         log.close()
 
-    app = service_app("notify-svc", lambda: _health(running), lifespan)
+    app = service_app("notify-svc", lambda: _health(running), lifespan, token=settings.token)
 
     @app.websocket("/api/v1/streams/{name}/events")
     async def events(socket: WebSocket, name: str) -> None:

@@ -28,6 +28,7 @@ from millrace_core.wire.topics import wal_topic
 from millrace_wal import KafkaLog, Message, replay
 
 MINUTE = 60_000
+TOKEN = "a-token-of-these-tests"
 INT, FLOAT = DataType("INT"), DataType("FLOAT")
 METERS = Table(
     "power", "meters", "super", 11, "ms", (Column("ts", TIMESTAMP), Column("amps", FLOAT)),
@@ -51,7 +52,8 @@ class Calc:
         self._environment = os.environ | {
             "MILLRACE_BROKER": broker, "MILLRACE_CALC_PORT": str(self.port),
             "MILLRACE_DATA_DIR": str(data_dir),
-            "MILLRACE_CALC_RESULT_ROWS": "1000", "JAVA_HOME": str(java.home), "SPARK_LOCAL_IP": "127.0.0.1",
+            "MILLRACE_CALC_RESULT_ROWS": "1000", "MILLRACE_SERVICE_TOKEN": TOKEN,
+            "JAVA_HOME": str(java.home), "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
         }  # fmt: skip
         self.catalog_end = 0
@@ -101,10 +103,17 @@ class Calc:
         batch = TriggerBatch(spec.uid, 0, 0, number, seen, fired)
         self.log.append([Message(topics.TRIGGERS.name, f"{spec.uid}/0".encode(), events.encode(batch))])
 
+    def ask(self, path: str, asked: dict[str, object], token: str = TOKEN) -> httpx.Response:
+        shown = {"Authorization": f"Bearer {token}"}
+        return httpx.post(f"{self.url}{path}", content=msgspec.json.encode(asked), headers=shown, timeout=60)
+
+    def metrics(self) -> str:
+        return httpx.get(f"{self.url}/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text
+
     def query(self, sql: str, **more: object) -> pa.Table:
         wal = {topic: self.log.end_offsets(topic) for topic in self.log.topics(topics.WAL_PREFIX)}
         asked = {"sql": sql, "db": "power", "timezone": "UTC", "catalog": self.catalog_end, "wal": wal} | more
-        response = httpx.post(f"{self.url}/query", content=msgspec.json.encode(asked), timeout=60)
+        response = self.ask("/query", asked)
         if response.status_code != 200:
             raise AssertionError(response.text)
         return pa.ipc.open_stream(response.content).read_all()
@@ -113,7 +122,7 @@ class Calc:
         return [tuple(row.values()) for row in self.query(sql).to_pylist()]
 
     def refused(self, path: str, asked: dict[str, object]) -> tuple[int, dict[str, object]]:
-        response = httpx.post(f"{self.url}{path}", content=msgspec.json.encode(asked), timeout=60)
+        response = self.ask(path, asked)
         return response.status_code, response.json()
 
     def notices(self, stream: str) -> list[notices.Notice]:

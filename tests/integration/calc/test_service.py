@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import msgspec
 import psutil
 import pytest
@@ -150,7 +149,7 @@ def test_a_failing_stream_says_why_and_stops_no_other(calc: Any, kit: Any) -> No
 
     def measured(what: str) -> bool:
         counted = f'millrace_events_dropped_total{{cause="no such {what}"}} 1.0'
-        return counted in httpx.get(f"{calc.url}/metrics").text
+        return counted in calc.metrics()
 
     # the other streams' events lie in other partitions, which may be read later
     kit.eventually(lambda: 8 in failures() and measured("stream") and measured("table"))
@@ -168,6 +167,7 @@ def test_queries_carry_types_and_refuse_clearly(calc: Any, kit: Any) -> None:
     code, error = calc.refused("/query", asked)
     assert (code, error["code"], error["line"], error["column"]) == (400, "UNKNOWN_COLUMN", 1, 8)
     assert calc.refused("/query", {"query": 1})[0] == 400
+    assert calc.ask("/query", asked | {"user": "root"}, "the-token-of-another").status_code == 401
     calc.write(kit.METERS, {"m0": [{"ts": 10**9 + i, "amps": 1.0} for i in range(1001)]})
     topic = wal_topic("power", "meters")
     asked |= {

@@ -26,6 +26,7 @@ from millrace_core.wire.topics import CATALOG, NOTIFICATIONS, STATUS
 from millrace_wal import KafkaLog, Message
 from millrace_wal.contract.log import fresh, until
 
+TOKEN = "a-token-of-these-tests"
 GOOD = "Basic " + base64.b64encode(b"root:taosdata").decode()
 
 
@@ -133,6 +134,7 @@ class Service:
             "MILLRACE_NOTIFY_ANSWER_SECONDS": "0.5",
             "MILLRACE_NOTIFY_SUBSCRIBER_EVENTS": "100",
             "MILLRACE_STOP_SECONDS": "3",
+            "MILLRACE_SERVICE_TOKEN": TOKEN,
         }
         self.process: subprocess.Popen[bytes]
 
@@ -146,9 +148,12 @@ class Service:
 
     def health(self) -> int:
         try:
-            return httpx.get(self.url + "/healthz").status_code
+            return self.ask("/healthz").status_code
         except httpx.TransportError:
             return 0
+
+    def ask(self, path: str) -> httpx.Response:
+        return httpx.get(self.url + path, headers={"Authorization": f"Bearer {TOKEN}"})
 
     def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
@@ -157,7 +162,7 @@ class Service:
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that have these labels."""
         total = 0.0
-        for line in httpx.get(self.url + "/metrics").text.splitlines():
+        for line in self.ask("/metrics").text.splitlines():
             found = re.fullmatch(re.escape(name) + r"(?:\{(.*)\})? (\S+)", line)
             if found and all(f'{key}="{value}"' in (found[1] or "") for key, value in labels.items()):
                 total += float(found[2])

@@ -25,6 +25,7 @@ from millrace_core.wire import control, status
 from millrace_core.wire.topics import CONTROL, STATUS
 from millrace_wal import BEGIN, MemoryLog, Message
 
+TOKEN = "a-token-of-these-tests"
 NOW = 1_767_225_600_000_000_000  # 2026-01-01 00:00:00 UTC
 
 
@@ -80,6 +81,7 @@ class Calc:
         self.columns = [{"name": name, "type": {"name": type_, "length": None}} for name, type_ in columns]
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
+        assert request.headers["authorization"] == f"Bearer {TOKEN}"
         self.asked.append((request.url.path, json.loads(request.content)))
         self.before()
         if self.away:
@@ -135,7 +137,8 @@ class Rig:
 
 
 def settings(**changes: Any) -> GatewaySettings:
-    return GatewaySettings(**{"accept_seconds": 5, "apply_seconds": 5, **changes})
+    fixed = {"accept_seconds": 5, "apply_seconds": 5, "service_token": TOKEN}
+    return GatewaySettings(**{**fixed, **changes})
 
 
 def gateway_on(log: MemoryLog, calc: Calc, **changes: Any) -> Gateway:

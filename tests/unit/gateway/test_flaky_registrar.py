@@ -26,6 +26,7 @@ from millrace_core.trigger.types import Period
 from millrace_core.wire import registrations
 from millrace_core.wire.registrations import OutputGone, OutputWanted, Registration
 from millrace_core.wire.topics import CATALOG, REGISTRATIONS, TOPICS, wal_topic
+from millrace_service import ServiceToken
 from millrace_service.life import Work
 from millrace_wal import MemoryLog, Message, replay
 from millrace_wal.flaky import FAILURES, KILLS, Fault, FlakyLog
@@ -67,7 +68,12 @@ class Gateway:
             writer,
             board,
             topics,
-            CalcClient("http://calc", 1, httpx.MockTransport(lambda _: httpx.Response(503))),
+            CalcClient(
+                "http://calc",
+                1,
+                ServiceToken("a-token-of-this-test"),
+                httpx.MockTransport(lambda _: httpx.Response(503)),
+            ),
             settings,
             structlog.get_logger(),
         )

@@ -200,11 +200,14 @@ def test_the_api_describes_itself(client: TestClient) -> None:
 
 
 def test_health_and_metrics(rig: Any, client: TestClient) -> None:
-    assert client.get("/healthz").json()["ready"] is True
+    shown = rig.gateway.token.header
+    assert client.get("/healthz").json() == {"service": "api-gateway", "ready": True}
+    assert set(client.get("/healthz", headers=shown).json()["detail"]) >= {"catalog", "applied"}
+    assert [client.get("/metrics", headers=given).status_code for given in (ROOT, {})] == [401, 401]
     sql(client, "CREATE TABLE d.one (ts TIMESTAMP, v INT)")
 
     def metric(name: str) -> float:
-        lines = client.get("/metrics").text.splitlines()
+        lines = client.get("/metrics", headers=shown).text.splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
 
     rows, errors = (

@@ -18,10 +18,11 @@ from millrace_core.model.stream import Duration, Notify, StreamSpec
 from millrace_core.trigger.types import Period
 from millrace_core.wire import status
 from millrace_core.wire.topics import STATUS
-from millrace_service import Stall
+from millrace_service import ServiceToken, Stall
 from millrace_wal import MemoryLog, replay
 
 SINCE = 1_000_000_000.0
+TOKEN = ServiceToken("a-token-of-this-test")
 LOOP = Stall("calc-svc", SINCE, "12 records of topic triggers")
 
 
@@ -40,10 +41,11 @@ class Bench:
             catalog=SimpleNamespace(streams=self.entries),
         ))  # fmt: skip
         transport = httpx.MockTransport(self._answer)
-        self.stalls = Stalls(context, lambda: self.own, transport, lambda: self.time)
+        self.stalls = Stalls(context, lambda: self.own, TOKEN, transport, lambda: self.time)
         self.stalls.stopping.set()  # steps do not wait
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
+        assert request.headers["authorization"] == TOKEN.header["Authorization"]
         found = self.told[request.url.port or 0]
         if found is None:
             raise httpx.ConnectError("refused")
@@ -117,7 +119,7 @@ def test_a_service_that_does_not_answer_has_stalled_after_a_while(
         healthy: Callable[[httpx.Request], httpx.Response] = bench._answer
         monkeypatch.setattr(bench.stalls, "_http", httpx.Client(transport=httpx.MockTransport(
             lambda request: httpx.Response(200, text="[]") if request.url.port == 6071 else healthy(request)
-        )))  # fmt: skip
+        ), headers=TOKEN.header))  # fmt: skip
     assert bench.messages()["quiet"] == ""
     bench.time += 31
     assert bench.messages()["quiet"].startswith(
@@ -135,3 +137,12 @@ def test_what_a_gateway_before_this_one_has_told_is_taken_back(bench: Bench) -> 
     again.reader.catch_up()
     assert again.messages() == {"quiet": "", "tells": ""}
     assert bench.records()[-1] == (b"problem/calc-svc/stalled/calc-svc", None)
+
+
+def test_a_service_with_another_token_is_told_as_such(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"service": "calc-svc", "ready": True}
+    answer = httpx.MockTransport(lambda _: httpx.Response(200, json=told))
+    monkeypatch.setattr(bench.stalls, "_http", httpx.Client(transport=answer))
+    bench.messages()
+    bench.time += 31
+    assert bench.messages()["quiet"].endswith("(its service token is another one)")

@@ -16,12 +16,14 @@ from fastapi.testclient import TestClient
 from prometheus_client import CollectorRegistry, Counter
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_service import Health, service_app
+from millrace_service import Health, ServiceToken, service_app
+
+TOKEN = ServiceToken("a-token-of-this-test")
 
 
 def test_health_tells_ready_or_not() -> None:
     states = [Health(True, {"behind": 0}), Health(False, {"broker": "does not answer"})]
-    client = TestClient(service_app("calc-svc", lambda: states.pop(0)))
+    client = TestClient(service_app("calc-svc", lambda: states.pop(0), token=TOKEN), headers=TOKEN.header)
     well, ill = client.get("/healthz"), client.get("/healthz")
     assert (well.status_code, ill.status_code) == (200, 503)
     assert well.json() == {"service": "calc-svc", "ready": True, "detail": {"behind": 0}}
@@ -31,7 +33,8 @@ def test_health_tells_ready_or_not() -> None:
 def test_metrics_are_in_the_exposition_format() -> None:
     registry = CollectorRegistry()
     Counter("millrace_rows_total", "Rows.", ["cause"], registry=registry).labels("late").inc(2)
-    answer = TestClient(service_app("x", lambda: Health(True), registry=registry)).get("/metrics")
+    app = service_app("x", lambda: Health(True), registry=registry, token=TOKEN)
+    answer = TestClient(app).get("/metrics", headers=TOKEN.header)
     assert answer.headers["content-type"].startswith("text/plain")
     assert 'millrace_rows_total{cause="late"} 2.0' in answer.text.splitlines()
 

@@ -19,6 +19,7 @@ from trigger_svc.settings import TriggerSettings
 def main() -> int:
     settings = load_settings(TriggerSettings)
     logger = configure_logs("trigger-svc", settings.log_level)
+    token = settings.token
     log = KafkaLog(settings.broker, "trigger-svc")
     lives = Lives(logger, settings.stall_seconds)
     engine = Engine(settings, log, logger, lives)
@@ -32,7 +33,7 @@ def main() -> int:
         yield
         engine.stop()
 
-    app = service_app("trigger-svc", engine.health, lifespan, registry)
+    app = service_app("trigger-svc", engine.health, lifespan, registry, token, documented=False)
     status = serve(app, settings.host, settings.trigger_port, settings.stop_seconds)
     log.close()
     return status

@@ -12,13 +12,21 @@ from api_gateway.context import Context
 from millrace_core.wire import status
 from millrace_core.wire.status import Problem
 from millrace_core.wire.topics import STATUS
-from millrace_service import Stall, instant
+from millrace_service import ServiceToken, Stall, instant
 from millrace_wal import Message
 
 EVERY = 5.0
 """Seconds between two questions to a service."""
 ANSWER_SECONDS = 2.0
 GATEWAY, NOTIFY = "api-gateway", "notify-svc"
+
+
+class _NotBelieved(Exception):
+    """The service has another token."""
+
+
+def _reason(error: Exception) -> str:
+    return "its service token is another one" if isinstance(error, _NotBelieved) else type(error).__name__
 
 
 class Stalls:
@@ -31,6 +39,7 @@ class Stalls:
         self,
         context: Context,
         own: Callable[[], list[Stall]],
+        token: ServiceToken,
         transport: httpx.BaseTransport | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -41,7 +50,9 @@ class Stalls:
             "calc-svc": settings.calc_url, "trigger-svc": settings.trigger_url, NOTIFY: settings.notify_url,
         }  # fmt: skip
         # loopback needs no proxy
-        self._http = httpx.Client(timeout=ANSWER_SECONDS, trust_env=False, transport=transport)
+        self._http = httpx.Client(
+            timeout=ANSWER_SECONDS, trust_env=False, transport=transport, headers=token.header
+        )
         self._silent: dict[str, float] = {}
 
     def begin(self) -> None:
@@ -65,12 +76,14 @@ class Stalls:
 
     def _ask(self, service: str, url: str) -> list[Stall]:
         try:
-            detail = self._http.get(f"{url}/healthz").json()["detail"]
-            found = [Stall.from_wire(one) for one in detail.get("stalled", ())]
-        except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError) as error:
+            body = self._http.get(f"{url}/healthz").json()
+            if "ready" in body and "detail" not in body:
+                raise _NotBelieved
+            found = [Stall.from_wire(one) for one in body["detail"].get("stalled", ())]
+        except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError, _NotBelieved) as error:
             since = self._silent.setdefault(service, self._now())
             silent = self._now() - since > self._context.settings.stall_seconds
-            waits_for = f"an answer of its /healthz ({type(error).__name__})"
+            waits_for = f"an answer of its /healthz ({_reason(error)})"
             return [Stall("the process", since, waits_for)] if silent else []
         self._silent.pop(service, None)
         return found

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 import msgspec
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
@@ -18,7 +18,7 @@ from calc_svc.store.tables import TableStore
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.stream import StreamSpec
 from millrace_core.model.triggers import read_trigger
-from millrace_service import Health, service_app
+from millrace_service import Health, ServiceToken, service_app
 
 WAIT_SECONDS = 30.0
 Asked = TypeVar("Asked")
@@ -44,18 +44,19 @@ class DescribeRequest(msgspec.Struct):
 
 def calc_app(
     calculator: Calculator, store: TableStore, health: Callable[[], Health],
-    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
+    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]], token: ServiceToken,
 ) -> FastAPI:  # fmt: skip
-    """The service's app."""
-    app = service_app("calc-svc", health, lifespan)
+    """The service's app. Who shows the ``token`` is believed who asks."""
+    app = service_app("calc-svc", health, lifespan, token=token, documented=False)
+    inner = [Depends(token.required)]
 
-    @app.post("/query")
+    @app.post("/query", dependencies=inner)
     async def query(request: Request) -> Response:
         """A SELECT's rows, an Arrow IPC stream. Fields carry ``millrace.type`` and ``millrace.precision``."""
         asked = _decode(await request.body(), QueryRequest)
         return Response(await run_in_threadpool(_query, calculator, store, asked), media_type=ARROW)
 
-    @app.post("/describe")
+    @app.post("/describe", dependencies=inner)
     async def describe(request: Request) -> Response:
         """A stream's result columns: ``{"columns": [{"name", "type": {"name", "length"}}]}``."""
         asked = _decode(await request.body(), DescribeRequest)
@@ -63,7 +64,7 @@ def calc_app(
             await run_in_threadpool(_describe, calculator, store, asked), media_type="application/json"
         )
 
-    @app.post("/verify")
+    @app.post("/verify", dependencies=inner)
     async def verify_stream(request: Request) -> Response:
         """VERIFY STREAM: the output rows that differ, as those of ``/query``."""
         asked = _decode(await request.body(), VerifyRequest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,7 +13,7 @@ from pydantic_settings import SettingsConfigDict
 
 from millrace.processes import free_port
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_service import Addresses, Switch, load_settings, variable_of
+from millrace_service import Addresses, ServiceToken, Switch, find_token, load_settings, variable_of
 
 HOST = "127.0.0.1"
 
@@ -96,6 +96,8 @@ class StackSettings:
     broker_port: int
     ports: Mapping[str, int]  # service name -> port
     supervise: bool = False  # whether parts that crash are started again
+    service_token: str = field(default="", repr=False)  # that of the file when empty
+    service_token_file: str = ""  # one below data_dir when empty
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> StackSettings:
@@ -111,6 +113,8 @@ class StackSettings:
             broker_port=_broker_port(given.broker),
             ports={one.name: getattr(given, one.setting) for one in SERVICES},
             supervise=given.supervise,
+            service_token=given.service_token.get_secret_value(),
+            service_token_file=given.service_token_file,
         )
 
     @staticmethod
@@ -128,6 +132,11 @@ class StackSettings:
         """The base URL of a service."""
         return f"http://{HOST}:{self.ports[name]}"
 
+    @property
+    def token(self) -> ServiceToken:
+        """The service token, made if there is none; :raises MillraceError: if it cannot be used."""
+        return find_token(self.service_token, self.service_token_file, self.data_dir)
+
     def variables(self) -> dict[str, str]:
         """The environment that puts a service, or a client of this module, onto this stack."""
         ports = {one.variable: str(self.ports[one.name]) for one in SERVICES}
@@ -141,6 +150,8 @@ class StackSettings:
             "MILLRACE_DATA_DIR": str(self.data_dir),
             "MILLRACE_JARS_DIR": str(self.jars_dir),
             "MILLRACE_SUPERVISE": str(int(self.supervise)),
+            "MILLRACE_SERVICE_TOKEN": self.service_token,
+            "MILLRACE_SERVICE_TOKEN_FILE": self.service_token_file,
         }
 
     def environment(self, java_home: Path) -> dict[str, str]:

@@ -20,6 +20,7 @@ from millrace.java import Java, find_java
 from millrace.processes import Place, Program
 from millrace.settings import HOST, SERVICES, Service, StackSettings, project_root, service
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_service import ServiceToken
 
 PORT_SECONDS = 3.0
 """How long a port may stay taken by what has just ended."""
@@ -63,7 +64,11 @@ class Stack:
     def _http(self) -> httpx.Client:
         # One for all questions: each new client reads all certificates, and to ask whether four services are
         # ready took half a core while they started. Loopback needs no proxy.
-        return httpx.Client(timeout=2, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+        return httpx.Client(trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+
+    @cached_property
+    def _token(self) -> ServiceToken:
+        return self.settings.token
 
     @cached_property
     def _broker(self) -> Broker:
@@ -148,6 +153,11 @@ class Stack:
         """kill -9 of one part with all its child processes: a crash, as tests need it."""
         return processes.kill(self.place, _known(name))
 
+    def ask(self, name: str, path: str, timeout: float = 30) -> httpx.Response:
+        """What a service answers to another one, which shows the service token."""
+        url, shown = self.settings.url(name), dict(self._token.header)
+        return self._http.get(f"{url}{path}", headers=shown, timeout=timeout)
+
     # -- inside ------------------------------------------------------------------------------------------
 
     def _supervise(self) -> None:
@@ -186,7 +196,7 @@ class Stack:
     def _health(self, name: str) -> tuple[bool, str]:
         """Whether a service is ready, and if not what its ``/healthz`` says of that."""
         try:
-            answer = self._http.get(f"{self.settings.url(name)}/healthz")
+            answer = self.ask(name, "/healthz", timeout=2)
         except httpx.TransportError as error:
             return False, f"/healthz does not answer: {error}"
         return (True, "") if answer.status_code == 200 else (False, _problem(answer))

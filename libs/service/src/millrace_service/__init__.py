@@ -15,10 +15,11 @@ from millrace_service.settings import (
     settings_table,
     variable_of,
 )
+from millrace_service.token import ServiceToken, find_token
 
 __all__ = [
-    "Addresses", "Health", "Heap", "Life", "Lives", "Look", "Progress", "ServiceSettings", "Stall", "Switch",
-    "Trouble", "Work", "behind",
-    "configure_logs", "end_process", "instance", "instant", "load_settings", "passed_over", "serve",
-    "service_app", "settings_table", "variable_of",
+    "Addresses", "Health", "Heap", "Life", "Lives", "Look", "Progress", "ServiceSettings", "ServiceToken",
+    "Stall", "Switch", "Trouble", "Work", "behind",
+    "configure_logs", "end_process", "find_token", "instance", "instant", "load_settings", "passed_over",
+    "serve", "service_app", "settings_table", "variable_of",
 ]  # fmt: skip

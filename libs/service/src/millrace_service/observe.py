@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
 from millrace_core.errors import MillraceError
+from millrace_service.token import ServiceToken
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +38,27 @@ def service_app(
     health: Callable[[], Health],
     lifespan: Lifespan | None = None,
     registry: CollectorRegistry = REGISTRY,
+    token: ServiceToken | None = None,
+    documented: bool = True,
 ) -> FastAPI:
-    """An app with ``/healthz`` (200 or 503, ``{"service", "ready", "detail"}``) and ``/metrics``.
+    """An app with ``/healthz`` (200 or 503, ``{"service", "ready"}``) and ``/metrics``. Names of tables and
+    streams may stand in ``/metrics`` and in the ``detail`` of ``/healthz``: they are for who shows the
+    ``token``; nobody without one. ``documented``: users may use it, so that it describes itself.
 
     A MillraceError that leaves a handler becomes its ``to_wire()`` under the code's HTTP status.
     """
-    app = FastAPI(title=name, lifespan=lifespan)
+    app = FastAPI(title=name, lifespan=lifespan, openapi_url="/openapi.json" if documented else None)
+    known = token or ServiceToken(secrets.token_hex())
 
     @app.get("/healthz")
-    async def healthz() -> JSONResponse:
+    async def healthz(request: Request) -> JSONResponse:
         found = health()
-        body = {"service": name, "ready": found.ready, "detail": found.detail}
+        body: dict[str, object] = {"service": name, "ready": found.ready}
+        if known.is_shown(request):
+            body["detail"] = found.detail
         return JSONResponse(body, 200 if found.ready else 503)
 
-    @app.get("/metrics")
+    @app.get("/metrics", dependencies=[Depends(known.required)])
     async def metrics() -> Response:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_service.token import ServiceToken, find_token
 
 PREFIX = "MILLRACE_"
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
@@ -37,7 +38,8 @@ Switch = Annotated[bool, BeforeValidator(_switch)]
 
 
 class Addresses(BaseSettings):
-    """Where the parts of a stack lie: what its services read, and the command line that starts them."""
+    """Where the parts of a stack lie and how they know each other: what its services read, and the command
+    line that starts them."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -62,6 +64,20 @@ class Addresses(BaseSettings):
     calc_port: Port = Field(default=6051, description="Port of calc-svc.")
     notify_port: Port = Field(default=6061, description="Port of notify-svc.")
     trigger_port: Port = Field(default=6071, description="Port of trigger-svc.")
+    service_token: SecretStr = Field(
+        default=SecretStr(""),
+        description="What services show each other (docs/SECURITY.md); that of the file when empty.",
+    )
+    service_token_file: str = Field(
+        default="",
+        description="File that holds it; `service-token` in MILLRACE_DATA_DIR, made at the first start, when "
+        "empty.",
+    )
+
+    @property
+    def token(self) -> ServiceToken:
+        """The service token; :raises MillraceError: INVALID_VALUE if it cannot be used."""
+        return find_token(self.service_token.get_secret_value(), self.service_token_file, self.data_dir)
 
     @field_validator("broker")
     @classmethod
