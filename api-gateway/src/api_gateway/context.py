@@ -15,6 +15,7 @@ from api_gateway.catalog.gate import Gate
 from api_gateway.catalog.topics import WalTopics
 from api_gateway.catalog.writer import CatalogWriter
 from api_gateway.iotdb.continuous import Continuous
+from api_gateway.receivers import Resolve, resolve
 from api_gateway.settings import GatewaySettings
 from api_gateway.tables.firing import Listener, Nobody
 from api_gateway.watching.status_board import StatusBoard
@@ -72,6 +73,8 @@ class Context:
     continuous: Continuous = field(default_factory=Continuous)
     listener: Listener = field(default_factory=Nobody)
     """The triggers of IoTDB."""
+    resolve: Resolve = resolve
+    """The IP addresses of a host in NOTIFY."""
     abandoned: set[int] = field(default_factory=set)
     """Streams whose CREATE was answered with an error after it may have taken effect: to be dropped."""
 

@@ -22,16 +22,24 @@ from notify_svc.network import Forbidden
 from notify_svc.settings import NotifySettings
 
 Cause = Literal["bad_address", "forbidden", "refused", "tls", "handshake", "closed", "silent", "idle", "full"]
-"""Why there is no connection: the address is not a WebSocket URL, it lies outside the allowed networks,
+"""Why there is no connection: the address is not a WebSocket URL, it lies where notifications may not go,
 nothing listens, its certificate is not trusted, it answered without a WebSocket, it closed, it did not
 answer in time; or it was not needed any more. ``full``: too much waited for it."""
 
-REASONS: dict[Cause, str] = {
-    "bad_address": "is not a WebSocket address", "forbidden": "is outside the allowed networks",
-    "refused": "cannot be connected to", "tls": "has a certificate that is not trusted",
-    "handshake": "does not speak WebSocket", "closed": "closes the connection",
-    "silent": "does not answer in time", "full": "takes its events too slowly",
-}  # fmt: skip
+Told = Literal["bad_address", "forbidden", "unreached", "full"]
+REASONS: dict[Told, str] = {
+    "bad_address": "is not a WebSocket address",
+    "forbidden": "lies in a network that notifications may not go to",
+    "unreached": "cannot be reached",
+    "full": "takes its events too slowly",
+}
+
+
+def told(cause: Cause) -> Told:
+    """A cause as users are told it: whoever names an address learns nothing of what listens there. Logs and
+    metrics have the cause itself."""
+    return cause if cause in ("bad_address", "forbidden", "full") else "unreached"
+
 
 Lane = tuple[int, Place]
 """A stream (its uid) and the partition in which its events lie: what is paused."""
@@ -98,7 +106,8 @@ class Address:
     @property
     def reason(self) -> str:
         """Why it is stuck, for people."""
-        return f"{self._url} {REASONS['full' if self._delivery.slow else self._cause]}"
+        cause = "full" if self._delivery.slow else told(self._cause)
+        return f"{shown(self._url)} {REASONS[cause]}"
 
     def oldest(self, lane: Lane) -> int | None:
         """The offset of the oldest event of the lane that must not be lost and waits here."""

@@ -5,39 +5,25 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
-from collections.abc import Callable, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
 
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.notice.reach import Reach, place_of
 from notify_svc.settings import NotifySettings
-
-Network = IPv4Network | IPv6Network
 
 
 class Forbidden(PermissionError):
-    """The address lies outside the allowed networks."""
-
-
-def networks(text: str) -> tuple[Network, ...]:
-    """The networks of a setting, ``10.0.0.0/8, ::1/128``.
-
-    :raises MillraceError: INVALID_VALUE for one that is none.
-    """
-    try:
-        return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
-    except ValueError as error:
-        raise MillraceError(ErrorCode.INVALID_VALUE, f"MILLRACE_NOTIFY_NETWORKS: {error}") from error
+    """The address is none that notifications may go to."""
 
 
 def connector(settings: NotifySettings) -> aiohttp.TCPConnector:
     """Makes the connections to addresses. No limit of their number.
 
-    :raises MillraceError: INVALID_VALUE for a wrong network or a file without certificates.
+    :raises MillraceError: INVALID_VALUE for a file without certificates.
     """
-    allowed = networks(settings.notify_networks)
     trust = ssl.create_default_context()
     if settings.notify_ca_file:
         try:
@@ -46,19 +32,18 @@ def connector(settings: NotifySettings) -> aiohttp.TCPConnector:
             raise MillraceError(
                 ErrorCode.INVALID_VALUE, f"MILLRACE_NOTIFY_CA_FILE = {settings.notify_ca_file!r}: {error}"
             ) from error
-    factory = _within(allowed) if allowed else None
-    return aiohttp.TCPConnector(limit=0, ssl=trust, socket_factory=factory)
+    return aiohttp.TCPConnector(limit=0, ssl=trust, socket_factory=_within(settings.reach))
 
 
-def _within(allowed: Sequence[Network]) -> Callable[[Any], socket.socket]:
-    """Sockets for these networks alone. Every connection passes here with the very address that it goes to,
-    after names were resolved and redirects followed."""
+def _within(reach: Reach) -> Callable[[Any], socket.socket]:
+    """Sockets to where notifications may go. Every connection passes here with the very address that it goes
+    to, after names were resolved and redirects followed: a name that has changed since CREATE is judged
+    anew."""
 
     def make(info: Any) -> socket.socket:
         family, kind, protocol, _, where = info
-        found = ip_address(str(where[0]).partition("%")[0])
-        if not any(found in network for network in allowed):
-            raise Forbidden(errno.EACCES, f"{found} is outside the allowed networks")
+        if not reach.permits(place_of(str(where[0]))):
+            raise Forbidden(errno.EACCES, "notifications may not go there")
         return socket.socket(family, kind, protocol)
 
     return make

@@ -22,7 +22,7 @@ from millrace_core.wire.status import Counters, StreamPaused
 from millrace_core.wire.topics import NOTIFICATIONS, STATUS
 from millrace_wal import Message, Record
 from notify_svc import metrics
-from notify_svc.address import Address, Cause, Lane, Mark
+from notify_svc.address import Address, Cause, Lane, Mark, told
 from notify_svc.settings import NotifySettings
 
 
@@ -116,7 +116,7 @@ class Pusher:
             self._progress.done(mark.record)
             if cause is None and not mark.record.left:
                 metrics.LATENCY.observe(max(now - mark.written, 0))
-        outcome = "notify_delivered" if cause is None else f"notify_{cause}"
+        outcome = "notify_delivered" if cause is None else f"notify_{told(cause)}"
         lanes = Counter(event.ticket.lane for event in events if isinstance(event.ticket, Mark))
         for (uid, (_, partition)), count in lanes.items():
             if uid:  # a message that an older calc-svc wrote does not say whose it is

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import socket
-from ipaddress import ip_network
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from millrace_core.notice.delivery import Policy
 from millrace_service import ServiceSettings
@@ -70,11 +69,6 @@ class NotifySettings(ServiceSettings):
         le=3600,
         description="How long a slow address may keep others' events from being read, in seconds.",
     )
-    notify_networks: str = Field(
-        default="",
-        title="networks, such as 10.0.0.0/8, ::1/128",
-        description="Networks that addresses may lie in; any when empty.",
-    )
     notify_ca_file: str = Field(
         default="", description="PEM file of more authorities whose wss certificates are trusted."
     )
@@ -91,16 +85,6 @@ class NotifySettings(ServiceSettings):
         le=3600,
         description="After how long it is asked again whether a subscriber may still listen, in seconds.",
     )
-
-    @field_validator("notify_networks")
-    @classmethod
-    def _networks(cls, text: str) -> str:
-        try:
-            for part in filter(None, map(str.strip, text.split(","))):
-                ip_network(part)
-        except ValueError:
-            raise ValueError from None
-        return text
 
     @property
     def instance(self) -> str:

@@ -135,6 +135,7 @@ class Service:
             "MILLRACE_NOTIFY_SUBSCRIBER_EVENTS": "100",
             "MILLRACE_STOP_SECONDS": "3",
             "MILLRACE_SERVICE_TOKEN": TOKEN,
+            "MILLRACE_NOTIFY_ALLOW": "127.0.0.0/8, ::1/128",
         }
         self.process: subprocess.Popen[bytes]
 

@@ -196,7 +196,7 @@ def test_a_stream_is_paused_until_its_address_is_back_even_over_a_kill(
     entry = StreamEntry(StreamSpec(uid, "db", stream, "", Period(Duration(1, "d"))), "Running", 0, 0)
     log.append([Message(CATALOG.name, key_of(entry), encode(entry))])
     log.append([batch(stream, range(10), url, uid=uid, pause_on_failure=True)])
-    assert until(lambda: "cannot be connected to" in paused(log).get(uid, ""))
+    assert until(lambda: "cannot be reached" in paused(log).get(uid, ""))
     service.end(signal.SIGKILL)
     service.start()
     time.sleep(1)

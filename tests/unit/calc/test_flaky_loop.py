@@ -88,7 +88,7 @@ class Calc:
         return made
 
     def happens(self, kind: str, uid: int) -> None:
-        log, paused = self.log.log, StreamPaused(uid, 2, 0, "ws://somewhere cannot be connected to")
+        log, paused = self.log.log, StreamPaused(uid, 2, 0, "ws://somewhere cannot be reached")
         if kind == "trigger":
             number = self.numbers[uid]
             self.numbers[uid] += 1

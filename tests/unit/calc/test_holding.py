@@ -23,7 +23,7 @@ def log() -> MemoryLog:
 
 
 def pause(log: MemoryLog, *, end: bool = False) -> None:
-    paused = StreamPaused(ONE, 2, 0, "ws://somewhere cannot be connected to")
+    paused = StreamPaused(ONE, 2, 0, "ws://somewhere cannot be reached")
     log.append([Message(STATUS.name, status.key(paused), None if end else status.encode(paused))])
 
 
@@ -148,7 +148,7 @@ def holding_of_two_partitions() -> tuple[CatalogView, Holding]:
     log, view = MemoryLog(), CatalogView()
     log.ensure_topics([STATUS, (TRIGGERS.name, 2)])
     view.apply(0, key_of(entry(ONE)), encode(entry(ONE)))
-    paused = StreamPaused(ONE, 2, 0, "ws://somewhere cannot be connected to")
+    paused = StreamPaused(ONE, 2, 0, "ws://somewhere cannot be reached")
     view.apply_status(status.key(paused), status.encode(paused))
     holding = Holding(log, view, lambda _: None, lambda *_: None)
     holding.own({(TRIGGERS.name, 0), (TRIGGERS.name, 1)})

@@ -26,6 +26,8 @@ from millrace_core.wire.topics import CONTROL, STATUS
 from millrace_wal import BEGIN, MemoryLog, Message
 
 TOKEN = "a-token-of-these-tests"
+KNOWN = {"inside": ["93.184.215.14", "10.0.0.7"], "outside": ["93.184.215.14"], "localhost": ["127.0.0.1"]}
+"""The names that the gateway can resolve."""
 NOW = 1_767_225_600_000_000_000  # 2026-01-01 00:00:00 UTC
 
 
@@ -137,13 +139,15 @@ class Rig:
 
 
 def settings(**changes: Any) -> GatewaySettings:
-    fixed = {"accept_seconds": 5, "apply_seconds": 5, "service_token": TOKEN}
+    fixed = {"accept_seconds": 5, "apply_seconds": 5, "service_token": TOKEN, "notify_allow": "127.0.0.0/8"}
     return GatewaySettings(**{**fixed, **changes})
 
 
 def gateway_on(log: MemoryLog, calc: Calc, **changes: Any) -> Gateway:
     well = httpx.MockTransport(lambda _: httpx.Response(200, json={"detail": {}}))
-    return Gateway(log, settings(**changes), structlog.get_logger(), httpx.MockTransport(calc), well)
+    found = Gateway(log, settings(**changes), structlog.get_logger(), httpx.MockTransport(calc), well)
+    found.context.resolve = lambda host: KNOWN.get(host, [host] if host[0].isdigit() or ":" in host else [])
+    return found
 
 
 @pytest.fixture(autouse=True)

@@ -45,6 +45,6 @@ def test_drops_are_counted_by_cause(lab: Any, log: MemoryLog) -> None:
             lab.write(log, range(2), lab.free_port())
             await lab.until(lambda: pusher.accepted > 0 and pusher.waiting == 0)
             await lab.until(lambda: counted(log) != {})
-        assert counted(log) == {"notify_refused": 2}
+        assert counted(log) == {"notify_unreached": 2}
 
     asyncio.run(run())

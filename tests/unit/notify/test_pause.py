@@ -20,7 +20,7 @@ def test_a_stream_is_paused_while_its_address_is_away(lab: Any, log: MemoryLog) 
             lab.write(log, range(10), receiver.port, pause_on_failure=True)
             await lab.until(lambda: lab.paused(log))
             assert lab.paused(log) == {
-                7: f"ws://127.0.0.1:{receiver.port}/ cannot be connected to; its notifications wait"
+                7: f"ws://127.0.0.1:{receiver.port}/ cannot be reached; its notifications wait"
             }
             assert pusher.state()["paused"] == 1
             async with lab.serving(receiver.port, receiver.handle):

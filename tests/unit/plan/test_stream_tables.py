@@ -41,7 +41,7 @@ def counted(entry: StreamEntry) -> list[Counters]:
         Counters("calc-svc", uid, 1, {"started": 20 * MS, "events_taken": 6, "calculations": 5, "failures": 1,
                                       "result_rows": 40, "null_key": 3, "last_calculated": 950 * MS},
                  "host:1", 77),
-        Counters("notify-svc", uid, 0, {"notify_delivered": 8, "notify_full": 1, "notify_refused": 2}),
+        Counters("notify-svc", uid, 0, {"notify_delivered": 8, "notify_full": 1, "notify_unreached": 2}),
         Counters("calc-recalc", uid, 3, {"requests_answered": 2, "rows_read_again": 50}, "host:1"),
         Counters("calc-svc", uid + 1, 1, {"events_taken": 1_000}),
     ]  # fmt: skip

@@ -57,6 +57,8 @@ def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, variable: str, 
     ("STALL_SECONDS", "nan", "a number above 0, at most 3600"),
     ("LOG_LEVEL", "LOUD", "DEBUG, INFO, WARNING or ERROR"),
     ("BROKER", "kafka", "host:port[,host:port…]"),
+    ("NOTIFY_NETWORKS", "10.0.0.0/8, here", "networks, such as 10.0.0.0/8, ::1/128"),
+    ("NOTIFY_ALLOW", "10.0.0.1/8", "networks, such as 10.0.0.0/8, ::1/128"),
     ("CALC_URL", "calc-svc:6051", "an address such as http://127.0.0.1:6041"),
 ])  # fmt: skip
 def test_a_wrong_value_is_one_sentence(variable: str, value: str, must: str) -> None:

@@ -11,7 +11,7 @@ from millrace_core.trigger.stream import STEADY
 from millrace_core.wire import status
 from millrace_core.wire.counters import BY_NAME, COUNTERS, NOTIFY, Tally, combined, folded, sum_of
 from millrace_core.wire.status import Counters
-from notify_svc.address import Cause
+from notify_svc.address import Cause, told
 
 PAGE = Path(__file__).parents[3] / "docs" / "COUNTERS.md"
 
@@ -35,7 +35,7 @@ def test_names_are_unique_and_moments_are_no_causes() -> None:
 
 def test_every_cause_of_a_lost_notification_has_a_counter() -> None:
     causes = set(get_args(Cause)) - {"idle"}  # nothing waits when a connection ends because it is idle
-    assert {f"notify_{cause}" for cause in causes} == {
+    assert {f"notify_{told(cause)}" for cause in causes} == {
         one.name for one in COUNTERS if one.sort == "notify_dropped"
     }
 

@@ -8,6 +8,7 @@ import msgspec
 
 from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, fresh_uid, milliseconds
+from api_gateway.receivers import refuse_private
 from api_gateway.session import Session
 from api_gateway.statements.tables import add_table
 from api_gateway.statements.virtual import origin_ends, origin_records
@@ -82,6 +83,7 @@ def _draft(context: Context, session: Session, statement: NewStream) -> Draft:
     position = context.writer.position
     front = FRONT_ENDS[session.dialect]
     spec = front.lower(statement, context.catalog, session.database, session.timezone)
+    refuse_private(statement, context.settings.reach, context.resolve)
     _check_trigger(spec, statement)
     check_output(spec, statement, context.catalog)
     result: tuple[ResultColumn, ...] = ()

@@ -13,6 +13,7 @@ from pydantic_settings import SettingsConfigDict
 
 from millrace.processes import free_port
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.notice.reach import ON_ONE_MACHINE
 from millrace_service import Addresses, ServiceToken, Switch, find_token, load_settings, variable_of
 
 HOST = "127.0.0.1"
@@ -26,6 +27,12 @@ class CommandSettings(Addresses):
 
     supervise: Switch = Field(
         default=True, description="Whether parts of the stack that crash are started again."
+    )
+    notify_allow: str = Field(
+        default=ON_ONE_MACHINE,
+        title="networks, such as 10.0.0.0/8, ::1/128",
+        description="What the services of a stack of one machine are given as MILLRACE_NOTIFY_ALLOW; set to "
+        "nothing: none.",
     )
     ivy_settings: str = Field(default="", description="An Ivy settings file, for a Maven mirror.")
 
@@ -96,6 +103,7 @@ class StackSettings:
     broker_port: int
     ports: Mapping[str, int]  # service name -> port
     supervise: bool = False  # whether parts that crash are started again
+    notify_allow: str = ON_ONE_MACHINE  # private networks that NOTIFY may name
     service_token: str = field(default="", repr=False)  # that of the file when empty
     service_token_file: str = ""  # one below data_dir when empty
 
@@ -113,6 +121,7 @@ class StackSettings:
             broker_port=_broker_port(given.broker),
             ports={one.name: getattr(given, one.setting) for one in SERVICES},
             supervise=given.supervise,
+            notify_allow=given.notify_allow,
             service_token=given.service_token.get_secret_value(),
             service_token_file=given.service_token_file,
         )
@@ -150,6 +159,7 @@ class StackSettings:
             "MILLRACE_DATA_DIR": str(self.data_dir),
             "MILLRACE_JARS_DIR": str(self.jars_dir),
             "MILLRACE_SUPERVISE": str(int(self.supervise)),
+            "MILLRACE_NOTIFY_ALLOW": self.notify_allow,
             "MILLRACE_SERVICE_TOKEN": self.service_token,
             "MILLRACE_SERVICE_TOKEN_FILE": self.service_token_file,
         }

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.notice.reach import Reach, networks
 from millrace_service.token import ServiceToken, find_token
 
 PREFIX = "MILLRACE_"
@@ -103,6 +104,17 @@ class ServiceSettings(Addresses):
     trigger_url: Url = Field(
         default="", description="Where others reach trigger-svc; from host and port when empty."
     )
+    notify_networks: str = Field(
+        default="",
+        title="networks, such as 10.0.0.0/8, ::1/128",
+        description="Networks that addresses of NOTIFY may lie in; any when empty.",
+    )
+    notify_allow: str = Field(
+        default="",
+        title="networks, such as 10.0.0.0/8, ::1/128",
+        description="Networks that addresses of NOTIFY may lie in though they are private, loopback or "
+        "link-local; none when empty.",
+    )
     slots: int = Field(
         default=8,
         ge=1,
@@ -131,6 +143,20 @@ class ServiceSettings(Addresses):
     def _upper_level(cls, values: dict[str, Any]) -> dict[str, Any]:
         level = values.get("log_level")
         return values | {"log_level": level.upper()} if isinstance(level, str) else values
+
+    @field_validator("notify_networks", "notify_allow")
+    @classmethod
+    def _networks(cls, text: str) -> str:
+        try:
+            networks(text)
+        except ValueError:
+            raise ValueError from None
+        return text
+
+    @property
+    def reach(self) -> Reach:
+        """Where notifications may go."""
+        return Reach(self.notify_networks, self.notify_allow)
 
     @field_validator("gateway_url", "calc_url", "notify_url", "trigger_url")
     @classmethod

@@ -118,12 +118,8 @@ COUNTERS: tuple[Counter, ...] = (
                 f"Events that were given up, counted per address: {words}.", "notify_dropped")
         for cause, words in (
             ("bad_address", "the address is not a WebSocket address"),
-            ("forbidden", "the address is outside the allowed networks"),
-            ("refused", "nothing listens there"),
-            ("tls", "its certificate is not trusted"),
-            ("handshake", "it does not speak WebSocket"),
-            ("closed", "it closed the connection"),
-            ("silent", "it did not answer in time"),
+            ("forbidden", "the address lies in a network that notifications may not go to"),
+            ("unreached", "no WebSocket could be opened to the address, or it did not confirm in time"),
             ("full", "too many events waited for it"),
         )
     ),

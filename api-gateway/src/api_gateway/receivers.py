@@ -1,0 +1,42 @@
+"""Addresses of NOTIFY at CREATE: those that notifications may not go to are refused."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTime
+from urllib.parse import urlsplit
+
+from millrace_core.dialect.statements import CreateLegacyStream, CreateStream
+from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.notice.reach import Reach, place_of
+
+Resolve = Callable[[str], Sequence[str]]
+"""The IP addresses of a host; none for a name that is not known now."""
+SECONDS = 2.0
+"""How long CREATE waits for the addresses of a name."""
+_ASKING = ThreadPoolExecutor(4, "resolve")
+
+
+def resolve(host: str) -> Sequence[str]:
+    """As a connection would, in whichever way an address is written."""
+    try:
+        found = _ASKING.submit(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM).result(SECONDS)
+    except (OSError, UnicodeError, NotInTime):
+        return ()
+    return [str(where[0]) for *_, where in found]
+
+
+def refuse_private(statement: CreateStream | CreateLegacyStream, reach: Reach, resolve: Resolve) -> None:
+    """:raises SqlError: NOT_ALLOWED for an address that lies where notifications may not go. A name that is
+    not known now is judged by notify-svc, as each one is with each connection."""
+    for url in statement.notify.urls if statement.notify is not None else ():
+        host = urlsplit(url.text).hostname or ""
+        if not all(reach.permits(place_of(found)) for found in resolve(host)):
+            raise SqlError(
+                ErrorCode.NOT_ALLOWED,
+                "NOTIFY: the address lies in a network that notifications may not go to; private, loopback "
+                "and link-local ones are told if MILLRACE_NOTIFY_ALLOW names them",
+                url.position,
+            )
