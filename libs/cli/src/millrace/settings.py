@@ -31,8 +31,8 @@ class CommandSettings(Addresses):
     notify_allow: str = Field(
         default=ON_ONE_MACHINE,
         title="networks, such as 10.0.0.0/8, ::1/128",
-        description="What the services of a stack of one machine are given as MILLRACE_NOTIFY_ALLOW; set to "
-        "nothing: none.",
+        description="As for services, with another default: who may send this stack a statement sits on the "
+        "machine.",
     )
     ivy_settings: str = Field(default="", description="An Ivy settings file, for a Maven mirror.")
 

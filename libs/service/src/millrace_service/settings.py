@@ -74,6 +74,12 @@ class Addresses(BaseSettings):
         description="File that holds it; `service-token` in MILLRACE_DATA_DIR, made at the first start, when "
         "empty.",
     )
+    notify_allow: str = Field(
+        default="",
+        title="networks, such as 10.0.0.0/8, ::1/128",
+        description="Networks that addresses of NOTIFY may lie in though they are private, loopback or "
+        "link-local; when empty none, in a stack that `millrace up` starts loopback and private ones.",
+    )
 
     @property
     def token(self) -> ServiceToken:
@@ -86,6 +92,15 @@ class Addresses(BaseSettings):
         if not _BROKER.fullmatch(address):
             raise ValueError
         return address
+
+    @field_validator("notify_networks", "notify_allow", check_fields=False)
+    @classmethod
+    def _networks(cls, text: str) -> str:
+        try:
+            networks(text)
+        except ValueError:
+            raise ValueError from None
+        return text
 
 
 class ServiceSettings(Addresses):
@@ -108,12 +123,6 @@ class ServiceSettings(Addresses):
         default="",
         title="networks, such as 10.0.0.0/8, ::1/128",
         description="Networks that addresses of NOTIFY may lie in; any when empty.",
-    )
-    notify_allow: str = Field(
-        default="",
-        title="networks, such as 10.0.0.0/8, ::1/128",
-        description="Networks that addresses of NOTIFY may lie in though they are private, loopback or "
-        "link-local; none when empty.",
     )
     slots: int = Field(
         default=8,
@@ -143,15 +152,6 @@ class ServiceSettings(Addresses):
     def _upper_level(cls, values: dict[str, Any]) -> dict[str, Any]:
         level = values.get("log_level")
         return values | {"log_level": level.upper()} if isinstance(level, str) else values
-
-    @field_validator("notify_networks", "notify_allow")
-    @classmethod
-    def _networks(cls, text: str) -> str:
-        try:
-            networks(text)
-        except ValueError:
-            raise ValueError from None
-        return text
 
     @property
     def reach(self) -> Reach:
