@@ -7,7 +7,9 @@ gateway=${MILLRACE_GATEWAY_URL:-http://127.0.0.1:6041}
 
 sql() {
   local answer
-  answer=$(curl --silent --show-error --fail-with-body --user root:taosdata --data-binary "$1" "$gateway/rest/sql")
+  # everybody on the machine can read a command line: the password goes through a pipe
+  answer=$(printf 'user = "%s:%s"\n' "${MILLRACE_USER:-root}" "${MILLRACE_PASSWORD:-taosdata}" |
+    curl --silent --show-error --fail-with-body --config - --data-binary "$1" "$gateway/rest/sql")
   echo "$answer"
   [[ $answer == '{"code":0,'* ]]  # an error in the SQL is HTTP 200 too
 }

@@ -74,7 +74,7 @@ class Gateway:
         log.ensure_topics(TOPICS)
         context.writer.load()
         if not context.catalog.users:
-            password = context.settings.root_password.get_secret_value()
+            password = context.settings.first_password
             context.writer.write([new_user(ROOT, password, superuser=True)])
         self._check_first_password()
         statuses = StatusReader(log, context.board)
@@ -149,7 +149,7 @@ def gateway_app(gateway: Gateway) -> FastAPI:
     app.include_router(
         rest_router(gateway.executor, gateway.iotdb, gateway.logins, settings.timezone, settings.body_bytes)
     )
-    first_password = settings.root_password.get_secret_value()
+    first_password = settings.first_password
     app.include_router(iotdb_router(gateway.iotdb, gateway.logins, settings.timezone, first_password))
     app.include_router(resource_router(gateway.context, gateway.executor, gateway.logins))
 

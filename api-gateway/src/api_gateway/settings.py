@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr, field_validator
 
-from millrace_core.errors import MillraceError
+from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.timeline.calendar import zone
 from millrace_service import ServiceSettings
 
@@ -24,6 +24,9 @@ class GatewaySettings(ServiceSettings):
     wal_partitions: int = Field(4, ge=1, le=256, description="Partitions of a new super table's WAL topic.")
     root_password: SecretStr = Field(
         SecretStr("taosdata"), description="Password that the user root gets at the very first start."
+    )
+    root_password_file: str = Field(
+        "", description="File that holds this password, such as a secret that is mounted."
     )
     allow_default_password: bool = Field(
         False,
@@ -101,6 +104,23 @@ class GatewaySettings(ServiceSettings):
         description="How often the process of a trigger is started before a firing fails because it does not "
         "run (IoTDB's stateful_trigger_retry_num_when_not_found).",
     )
+
+    @property
+    def first_password(self) -> str:
+        """What root gets at the very first start. :raises MillraceError: for a file that cannot be read."""
+        if not self.root_password_file:
+            return self.root_password.get_secret_value()
+        try:
+            found = Path(self.root_password_file).read_text().rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise MillraceError(
+                ErrorCode.INVALID_VALUE, f"MILLRACE_ROOT_PASSWORD_FILE = {self.root_password_file!r}: {error}"
+            ) from error
+        if not found:
+            raise MillraceError(
+                ErrorCode.INVALID_VALUE, f"MILLRACE_ROOT_PASSWORD_FILE: {self.root_password_file} is empty"
+            )
+        return found
 
     @property
     def local(self) -> bool:

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from millrace.login import Login
 from millrace.processes import free_port
 from millrace.rest import Rest
 from millrace_core.errors import ErrorCode, MillraceError
@@ -62,7 +63,7 @@ def test_the_gateways_error_keeps_its_code_and_words(url: str) -> None:
 
 
 def test_a_wrong_password_is_told(url: str) -> None:
-    with Rest(url, password="guess") as rest, pytest.raises(MillraceError) as caught:
+    with Rest(url, Login("root", "guess")) as rest, pytest.raises(MillraceError) as caught:
         rest.execute("select 1")
     assert caught.value.code is ErrorCode.AUTHENTICATION
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from api_gateway.access.login import (
     read_authorization,
     read_token,
 )
+from api_gateway.settings import GatewaySettings
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_wal import MemoryLog
 
@@ -161,3 +163,15 @@ def test_a_password_that_everybody_knows_is_for_this_machine_alone(
             gateway.start()
     finally:
         gateway.stop()
+
+
+def test_roots_first_password_may_stand_in_a_file(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    with pytest.raises(MillraceError, match=r"MILLRACE_ROOT_PASSWORD_FILE = .* No such file"):
+        _ = GatewaySettings(root_password_file=str(secret)).first_password
+    secret.write_text("\n")
+    with pytest.raises(MillraceError, match="is empty"):
+        _ = GatewaySettings(root_password_file=str(secret)).first_password
+    secret.write_text("of a file\n")
+    assert GatewaySettings(root_password_file=str(secret)).first_password == "of a file"
+    assert GatewaySettings().first_password == "taosdata"

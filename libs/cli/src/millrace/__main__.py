@@ -12,6 +12,7 @@ from rich.text import Text
 
 from millrace import console, jars, supervisor
 from millrace.java import find_java
+from millrace.login import asked_login, find_login
 from millrace.processes import tail
 from millrace.rest import Rest
 from millrace.settings import StackSettings, project_root
@@ -81,7 +82,8 @@ def _follow(files: Sequence[Path]) -> int:
 def sql(arguments: argparse.Namespace) -> int:
     """Runs one statement, or a prompt without one."""
     url = arguments.url or StackSettings.from_environment().url("api-gateway")
-    with Rest(url, arguments.user, arguments.password) as rest:
+    login = asked_login(arguments.user) if arguments.ask else find_login(arguments.user)
+    with Rest(url, login) as rest:
         if arguments.statement:
             return console.run_one(rest, arguments.statement, arguments.db)
         return console.prompt(rest, arguments.db)
@@ -131,8 +133,11 @@ def parser() -> argparse.ArgumentParser:
     query = add("sql", sql, "run one SQL statement, or a prompt without one")
     query.add_argument("statement", nargs="?")
     query.add_argument("-d", "--db", help="the database that plain table names mean")
-    query.add_argument("-u", "--user", default="root")
-    query.add_argument("-p", "--password", default="taosdata")
+    query.add_argument("-u", "--user", help="who logs in (default: MILLRACE_USER, or root)")
+    query.add_argument(
+        "-p", dest="ask", action="store_true",
+        help="ask for the password (default: that of MILLRACE_PASSWORD or MILLRACE_PASSWORD_FILE)",
+    )  # fmt: skip
     query.add_argument("--url", help="the gateway (default: the stack of this folder)")
     show = add("demo", demo, "daily temperatures of two cities, by streams, checked against DuckDB")
     show.add_argument("--keep", action="store_true", help="leave a stack that the demo started running")

@@ -7,9 +7,8 @@ from typing import Any
 
 import httpx
 
+from millrace.login import Login, find_login
 from millrace_core.errors import ErrorCode, MillraceError
-
-USER, PASSWORD = "root", "taosdata"
 
 
 @dataclass(frozen=True)
@@ -25,9 +24,11 @@ class Rest:
     """A client of one gateway. Raises ``MillraceError``: UNAVAILABLE if nobody answers, else with the
     gateway's own words."""
 
-    def __init__(self, url: str, user: str = USER, password: str = PASSWORD, timeout: float = 60) -> None:
+    def __init__(self, url: str, login: Login | None = None, timeout: float = 60) -> None:
+        """``login``: who asks; that of the environment without one."""
+        one = login or find_login()
         self._url = url
-        self._http = httpx.Client(auth=(user, password), timeout=timeout)
+        self._http = httpx.Client(auth=(one.user, one.password), timeout=timeout)
 
     def __enter__(self) -> Rest:
         return self

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from millrace.processes import free_port
@@ -34,6 +34,12 @@ class CommandSettings(Addresses):
         description="As for services, with another default: who may send this stack a statement sits on the "
         "machine.",
     )
+    user: str = Field(default="root", description="Who logs in at the gateway.")
+    password: SecretStr = Field(
+        default=SecretStr(""),
+        description="The password; that of the file when empty, and then what root gets at the first start.",
+    )
+    password_file: str = Field(default="", description="File that holds it.")
     ivy_settings: str = Field(default="", description="An Ivy settings file, for a Maven mirror.")
 
     @field_validator("broker")

@@ -7,11 +7,11 @@ from typing import Any
 
 import aiohttp
 
+from millrace.login import find_login
 from millrace_conformance.case import Dialect, Login
 from millrace_conformance.values import Answer
 from millrace_core.errors import ErrorCode, Fault
 
-ROOT = Login("root", "taosdata")
 TIMEOUT = 120.0
 
 
@@ -31,6 +31,8 @@ class Gateway:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        found = find_login("root")
+        self._root = Login(found.user, found.password)
 
     async def __aenter__(self) -> Gateway:
         self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT))
@@ -51,7 +53,10 @@ class Gateway:
         parameters = {"tz": timezone} | ({"dialect": dialect} if dialect == "iotdb" else {})
         try:
             async with self._http.post(
-                f"{self.url}/rest/sql", data=sql.encode(), params=parameters, headers=_basic(login or ROOT)
+                f"{self.url}/rest/sql",
+                data=sql.encode(),
+                params=parameters,
+                headers=_basic(login or self._root),
             ) as response:
                 status, body = response.status, await response.json(content_type=None)
         except (aiohttp.ClientError, TimeoutError) as error:

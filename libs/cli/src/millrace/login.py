@@ -1,0 +1,68 @@
+"""Who logs in at the gateway: by environment, a file or a question at the terminal. A command line is read by
+everybody on the machine, so no password stands on one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from getpass import getpass
+from pathlib import Path
+
+from pydantic import Field, SecretStr
+
+from millrace.settings import CommandSettings
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_service import load_settings
+
+FIRST = "taosdata"
+"""What root has until it is changed."""
+
+
+@dataclass(frozen=True)
+class Login:
+    user: str
+    password: str = field(repr=False)
+
+
+class LoginSettings(CommandSettings):
+    """The settings of whoever asks the gateway, and those that gave root its first password."""
+
+    root_password: SecretStr = Field(default=SecretStr(""))
+    root_password_file: str = Field(default="")
+
+
+def find_login(user: str | None = None, environment: Mapping[str, str] | None = None) -> Login:
+    """The login of the environment, or of these variables; as ``user`` if that is given. Root's password is
+    the first one that a stack gives it, unless another is named.
+
+    :raises MillraceError: INVALID_VALUE for a file that cannot be read; AUTHENTICATION for another user
+        without a password.
+    """
+    given = load_settings(LoginSettings, environment)
+    name = user or given.user
+    password = _read("MILLRACE_PASSWORD_FILE", given.password, given.password_file)
+    if not password and name == "root":
+        password = (
+            _read("MILLRACE_ROOT_PASSWORD_FILE", given.root_password, given.root_password_file) or FIRST
+        )
+    if not password:
+        raise MillraceError(
+            ErrorCode.AUTHENTICATION,
+            f"no password for {name}: set MILLRACE_PASSWORD or MILLRACE_PASSWORD_FILE, or ask for it with -p",
+        )
+    return Login(name, password)
+
+
+def asked_login(user: str | None = None) -> Login:
+    """The same, with a password that is typed unseen."""
+    name = user or load_settings(CommandSettings).user
+    return Login(name, getpass(f"password of {name}: "))
+
+
+def _read(variable: str, text: SecretStr, file: str) -> str:
+    if text.get_secret_value() or not file:
+        return text.get_secret_value()
+    try:
+        return Path(file).read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MillraceError(ErrorCode.INVALID_VALUE, f"{variable} = {file!r}: {error}") from error
