@@ -27,7 +27,7 @@ from millrace_core.model.stream import (
 from millrace_core.model.triggers import Trigger
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.trigger.types import Count, Event, Interval, Period, Session, Sliding, State
-from millrace_core.wire.events import Group, Kind, TriggerBatch, TriggerEvent
+from millrace_core.wire.events import EventKind, Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.notices import Notice
 from millrace_core.wire.topics import wal_topic
 
@@ -39,7 +39,7 @@ TRIGGERS: dict[str, Trigger] = {
     "Period": Period(S10), "Sliding": Sliding(S10), "Interval": Interval(S10, S10), "Session": Session(S10),
     "State": State("v"), "Event": Event(CONDITION, CONDITION), "Count": Count(3, 3),
 }  # fmt: skip
-DETAILS: dict[str, dict[Kind, dict[str, object]]] = {
+DETAILS: dict[str, dict[EventKind, dict[str, object]]] = {
     "State": {"OPEN": {"prevState": None, "curState": 1}, "CLOSE": {"curState": 1, "nextState": 2}},
     "Event": {
         "OPEN": {"triggerCondition": {"conditionIndex": 0, "fieldValue": {"v": 5}}},
@@ -52,7 +52,7 @@ RESULT = (ResultColumn("n", BIGINT),)
 SHARED = {"eventTime", "triggerId", "groupId", "eventType", "triggerType"}
 
 
-def event(kind: Kind, trigger: str, cause: Any = "LIVE") -> TriggerEvent:
+def event(kind: EventKind, trigger: str, cause: Any = "LIVE") -> TriggerEvent:
     detail = DETAILS.get(trigger, {}).get(kind)
     return TriggerEvent("id", kind, cause, GROUP, 60_000, 70_000, 3, 5_000_000_000, 80_000, detail)
 
@@ -168,7 +168,7 @@ def stored(trigger: str, query: str = QUERY, **more: Any) -> StreamSpec:
 @pytest.mark.parametrize("trigger", TRIGGERS)
 def test_a_stream_without_calculation_only_tells(desk: Desk, trigger: str) -> None:
     made = spec(trigger, source=None if trigger == "Period" else Source(SRC))
-    kinds: list[Kind] = ["ON_TIME"] if trigger in ("Period", "Sliding") else ["OPEN", "CLOSE"]
+    kinds: list[EventKind] = ["ON_TIME"] if trigger in ("Period", "Sliding") else ["OPEN", "CLOSE"]
     rows, events = desk.run(made, *(event(kind, trigger) for kind in kinds))
     assert rows == []
     names = {"ON_TIME": "ON_TIME", "OPEN": "WINDOW_OPEN", "CLOSE": "WINDOW_CLOSE"}

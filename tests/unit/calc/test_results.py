@@ -26,7 +26,7 @@ from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.trigger.types import Interval, Period
 from millrace_core.wire import events as wire
 from millrace_core.wire import notices as notice_wire
-from millrace_core.wire.events import Group, Kind, TriggerBatch, TriggerEvent
+from millrace_core.wire.events import EventKind, Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.notices import Notice
 from millrace_core.wire.rows.decoder import RowDecoder
 from millrace_wal import DeadLetters, MemoryLog, Record
@@ -44,7 +44,9 @@ SPEC = StreamSpec(
 GROUP = Group(77, (4,), None)
 
 
-def event(kind: Kind = "CLOSE", start: int = 60_000, group: Group = GROUP, **more: object) -> TriggerEvent:
+def event(
+    kind: EventKind = "CLOSE", start: int = 60_000, group: Group = GROUP, **more: object
+) -> TriggerEvent:
     first = TriggerEvent("id1", kind, "LIVE", group, start, start + 60_000, 3, 5_000_000_000)
     return msgspec.structs.replace(first, **more)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace_core.dialect.lexer import Kind, Lexer, quote, quote_name, tokens, unquote
+from millrace_core.dialect.lexer import Lexer, TokenKind, quote, quote_name, tokens, unquote
 from millrace_core.errors import Position, SqlError
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -17,7 +17,7 @@ names = texts.filter(bool)
 def test_strings_round_trip(value: str) -> None:
     for literal in (quote(value), '"' + value.replace("\\", "\\\\").replace('"', '""') + '"'):
         (token,) = tokens(literal)
-        assert token.kind is Kind.STRING
+        assert token.kind is TokenKind.STRING
         # LIKE's and hexadecimal escapes keep their backslash
         assert token.value == value
 
@@ -25,7 +25,7 @@ def test_strings_round_trip(value: str) -> None:
 @given(names)
 def test_quoted_names_round_trip(name: str) -> None:
     (token,) = tokens(quote_name(name))
-    assert (token.kind, token.value) == (Kind.QUOTED, name)
+    assert (token.kind, token.value) == (TokenKind.QUOTED, name)
 
 
 pieces = st.sampled_from(
@@ -52,18 +52,18 @@ def test_blanks_and_comments_change_nothing(parts: list[tuple[str, str]]) -> Non
 @pytest.mark.parametrize(
     ("text", "kind", "value"),
     [
-        ("Meters", Kind.WORD, "meters"),
-        ("`Meters`", Kind.QUOTED, "Meters"),
-        ("10S", Kind.DURATION, "10s"),
-        ("0.5s", Kind.DURATION, "0.5s"),
-        ("1e5", Kind.FLOAT, "1e5"),
-        ("7.", Kind.FLOAT, "7."),
-        ("0b101", Kind.INTEGER, "0b101"),
-        ("%%TBNAME", Kind.PLACEHOLDER, "%%tbname"),
-        (r"'a\'b\n\%\_\x1\q'", Kind.STRING, "a'b\n\\%\\_\\x1q"),
+        ("Meters", TokenKind.WORD, "meters"),
+        ("`Meters`", TokenKind.QUOTED, "Meters"),
+        ("10S", TokenKind.DURATION, "10s"),
+        ("0.5s", TokenKind.DURATION, "0.5s"),
+        ("1e5", TokenKind.FLOAT, "1e5"),
+        ("7.", TokenKind.FLOAT, "7."),
+        ("0b101", TokenKind.INTEGER, "0b101"),
+        ("%%TBNAME", TokenKind.PLACEHOLDER, "%%tbname"),
+        (r"'a\'b\n\%\_\x1\q'", TokenKind.STRING, "a'b\n\\%\\_\\x1q"),
     ],
 )
-def test_kinds(text: str, kind: Kind, value: str) -> None:
+def test_kinds(text: str, kind: TokenKind, value: str) -> None:
     (token,) = tokens(text)
     assert (token.kind, token.value) == (kind, value)
 

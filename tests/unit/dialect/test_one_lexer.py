@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from millrace_core.dialect import lexer
 from millrace_core.dialect.arguments import duration
-from millrace_core.dialect.lexer import Kind, quote_name
+from millrace_core.dialect.lexer import TokenKind, quote_name
 from millrace_core.dialect.query import nodes, parse_expression, parse_query
 from millrace_core.dialect.query.tokens import query_tokens
 from millrace_core.dialect.statements import Argument, CreateTable, Literal
@@ -121,8 +121,8 @@ def test_no_text_is_read_by_one_and_refused_by_the_other(text: str) -> None:
     assert isinstance(ours, list) and isinstance(theirs, list)
     places = [token.start for token in ours]
     # a duration and a placeholder are two tokens for the grammar
-    split = [t.end - 1 if t.kind is Kind.DURATION else t.start + 2
-             for t in ours if t.kind in (Kind.DURATION, Kind.PLACEHOLDER)]  # fmt: skip
+    split = [t.end - 1 if t.kind is TokenKind.DURATION else t.start + 2
+             for t in ours if t.kind in (TokenKind.DURATION, TokenKind.PLACEHOLDER)]  # fmt: skip
     assert [token.start for token in theirs] == sorted(places + split)
 
 

@@ -18,7 +18,7 @@ from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.query import parse_query
 from millrace_core.dialect.query.nodes import position_of
 from millrace_core.dialect.query.sources import sources
-from millrace_core.privileges import OF_DATABASE, SUPERUSER, Kind, Need, child_need
+from millrace_core.privileges import OF_DATABASE, SUPERUSER, Need, Privilege, child_need
 
 Needs = Callable[[Catalog, Session, Any], Iterator[Need]]
 
@@ -32,18 +32,18 @@ def needs_of(catalog: Catalog, session: Session, statement: s.Statement) -> Iter
         yield from needs(catalog, session, statement)
 
 
-def _in(kind: Kind, session: Session, name: QualifiedName) -> Iterator[Need]:
+def _in(kind: Privilege, session: Session, name: QualifiedName) -> Iterator[Need]:
     """A table, or what will be one."""
     if db := name.db or session.database:
         yield Need(kind, db, name.position, name.name)
 
 
-def _named(kind: Kind) -> Needs:
+def _named(kind: Privilege) -> Needs:
     """The table ``statement.name``."""
     return lambda catalog, session, statement: _in(kind, session, statement.name)
 
 
-def _stream_s(kind: Kind, *, global_first: bool = True) -> Needs:
+def _stream_s(kind: Privilege, *, global_first: bool = True) -> Needs:
     """The database of the stream ``statement.name``; of a global one that of its results."""
 
     def needs(catalog: Catalog, session: Session, statement: Any) -> Iterator[Need]:
@@ -57,7 +57,7 @@ def _stream_s(kind: Kind, *, global_first: bool = True) -> Needs:
     return needs
 
 
-def _in_its(kind: Kind, session: Session, name: QualifiedName) -> Iterator[Need]:
+def _in_its(kind: Privilege, session: Session, name: QualifiedName) -> Iterator[Need]:
     """The database of a name, whatever is in it."""
     for need in _in(kind, session, name):
         yield need._replace(table=OF_DATABASE)
@@ -83,7 +83,7 @@ def _nothing(_catalog: Catalog, _session: Session, _statement: Any) -> Iterator[
     return iter(())
 
 
-def _all_named(kind: Kind, pick: Callable[[Any], list[QualifiedName]]) -> Needs:
+def _all_named(kind: Privilege, pick: Callable[[Any], list[QualifiedName]]) -> Needs:
     def needs(catalog: Catalog, session: Session, statement: Any) -> Iterator[Need]:
         for name in pick(statement):
             yield from _in(kind, session, name)

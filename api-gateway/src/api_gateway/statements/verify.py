@@ -7,7 +7,7 @@ from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.statements.diagnose import checked_limit
 from api_gateway.statements.stream_life import find_stream
-from millrace_core.dialect.lexer import Kind, Lexer
+from millrace_core.dialect.lexer import Lexer, TokenKind
 from millrace_core.dialect.statements import VerifyStream
 from millrace_core.dialect.times import time_value
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
@@ -57,8 +57,8 @@ def verify_stream(context: Context, session: Session, statement: VerifyStream) -
 def _volatile(query: str) -> str | None:
     """Why a query's results cannot be made again; None if nothing speaks against it."""
     lexer = Lexer(query)
-    while (token := lexer.next()).kind is not Kind.END:
-        if token.kind is Kind.WORD and token.value in VOLATILE:
+    while (token := lexer.next()).kind is not TokenKind.END:
+        if token.kind is TokenKind.WORD and token.value in VOLATILE:
             return f"its query uses {token.text}: its results depend on when they were calculated"
     return None
 

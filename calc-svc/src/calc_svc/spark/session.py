@@ -73,7 +73,7 @@ class Parquet:
 
 
 Relation = pa.Table | Parquet
-Kind = Literal["small", "medium", "large"]
+JobSize = Literal["small", "medium", "large"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Place:
     large: SparkSession
 
     def run(
-        self, kind: Kind, pool: str, sql: str, relations: Mapping[str, Relation], timezone: str,
+        self, kind: JobSize, pool: str, sql: str, relations: Mapping[str, Relation], timezone: str,
         limit: int | None,
     ) -> pa.Table:  # fmt: skip
         """Plan and run it, in a job of its own; at most one row more than ``limit``.
@@ -180,7 +180,7 @@ class Lane:
             yield place.small
 
 
-def _kind(relations: Mapping[str, Relation]) -> Kind:
+def _kind(relations: Mapping[str, Relation]) -> JobSize:
     """By rows. What Spark reads from files is large."""
     arrow = [relation for relation in relations.values() if isinstance(relation, pa.Table)]
     rows = sum(table.num_rows for table in arrow)

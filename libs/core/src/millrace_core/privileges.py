@@ -16,7 +16,7 @@ EVERY = "*"
 """In a grant: all databases, also those that come later."""
 OF_DATABASE = ""
 """In place of a table's name: no single table will do."""
-Kind = Literal["read", "write", "any", "superuser"]
+Privilege = Literal["read", "write", "any", "superuser"]
 
 
 class Need(NamedTuple):
@@ -26,7 +26,7 @@ class Need(NamedTuple):
     of the database, or, for ``any``, of one of its tables; :data:`OF_DATABASE`: of the database.
     ``position``: where it is named in what the caller wrote, if that is a text."""
 
-    kind: Kind
+    kind: Privilege
     db: str
     position: Position | None = None
     table: str | None = None
@@ -122,6 +122,6 @@ def _has(catalog: Catalog, granted: Grant, need: Need) -> bool:
     return any(table.uid in uids for table in tables)
 
 
-def _of_database(granted: Grant, kind: Kind, db: str) -> bool:
+def _of_database(granted: Grant, kind: Privilege, db: str) -> bool:
     of = {"read": granted.read, "write": granted.write, "any": (*granted.read, *granted.write)}
     return db in of.get(kind, ()) or EVERY in of.get(kind, ())

@@ -17,13 +17,13 @@ from millrace_core.model.schema import Column, Precision, Table, cut_name
 from millrace_core.model.stream import EventType, ResultColumn, StreamSpec
 from millrace_core.model.sub_tables import group_id, sub_table
 from millrace_core.trigger.types import type_of
-from millrace_core.wire.events import Group, Kind, TriggerEvent
+from millrace_core.wire.events import EventKind, Group, TriggerEvent
 from millrace_core.wire.message import Message
 from millrace_core.wire.notices import Notice
 from millrace_core.wire.rows.arrow import MANY_ROWS, encode_frame
 from millrace_core.wire.topics import wal_topic
 
-EVENT_TYPES: dict[Kind, EventType] = {
+EVENT_TYPES: dict[EventKind, EventType] = {
     "OPEN": "WINDOW_OPEN", "CLOSE": "WINDOW_CLOSE", "ON_TIME": "ON_TIME", "INVALID": "WINDOW_INVALIDATION",
 }  # fmt: skip
 ROWS_PER_MESSAGE = 1000

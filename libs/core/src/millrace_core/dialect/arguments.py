@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from millrace_core.dialect.lexer import Kind, Token, tokens
+from millrace_core.dialect.lexer import Token, TokenKind, tokens
 from millrace_core.dialect.statements import Argument
 from millrace_core.errors import MillraceError
 from millrace_core.model.rules import DurationRule, IntegerRule
@@ -30,7 +30,7 @@ def duration(argument: Argument, what: str, rule: DurationRule, precision: Preci
         number of ticks.
     """
     token = one_token(argument)
-    if token is None or token.kind is not Kind.DURATION or not token.value[:-1].isdigit():
+    if token is None or token.kind is not TokenKind.DURATION or not token.value[:-1].isdigit():
         raise bad(f"{what}: {argument.text} is not allowed; {rule} is", argument.position)
     found = Duration(int(token.value[:-1]), cast(Unit, token.value[-1]))
     if found.unit not in rule.units or not _in_range(found, rule):
@@ -57,7 +57,7 @@ def _in_range(found: Duration, rule: DurationRule) -> bool:
 def integer(argument: Argument, what: str, rule: IntegerRule) -> int:
     """The whole number that an argument is; :raises SqlError: if it is none, or out of range."""
     token = one_token(argument)
-    if token is None or token.kind is not Kind.INTEGER or not token.value.isdigit():
+    if token is None or token.kind is not TokenKind.INTEGER or not token.value.isdigit():
         raise bad(f"{what}: {argument.text} is not allowed; {rule} is", argument.position)
     value = int(token.value)
     if not rule.low <= value <= rule.high:
@@ -68,6 +68,6 @@ def integer(argument: Argument, what: str, rule: IntegerRule) -> int:
 def name(argument: Argument, what: str) -> str:
     """The name that an argument is; :raises SqlError: if it is none."""
     token = one_token(argument)
-    if token is None or token.kind not in (Kind.WORD, Kind.QUOTED):
+    if token is None or token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
         raise bad(f"{what}: {argument.text} is not a name of a column", argument.position)
     return token.value

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from millrace_core.dialect.lexer import Kind, Lexer, Token
+from millrace_core.dialect.lexer import Lexer, Token, TokenKind
 from millrace_core.dialect.statements import Argument, Literal, Name, QualifiedName, SqlText
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.schema import MAX_NAME
 
 T = TypeVar("T")
-NAMES = (Kind.WORD, Kind.QUOTED)
+NAMES = (TokenKind.WORD, TokenKind.QUOTED)
 
 
 def check_length(name: Name | QualifiedName, kind: str) -> None:
@@ -35,7 +35,7 @@ class Cursor(Lexer):
     def unexpected(self, expected: str) -> SqlError:
         """The error to raise: what was expected, and what stands there."""
         token = self.peek()
-        found = "the end of the statement" if token.kind is Kind.END else repr(token.text)
+        found = "the end of the statement" if token.kind is TokenKind.END else repr(token.text)
         return SqlError(ErrorCode.SYNTAX, f"expected {expected}, found {found}", self.position(token.start))
 
     def at(self, *words: str) -> bool:
@@ -47,7 +47,7 @@ class Cursor(Lexer):
 
     @staticmethod
     def _is(token: Token, word: str) -> bool:
-        return token.kind in (Kind.WORD, Kind.OPERATOR) and token.value == word.lower()
+        return token.kind in (TokenKind.WORD, TokenKind.OPERATOR) and token.value == word.lower()
 
     def take(self, *words: str) -> bool:
         """Move past these keywords or operators if they come next."""
@@ -88,14 +88,14 @@ class Cursor(Lexer):
 
     def string(self, what: str) -> Name:
         token = self.peek()
-        if token.kind is not Kind.STRING:
+        if token.kind is not TokenKind.STRING:
             raise self.unexpected(what)
         self.next()
         return Name(token.value, self.position(token.start))
 
     def integer(self, what: str) -> int:
         token = self.peek()
-        if token.kind is not Kind.INTEGER:
+        if token.kind is not TokenKind.INTEGER:
             raise self.unexpected(what)
         self.next()
         return int(token.value, 0) if token.value[:2] in ("0x", "0b") else int(token.value)
@@ -117,7 +117,7 @@ class Cursor(Lexer):
         """
         first = self.peek()
         last, depth = first.start, 0
-        while (token := self.peek()).kind is not Kind.END:
+        while (token := self.peek()).kind is not TokenKind.END:
             closing = token.text == ")"
             if depth == 0 and (closing or token.text == ";" or ends()):
                 break
@@ -153,5 +153,5 @@ class Cursor(Lexer):
         """Nothing but semicolons may follow."""
         while self.take(";"):
             pass
-        if self.peek().kind is not Kind.END:
+        if self.peek().kind is not TokenKind.END:
             raise self.unexpected("the end of the statement")

@@ -16,7 +16,7 @@ from millrace_core.errors import ErrorCode, Position, SqlError
 START = Position(1, 1)
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     WORD = "word"  # an identifier or keyword; value: lower case
     QUOTED = "quoted"  # a back-quoted identifier; value: without the quotes
     STRING = "string"  # value: without quotes and escapes
@@ -29,9 +29,9 @@ class Kind(Enum):
 
 
 class Token(NamedTuple):
-    """``text``: as written; ``value``: what it means (see :class:`Kind`); ``start``, ``end``: offsets."""
+    """``text``: as written; ``value``: what it means, see :class:`TokenKind`; ``start``, ``end``: offsets."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     value: str
     start: int
@@ -122,25 +122,29 @@ class Lexer:
             self.place = end
             return token
         if self.place >= len(self.text):
-            return Token(Kind.END, "", "", len(self.text), len(self.text))
+            return Token(TokenKind.END, "", "", len(self.text), len(self.text))
         raise self._no_token()
 
     def _token(self, group: str, text: str, start: int, end: int) -> Token:
         match group:
             case "word":
-                return Token(Kind.WORD, text, text.lower(), start, end)
+                return Token(TokenKind.WORD, text, text.lower(), start, end)
             case "quoted":
-                return Token(Kind.QUOTED, text, text[1:-1].replace("``", "`"), start, end)
+                return Token(TokenKind.QUOTED, text, text[1:-1].replace("``", "`"), start, end)
             case "string":
-                return Token(Kind.STRING, text, unquote(text), start, end)
+                return Token(TokenKind.STRING, text, unquote(text), start, end)
             case "number":
                 return self._number(text, start, end)
             case "placeholder":
-                return Token(Kind.PLACEHOLDER, text, text.lower(), start, end)
-        return Token(Kind.OPERATOR, text, text, start, end)
+                return Token(TokenKind.PLACEHOLDER, text, text.lower(), start, end)
+        return Token(TokenKind.OPERATOR, text, text, start, end)
 
     def _number(self, text: str, start: int, end: int) -> Token:
-        for kind, pattern in ((Kind.INTEGER, _INTEGER), (Kind.FLOAT, _FLOAT), (Kind.DURATION, _DURATION)):
+        for kind, pattern in (
+            (TokenKind.INTEGER, _INTEGER),
+            (TokenKind.FLOAT, _FLOAT),
+            (TokenKind.DURATION, _DURATION),
+        ):
             if pattern.fullmatch(text):
                 return Token(kind, text, text.lower(), start, end)
         raise SqlError(
@@ -170,6 +174,6 @@ def tokens(text: str, origin: Position = START) -> list[Token]:
     """All tokens of a text, without END."""
     lexer = Lexer(text, origin)
     found = []
-    while (token := lexer.next()).kind is not Kind.END:
+    while (token := lexer.next()).kind is not TokenKind.END:
         found.append(token)
     return found

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from millrace_core.dialect.lexer import COMMENT, DOUBLE_QUOTED, SINGLE_QUOTED, Kind, Lexer, Token
+from millrace_core.dialect.lexer import COMMENT, DOUBLE_QUOTED, SINGLE_QUOTED, Lexer, Token, TokenKind
 from millrace_core.errors import ErrorCode, Position, SqlError
 
 TextRow = tuple[str, ...]
@@ -115,7 +115,7 @@ def _read_row(lexer: Lexer) -> tuple[TextRow, list[int]]:
         begin, end, depth = lexer.peek().start, -1, 0
         while True:
             token = lexer.next()
-            if token.kind is Kind.END or token.text == ";":
+            if token.kind is TokenKind.END or token.text == ";":
                 raise _unexpected(lexer, ")", token)
             if depth == 0 and token.text in (",", ")"):
                 break
@@ -130,5 +130,5 @@ def _read_row(lexer: Lexer) -> tuple[TextRow, list[int]]:
 
 
 def _unexpected(lexer: Lexer, expected: str, token: Token) -> SqlError:
-    found = "the end of the statement" if token.kind is Kind.END else repr(token.text)
+    found = "the end of the statement" if token.kind is TokenKind.END else repr(token.text)
     return SqlError(ErrorCode.SYNTAX, f"expected {expected}, found {found}", lexer.position(token.start))

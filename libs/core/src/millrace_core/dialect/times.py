@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from millrace_core.dialect.lexer import Kind, Lexer, unquote
+from millrace_core.dialect.lexer import Lexer, TokenKind, unquote
 from millrace_core.dialect.statements import Delete, Literal
 from millrace_core.errors import ErrorCode, MillraceError, SqlError
 from millrace_core.model.schema import Precision, Table
@@ -92,14 +92,14 @@ def _time_expression(cell: str, session: Session) -> int:
     lexer = Lexer(cell)
     token = lexer.next()
     sign = 1
-    if token.kind is Kind.OPERATOR and token.text in "+-":
+    if token.kind is TokenKind.OPERATOR and token.text in "+-":
         sign = 1 if token.text == "+" else -1
         token = lexer.next()
-    if token.kind is Kind.INTEGER:
+    if token.kind is TokenKind.INTEGER:
         value = check_range(sign * int(token.value, 0 if token.value[:2] in ("0x", "0b") else 10))
-    elif token.kind is Kind.STRING:
+    elif token.kind is TokenKind.STRING:
         value = _time_text(token.value, session)
-    elif token.kind is Kind.WORD and token.value in ("now", "today"):
+    elif token.kind is TokenKind.WORD and token.value in ("now", "today"):
         value = from_ns(session.now, session.precision)
         if token.value == "today":
             value = local_midnight(value, session.precision, session.zone)
@@ -109,9 +109,9 @@ def _time_expression(cell: str, session: Session) -> int:
                 raise _no_time(cell)
     else:
         raise _no_time(cell)
-    while (token := lexer.next()).kind is not Kind.END:
+    while (token := lexer.next()).kind is not TokenKind.END:
         amount = lexer.next()
-        if token.text not in ("+", "-") or amount.kind is not Kind.DURATION or "." in amount.text:
+        if token.text not in ("+", "-") or amount.kind is not TokenKind.DURATION or "." in amount.text:
             raise _no_time(cell)
         length = int(amount.value[:-1]) * (1 if token.text == "+" else -1)
         value = add(value, Duration(length, amount.value[-1]), session.precision, session.zone)  # type: ignore[arg-type]

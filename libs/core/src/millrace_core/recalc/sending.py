@@ -14,7 +14,7 @@ from millrace_core.recalc.by_hand import ByHand
 from millrace_core.recalc.judged import merged
 from millrace_core.trigger.stream import Definition
 from millrace_core.trigger.types.occurrences import CLOSE, INVALID, Occurrences
-from millrace_core.wire.events import Group, Kind, TriggerBatch, TriggerEvent
+from millrace_core.wire.events import EventKind, Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.recalc import Handover, Part, Past, Request
 
 NS_PER_MS = 1_000_000
@@ -38,7 +38,7 @@ class Work:
 
 
 Output = TriggerBatch | Handover
-CLOSED: Kind = "CLOSE"
+CLOSED: EventKind = "CLOSE"
 
 
 def retell(told: dict[int, int], found: Occurrences) -> None:

@@ -76,7 +76,7 @@ def _open_yet(windower: Windower, cutter: Cutter, last: int) -> Occurrences:
     return Occurrences.of(group, group, CLOSE, start, end, rows, DELAY)
 
 
-Kind = Literal["missing", "extra", "different"]
+DifferenceKind = Literal["missing", "extra", "different"]
 Key = tuple[str, int, object]
 """A stored row: its table, its time, and the second column of a composite key (None: there is none)."""
 Cells = Mapping[str, Any]
@@ -85,7 +85,7 @@ Cells = Mapping[str, Any]
 class Difference(NamedTuple):
     """``column`` and two values of it; of a whole row (missing, extra) all its cells as a JSON object."""
 
-    kind: Kind
+    kind: DifferenceKind
     tbname: str
     ts: int
     column: str | None

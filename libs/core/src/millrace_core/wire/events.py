@@ -13,7 +13,7 @@ from millrace_core.model.schema import HASH_BYTES, SEPARATOR
 from millrace_core.wire.reading import Format, Int64, strictly
 from millrace_core.wire.topics import TRIGGERS
 
-Kind = Literal["OPEN", "CLOSE", "ON_TIME", "INVALID", "RETRACT", "GONE"]
+EventKind = Literal["OPEN", "CLOSE", "ON_TIME", "INVALID", "RETRACT", "GONE"]
 """INVALID: a window is none any more. RETRACT: the results of the group whose keys lie in ``start..end``
 (both included), as far as they were told of before, stand no longer; what stands instead follows. GONE: the
 group's table was dropped, and its output table is to go too (DELETE_OUTPUT_TABLE)."""
@@ -43,7 +43,7 @@ class TriggerEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
 
     id: str
-    kind: Kind
+    kind: EventKind
     cause: Cause
     group: Group
     start: Int64

@@ -21,7 +21,7 @@ MOST_BYTES = 1 << 20
 """Of a statement, as in the other dialect."""
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     WORD = "word"
     QUOTED = "quoted"  # a name in back quotes; value: without them
     STRING = "string"  # value: without quotes
@@ -36,7 +36,7 @@ class Kind(Enum):
 class Token(NamedTuple):
     """``value``: what it means; of a word in lower case. ``start``, ``end``: offsets."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     value: str
     start: int
@@ -98,11 +98,11 @@ class Cursor:
             self.place = found.end()
             if found.lastgroup == "blank":
                 continue
-            kind = Kind(found.lastgroup)
+            kind = TokenKind(found.lastgroup)
             return Token(kind, found[0], _value(kind, found[0]), *found.span())
         end = len(self.text)
         if self.place >= end:
-            return Token(Kind.END, "", "", end, end)
+            return Token(TokenKind.END, "", "", end, end)
         raise self._no_token()
 
     def _no_token(self) -> IotdbError:
@@ -118,7 +118,7 @@ class Cursor:
 
     def unexpected(self, expected: str) -> IotdbError:
         token = self.peek()
-        found = "the end of the statement" if token.kind is Kind.END else repr(token.text)
+        found = "the end of the statement" if token.kind is TokenKind.END else repr(token.text)
         return syntax(f"expected {expected}, found {found}", self.position(token.start))
 
     def at(self, *words: str) -> bool:
@@ -133,7 +133,7 @@ class Cursor:
         place = self.place
         for word in words:
             token = self.next()
-            if token.kind not in (Kind.WORD, Kind.OPERATOR) or token.value != word:
+            if token.kind not in (TokenKind.WORD, TokenKind.OPERATOR) or token.value != word:
                 self.place = place
                 return False
         return True
@@ -172,29 +172,29 @@ class Cursor:
         """Nothing but semicolons may follow."""
         while self.take(";"):
             pass
-        if self.peek().kind is not Kind.END:
+        if self.peek().kind is not TokenKind.END:
             raise self.unexpected("the end of the statement")
 
     # -- values ----------------------------------------------------------------------------------------------
 
-    def of_kind(self, kind: Kind, what: str) -> Token:
+    def of_kind(self, kind: TokenKind, what: str) -> Token:
         token = self.peek()
         if token.kind is not kind:
             raise self.unexpected(what)
         return self.next()
 
     def string(self, what: str) -> str:
-        return self.of_kind(Kind.STRING, what).value
+        return self.of_kind(TokenKind.STRING, what).value
 
     def integer(self, what: str) -> int:
-        return int(self.of_kind(Kind.INTEGER, what).value)
+        return int(self.of_kind(TokenKind.INTEGER, what).value)
 
     def name(self, what: str) -> str:
         """One name, quoted or not, in its own case."""
         token = self.peek()
-        if token.kind is Kind.QUOTED:
+        if token.kind is TokenKind.QUOTED:
             return self.next().value
-        if token.kind not in (Kind.WORD, Kind.INTEGER, Kind.DURATION):
+        if token.kind not in (TokenKind.WORD, TokenKind.INTEGER, TokenKind.DURATION):
             raise self.unexpected(what)
         return self.next().text
 
@@ -263,11 +263,11 @@ def _node(text: str) -> Node:
     return Node(text[1:-1].replace("``", "`") if quoted else text, quoted)
 
 
-def _value(kind: Kind, text: str) -> str:
-    if kind is Kind.WORD:
+def _value(kind: TokenKind, text: str) -> str:
+    if kind is TokenKind.WORD:
         return text.lower()
-    if kind is Kind.STRING:
+    if kind is TokenKind.STRING:
         return text[1:-1].replace(text[0] * 2, text[0])
-    if kind is Kind.QUOTED:
+    if kind is TokenKind.QUOTED:
         return text[1:-1].replace("``", "`")
     return text

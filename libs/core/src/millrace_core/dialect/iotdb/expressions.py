@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from millrace_core.dialect.iotdb.codes import syntax
-from millrace_core.dialect.iotdb.cursor import Cursor, Kind
+from millrace_core.dialect.iotdb.cursor import Cursor, TokenKind
 from millrace_core.dialect.iotdb.paths import Pattern
 from millrace_core.dialect.iotdb.times import Moment, moment
 from millrace_core.errors import Position
@@ -185,7 +185,7 @@ class _Reader:
             return Matches(found, c.string("a pattern in quotes"), regular, negated, where)
         c.place = place
         token = c.peek()
-        if token.kind is Kind.OPERATOR and token.value in _COMPARISONS:
+        if token.kind is TokenKind.OPERATOR and token.value in _COMPARISONS:
             c.next()
             return Binary(_COMPARISONS[token.value], found, self._sum(), where)
         return found
@@ -203,7 +203,10 @@ class _Reader:
 
     def _left(self, item: Callable[[], Expression], operators: dict[str, str]) -> Expression:
         found = item()
-        while (token := self._c.peek()).value in operators and token.kind in (Kind.OPERATOR, Kind.WORD):
+        while (token := self._c.peek()).value in operators and token.kind in (
+            TokenKind.OPERATOR,
+            TokenKind.WORD,
+        ):
             self._c.next()
             self._count()
             found = Binary(operators[token.value], found, item(), self._c.position(token.start))
@@ -230,9 +233,9 @@ class _Reader:
             return found
         if (value := self._literal()) is not None:
             return value
-        if token.kind is Kind.WORD and c.at(token.value, "("):
+        if token.kind is TokenKind.WORD and c.at(token.value, "("):
             return self._deeper(self._call)
-        if token.kind in (Kind.WORD, Kind.QUOTED) or c.at("*"):
+        if token.kind in (TokenKind.WORD, TokenKind.QUOTED) or c.at("*"):
             if token.value == "time" and not self._dotted(token.end):
                 c.next()
                 return TimeColumn(c.position(token.start))
@@ -257,17 +260,17 @@ class _Reader:
         token = c.peek()
         where = c.position(token.start)
         match token.kind:
-            case Kind.INTEGER:
+            case TokenKind.INTEGER:
                 return Constant(int(c.next().value), where)
-            case Kind.FLOAT:
+            case TokenKind.FLOAT:
                 return Constant(float(c.next().value), where)
-            case Kind.STRING:
+            case TokenKind.STRING:
                 return Constant(c.next().value, where)
-            case Kind.DATETIME:
+            case TokenKind.DATETIME:
                 return Constant(moment(c, "a time"), where)
-            case Kind.WORD if c.at("now", "("):
+            case TokenKind.WORD if c.at("now", "("):
                 return Constant(moment(c, "a time"), where)
-            case Kind.WORD if token.value in _KEYWORDS and not self._dotted(token.end):
+            case TokenKind.WORD if token.value in _KEYWORDS and not self._dotted(token.end):
                 return Constant(_KEYWORDS[c.next().value], where)
         return None
 

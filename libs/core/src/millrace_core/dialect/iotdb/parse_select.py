@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millrace_core.dialect.iotdb.codes import semantic, syntax, unsupported
-from millrace_core.dialect.iotdb.cursor import Cursor, Kind
+from millrace_core.dialect.iotdb.cursor import Cursor, TokenKind
 from millrace_core.dialect.iotdb.expressions import constant, expression
 from millrace_core.dialect.iotdb.parse_schema import limits
 from millrace_core.dialect.iotdb.paths import ROOT, Node
@@ -132,7 +132,7 @@ def _levels(c: Cursor) -> tuple[int, ...]:
     while c.at(","):
         place = c.place
         c.take(",")
-        if c.peek().kind is not Kind.INTEGER:
+        if c.peek().kind is not TokenKind.INTEGER:
             c.place = place
             break
         levels.append(c.integer("a level"))

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from millrace_core.dialect.iotdb.codes import semantic, unsupported
-from millrace_core.dialect.iotdb.cursor import Cursor, Kind
+from millrace_core.dialect.iotdb.cursor import Cursor, TokenKind
 from millrace_core.errors import MillraceError, Position
 from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.timeline.text import parse_timestamp
@@ -34,7 +34,7 @@ Time = Moment | int
 
 def duration(c: Cursor, what: str) -> int:
     """Milliseconds. :raises IotdbError: for what is no whole number of them, and for months and years."""
-    token = c.of_kind(Kind.DURATION, f"{what}, a duration such as 10s")
+    token = c.of_kind(TokenKind.DURATION, f"{what}, a duration such as 10s")
     where = c.position(token.start)
     total = 0
     for amount, unit in _PART.findall(token.text):
@@ -50,7 +50,7 @@ def duration(c: Cursor, what: str) -> int:
 
 def time(c: Cursor, what: str) -> Time:
     """A date and time, milliseconds since the epoch or ``now()``, with durations added."""
-    if c.at("now", "(") or c.peek().kind in (Kind.DATETIME, Kind.STRING):
+    if c.at("now", "(") or c.peek().kind in (TokenKind.DATETIME, TokenKind.STRING):
         return moment(c, what)
     sign = -1 if c.take("-") else 1
     found = sign * c.integer(what)
@@ -63,9 +63,9 @@ def moment(c: Cursor, what: str) -> Moment:
     if c.take("now", "("):
         c.expect(")")
         return Moment(None, _added(c, what), where)
-    if c.peek().kind is Kind.STRING:
+    if c.peek().kind is TokenKind.STRING:
         return Moment(c.next().value, _added(c, what), where)
-    return Moment(c.of_kind(Kind.DATETIME, what).value, _added(c, what), where)
+    return Moment(c.of_kind(TokenKind.DATETIME, what).value, _added(c, what), where)
 
 
 def _added(c: Cursor, what: str) -> int:
@@ -74,7 +74,7 @@ def _added(c: Cursor, what: str) -> int:
     while True:
         place = c.place
         sign = 1 if c.take("+") else -1 if c.take("-") else 0
-        if not sign or c.peek().kind is not Kind.DURATION:
+        if not sign or c.peek().kind is not TokenKind.DURATION:
             c.place = place
             return total
         total += sign * duration(c, what)

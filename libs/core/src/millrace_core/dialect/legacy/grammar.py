@@ -8,7 +8,7 @@ from typing import Any
 from millrace_core.dialect.cursor import Cursor, check_length
 from millrace_core.dialect.data_types import data_type
 from millrace_core.dialect.legacy.subquery import subquery
-from millrace_core.dialect.lexer import Kind
+from millrace_core.dialect.lexer import TokenKind
 from millrace_core.dialect.statements import (
     Argument,
     CreateLegacyStream,
@@ -103,7 +103,7 @@ def _trigger(c: Cursor) -> LegacyOption:
 def _value(c: Cursor, what: str) -> Argument:
     """One token."""
     token = c.peek()
-    if token.kind not in (Kind.INTEGER, Kind.FLOAT, Kind.DURATION):
+    if token.kind not in (TokenKind.INTEGER, TokenKind.FLOAT, TokenKind.DURATION):
         raise c.unexpected(what)
     c.next()
     return Argument(token.text, c.position(token.start))
@@ -163,7 +163,7 @@ def _into(c: Cursor) -> dict[str, Any]:
 
 def _column(c: Cursor) -> OutputColumn:
     name = c.name("a column name")
-    if c.peek().kind is Kind.WORD and not (c.at("primary") or c.at("composite")):
+    if c.peek().kind is TokenKind.WORD and not (c.at("primary") or c.at("composite")):
         raise c.unexpected("a comma: types of columns are those of the query's results")
     return OutputColumn(name, c.take("primary", "key") or c.take("composite", "key"))
 

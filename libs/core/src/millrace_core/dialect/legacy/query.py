@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from millrace_core.conditions.row import AGGREGATES
 from millrace_core.dialect.arguments import bad
-from millrace_core.dialect.lexer import Kind, Token, quote_name, tokens
+from millrace_core.dialect.lexer import Token, TokenKind, quote_name, tokens
 from millrace_core.dialect.query import parse_expression, parse_query
 from millrace_core.dialect.query.nodes import position_of
 from millrace_core.dialect.statements import LegacyQuery, SqlText
@@ -106,7 +106,7 @@ def _key(node: exp.Expr, text: SqlText) -> Key:
 def _without_alias(text: str) -> str:
     """``expression [AS] name`` without the name."""
     found = tokens(text)[:-1]
-    if found[-1].kind is Kind.WORD and found[-1].value == "as":
+    if found[-1].kind is TokenKind.WORD and found[-1].value == "as":
         found.pop()
     return text[: found[-1].end]
 
@@ -194,7 +194,7 @@ def replaced(text: str, words: Mapping[str, str]) -> str:
     parts: list[str] = []
     last = 0
     for i, token in enumerate(found):
-        new = words.get(token.value) if token.kind in (Kind.WORD, Kind.QUOTED) else None
+        new = words.get(token.value) if token.kind in (TokenKind.WORD, TokenKind.QUOTED) else None
         if new is not None and not _is(found, i - 1, ".") and not _is(found, i + 1, "(", "."):
             parts += [text[last : token.start], new]
             last = token.end

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from millrace_core.dialect.cursor import Cursor
-from millrace_core.dialect.lexer import Kind
+from millrace_core.dialect.lexer import TokenKind
 from millrace_core.dialect.statements import Argument, LegacyQuery, SqlText, TriggerClause
 from millrace_core.errors import ErrorCode, SqlError
 
@@ -35,7 +35,7 @@ def subquery(c: Cursor) -> LegacyQuery:
     c.expect("from")
     if c.at("("):
         raise _refused("a query in FROM", c)
-    if c.peek().kind is Kind.PLACEHOLDER:
+    if c.peek().kind is TokenKind.PLACEHOLDER:
         raise SqlError(
             ErrorCode.SYNTAX,
             f"{c.peek().text} belongs to the newer stream dialect; a stream of the older one reads a table",
@@ -125,7 +125,7 @@ def _fill(c: Cursor) -> Argument | None:
 
 
 def _check_end(c: Cursor, clauses: dict[str, Any]) -> None:
-    if c.peek().kind is Kind.END or c.at(";") or c.at("notify"):
+    if c.peek().kind is TokenKind.END or c.at(";") or c.at("notify"):
         return
     later = [
         word

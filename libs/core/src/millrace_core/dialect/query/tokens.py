@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlglot.tokenizer_core import Token, TokenType
 
 from millrace_core.dialect import lexer
-from millrace_core.dialect.lexer import Kind
+from millrace_core.dialect.lexer import TokenKind
 from millrace_core.errors import Position
 
 # sqlglot has no token types for these clauses; this one has no other use in the language
@@ -69,7 +69,7 @@ def query_tokens(sql: str, origin: Position) -> list[Token]:
     for token in lexer.tokens(sql, origin):
         previous = found[-1] if found else None
         joined = PAIRS.get(previous.text.lower()) if previous and previous.type is TokenType.VAR else None
-        if token.kind is Kind.WORD and token.value == "by" and previous and joined:
+        if token.kind is TokenKind.WORD and token.value == "by" and previous and joined:
             found[-1] = _Part(joined, f"{previous.text} {token.text}", previous.start, token.end)
         else:
             found += _parts(token)
@@ -80,21 +80,21 @@ def _parts(token: lexer.Token) -> Iterator[_Part]:
     """A duration is a number with its unit behind it, a placeholder a sign with its name behind it."""
     kind, text, start, end = token.kind, token.text, token.start, token.end
     match kind:
-        case Kind.WORD:
+        case TokenKind.WORD:
             yield _Part(KEYWORDS.get(token.value, TokenType.VAR), text, start, end)
-        case Kind.QUOTED:
+        case TokenKind.QUOTED:
             yield _Part(TokenType.IDENTIFIER, token.value, start, end)
-        case Kind.STRING:
+        case TokenKind.STRING:
             yield _Part(TokenType.STRING, token.value, start, end)
-        case Kind.INTEGER:
+        case TokenKind.INTEGER:
             coded = token.value[:2] in ("0x", "0b")
             yield _Part(TokenType.NUMBER, str(int(token.value, 0)) if coded else text, start, end)
-        case Kind.FLOAT:
+        case TokenKind.FLOAT:
             yield _Part(TokenType.NUMBER, text, start, end)
-        case Kind.DURATION:
+        case TokenKind.DURATION:
             yield _Part(TokenType.NUMBER, text[:-1], start, end - 1)
             yield _Part(TokenType.VAR, text[-1], end - 1, end)
-        case Kind.PLACEHOLDER:
+        case TokenKind.PLACEHOLDER:
             yield _Part(TokenType.PARAMETER, "%%", start, start + 2)
             name = TokenType.NUMBER if text[2:].isdigit() else TokenType.VAR
             yield _Part(name, text[2:], start + 2, end)

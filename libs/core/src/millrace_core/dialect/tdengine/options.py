@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from millrace_core.conditions import condition
 from millrace_core.dialect.arguments import bad, duration, one_token
-from millrace_core.dialect.lexer import Kind
+from millrace_core.dialect.lexer import TokenKind
 from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.statements import Argument, Literal, Name, NotifyClause, OptionClause
 from millrace_core.dialect.times import Session, time_value
@@ -123,7 +123,7 @@ def _value(clause: OptionClause, rule: OptionRule, setting: Setting) -> object:
 
 def _start_time(clause: OptionClause, argument: Argument, setting: Setting) -> int:
     token = one_token(argument)
-    if token is None or token.kind not in (Kind.STRING, Kind.INTEGER):
+    if token is None or token.kind not in (TokenKind.STRING, TokenKind.INTEGER):
         raise bad(
             f"{clause.name}: start_time {argument.text} is not allowed; a timestamp in quotes or a number of "
             "ticks is",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from millrace_core.dialect.cursor import Cursor
-from millrace_core.dialect.lexer import Kind
+from millrace_core.dialect.lexer import TokenKind
 from millrace_core.dialect.rows import read_rows
 from millrace_core.dialect.statements import (
     Bound,
@@ -26,7 +26,7 @@ _FLIPPED: dict[Operator, Operator] = {"=": "=", "<": ">", "<=": ">=", ">": "<", 
 def insert(c: Cursor) -> Insert:
     c.expect("into")
     tables = [_table(c)]
-    while c.take(",") or c.peek().kind in (Kind.WORD, Kind.QUOTED):
+    while c.take(",") or c.peek().kind in (TokenKind.WORD, TokenKind.QUOTED):
         tables.append(_table(c))
     return Insert(tuple(tables))
 
@@ -89,7 +89,7 @@ def _predicates(c: Cursor) -> Iterator[Bound | tuple[str, ...]]:
 
 
 def _predicate(c: Cursor) -> Iterator[Bound | tuple[str, ...]]:
-    if c.peek().kind not in (Kind.WORD, Kind.QUOTED) or c.at("now") or c.at("today"):
+    if c.peek().kind not in (TokenKind.WORD, TokenKind.QUOTED) or c.at("now") or c.at("today"):
         yield _flipped(c)
         return
     column = c.name("the time column or tbname")

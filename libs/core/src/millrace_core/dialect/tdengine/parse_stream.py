@@ -7,7 +7,7 @@ from typing import Any
 
 from millrace_core.dialect.cursor import Cursor, check_length
 from millrace_core.dialect.data_types import data_type
-from millrace_core.dialect.lexer import Kind
+from millrace_core.dialect.lexer import TokenKind
 from millrace_core.dialect.statements import (
     Argument,
     CreateStream,
@@ -67,7 +67,7 @@ def create_stream(c: Cursor) -> CreateStream:
         clauses["tags"] = c.listed(lambda: _tag(c))
     if c.take("as"):
         clauses["query"] = c.until("a query", lambda: False)
-    if c.peek().kind is not Kind.END and not c.at(";"):
+    if c.peek().kind is not TokenKind.END and not c.at(";"):
         check_unmixed(c, trigger.keyword, older=False)
         raise c.unexpected(_expected(clauses))
     begins = c.position(len(c.text) - len(c.text.lstrip()))
@@ -162,7 +162,7 @@ def _option_arguments(c: Cursor, keyword: str) -> tuple[Argument, ...] | None:
 
 def _event(c: Cursor) -> Name:
     """An event type, bare or quoted."""
-    return c.string("an event type") if c.peek().kind is Kind.STRING else c.name("an event type")
+    return c.string("an event type") if c.peek().kind is TokenKind.STRING else c.name("an event type")
 
 
 def _notify(c: Cursor) -> NotifyClause:

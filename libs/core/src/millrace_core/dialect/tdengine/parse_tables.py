@@ -7,7 +7,7 @@ from typing import cast
 
 from millrace_core.dialect.cursor import Cursor, check_length
 from millrace_core.dialect.data_types import KEY_TYPES, data_type
-from millrace_core.dialect.lexer import Kind
+from millrace_core.dialect.lexer import TokenKind
 from millrace_core.dialect.statements import (
     Add,
     AlterTable,
@@ -60,7 +60,7 @@ def create_database(c: Cursor) -> CreateDatabase:
         raise SqlError(ErrorCode.INVALID_VALUE, f"a database name has no dot: {name.text}", name.position)
     precision: Precision = "ms"
     keep, wal_retention = KEEP, WAL_RETENTION
-    while c.peek().kind is Kind.WORD:
+    while c.peek().kind is TokenKind.WORD:
         option = c.name("a database option")
         if option.text == "precision":
             value = c.string("'ms', 'us' or 'ns'")
@@ -90,7 +90,7 @@ def _keep(c: Cursor) -> int:
     """
     while True:
         token, where = c.peek(), c.here()
-        if token.kind not in (Kind.INTEGER, Kind.DURATION):
+        if token.kind not in (TokenKind.INTEGER, TokenKind.DURATION):
             raise c.unexpected("days, or a time like 240h")
         c.next()
         found = re.fullmatch(r"(\d+)([mhd]?)", token.text.lower())
@@ -119,7 +119,7 @@ def _retention(c: Cursor) -> int:
 def _skip_values(c: Cursor, what: str) -> None:
     """``value [, …]`` of an option that is accepted and not used."""
     while True:
-        if c.peek().kind in (Kind.END, Kind.WORD, Kind.OPERATOR):
+        if c.peek().kind in (TokenKind.END, TokenKind.WORD, TokenKind.OPERATOR):
             raise c.unexpected(what)
         c.next()
         while c.take(":") or c.take("-"):
@@ -220,7 +220,7 @@ def _create_table(
     columns = c.listed(lambda: _column(c))
     tags = c.listed(lambda: _column(c)) if c.take("tags") else ()
     comment = ""
-    while c.peek().kind is Kind.WORD:
+    while c.peek().kind is TokenKind.WORD:
         option = c.name("a table option")
         if option.text == "comment":
             comment = c.string("a comment").text
@@ -274,7 +274,7 @@ def _bad(column: ColumnDef, message: str) -> SqlError:
 
 def _create_children(c: Cursor, name: QualifiedName, if_not_exists: bool) -> CreateChildren:
     children = [_child(c, name, if_not_exists)]
-    while c.peek().kind in (Kind.WORD, Kind.QUOTED):
+    while c.peek().kind in (TokenKind.WORD, TokenKind.QUOTED):
         c.take("create", "table")
         if_not_exists = c.exists(negated=True)
         name = c.qualified("a table name")

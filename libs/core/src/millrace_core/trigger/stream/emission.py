@@ -21,11 +21,11 @@ from millrace_core.trigger.types.occurrences import (
     RETRACT,
     Occurrences,
 )
-from millrace_core.wire.events import Cause, Group, Kind, TriggerEvent, trigger_ids
+from millrace_core.wire.events import Cause, EventKind, Group, TriggerEvent, trigger_ids
 
 NS_PER_MS = 1_000_000
 _KINDS: dict[str, int] = {"WINDOW_OPEN": OPEN, "WINDOW_CLOSE": CLOSE}
-_NAMES: dict[int, Kind] = {
+_NAMES: dict[int, EventKind] = {
     OPEN: "OPEN",
     CLOSE: "CLOSE",
     ON_TIME: "ON_TIME",
