@@ -12,7 +12,9 @@ from fastapi.testclient import TestClient
 from tests.unit.gateway.conftest import Rig
 
 from api_gateway.iotdb.cq import CqRunner
+from api_gateway.iotdb.reply import Listing
 from api_gateway.service import gateway_app
+from api_gateway.session import Session
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire import status
 from millrace_core.wire.topics import STATUS
@@ -242,6 +244,92 @@ def test_what_is_due_and_does_not_run_can_be_seen(desk: Desk) -> None:
     desk.counts((LATE - DAY, 1))
     desk.step()
     assert desk.runner().look() == (1, "")
+
+
+# -- what can be seen of them --------------------------------------------------------------------------------
+
+
+def diagnosis(desk: Desk) -> dict[str, tuple[Any, ...]]:
+    session = Session("root", None, "UTC", desk.now * 1_000_000)
+    found = desk.rig.gateway.iotdb.execute(session, "DIAGNOSE CQ q")
+    assert isinstance(found, Listing)
+    return {f"{row[0]} {row[1]}": row[2:] for row in found.rows}
+
+
+def test_diagnose_says_what_a_query_does_and_what_keeps_it(desk: Desk) -> None:
+    desk.do(CREATE.replace("BEGIN", "TIMEOUT POLICY DISCARD BEGIN"))
+    found = diagnosis(desk)
+    assert found["query verdict"][-1] == "It has not run yet: the first instant is '2200-01-01 00:00:00.000'."
+    assert (found["query source_series"][0], found["query target_series"][0]) == (1, 1)
+    assert found["run next"][1:3] == (LATE - DAY, LATE)
+    desk.rig.calc.away = True
+    desk.step()
+    found = diagnosis(desk)
+    assert found["query status"][-1].startswith("Failed: ")
+    assert "tried again at '2200-01-01 00:00:20.000'" in found["run next"][-1]
+    desk.rig.calc.away = False
+    desk.now += 5 * DAY
+    found = diagnosis(desk)
+    assert found["runs late"] == (
+        6, LATE - DAY, LATE + 5 * DAY,
+        "due and not done, '2200-01-01 00:00:00.000' to '2200-01-06 00:00:00.000'; "
+        "those past when a run ends are left out",
+    )  # fmt: skip
+    desk.counts((LATE - DAY, 3))
+    desk.step(1)
+    found = diagnosis(desk)
+    assert found["query verdict"][-1] == "It runs, and has written 1 rows in 1 runs."
+    assert [found[f"runs {name}"][0] for name in ("done", "failed", "skipped")] == [1, 1, 5]
+    assert found["run last"][1:3] == (LATE - DAY, LATE)
+    assert found["run next"][1:3] == (LATE + 5 * DAY, LATE + 6 * DAY)
+    assert (desk.told()[-1].next, desk.told()[-1].skipped) == (LATE + 6 * DAY, 5)
+
+
+def test_diagnose_foresees_a_run_that_cannot_be(desk: Desk) -> None:
+    desk.do(CREATE)
+    desk.do("CREATE TIMESERIES root.p.n.c WITH DATATYPE=INT32")
+    assert diagnosis(desk)["query verdict"][-1] == (
+        "The next run will fail: root.p.n.c is INT32: values of INT64 do not fit"
+    )
+    desk.do("DELETE TIMESERIES root.p.n.c")
+    desk.do("DELETE TIMESERIES root.p.d.v")
+    assert "no series that is there" in diagnosis(desk)["query verdict"][-1]
+    assert desk.ask("DIAGNOSE CQ nowhere")["code"] == 1400
+    desk.rig("CREATE USER eve PASS 'Secret_123'")
+    desk.auth = ("eve", "Secret_123")
+    assert desk.ask("DIAGNOSE CONTINUOUS QUERY q")["code"] == 803
+    assert desk.ask("VERIFY CQ q FROM 0 TO 1")["code"] == 803
+
+
+def test_verify_finds_what_runs_would_give_otherwise(desk: Desk) -> None:
+    desk.do(CREATE)
+    for number in range(3):
+        desk.counts((LATE + (number - 1) * DAY, number + 1))
+        desk.step(DAY if number else 0)
+    stored = [(LATE - DAY, 1), (LATE, 7)]
+
+    def answers() -> None:
+        """Of a SELECT of the target what is stored, of a run a count of 2."""
+        asked = desk.rig.calc.asked[-1][1]["sql"]
+        if "count(" in asked:
+            start = next(LATE + n * DAY for n in (-1, 0, 1) if f">= {LATE + n * DAY}" in asked)
+            desk.counts((start, 1 if start < LATE else 2))
+            return
+        desk.rig.calc.answers(
+            ("tbname", "VARCHAR(192)", pa.array(["root.p.n"] * len(stored), pa.string())),
+            ("time", "TIMESTAMP", pa.array([at for at, _ in stored], pa.int64())),
+            ("c", "BIGINT", pa.array([value for _, value in stored], pa.int64())),
+        )
+
+    desk.rig.calc.before = answers
+    found = desk.ask(f"VERIFY CQ q FROM {LATE - DAY} TO {LATE + 5 * DAY}")
+    assert list(zip(*found["values"], strict=True)) == [
+        ("different", "root.p.n.c", LATE, "2", "7"),
+        ("missing", "root.p.n.c", LATE + DAY, "2", None),
+    ]
+    assert desk.ask(f"VERIFY CQ q FROM {LATE - DAY} TO {LATE - 1}")["values"] == [[]] * 5
+    assert desk.ask(f"VERIFY CQ q FROM {LATE} TO {LATE + DAY} LIMIT 1")["values"][0] == ["different"]
+    assert "must not be after" in desk.ask("VERIFY CQ q FROM 2 TO 1")["message"]
 
 
 # -- restarts ------------------------------------------------------------------------------------------------

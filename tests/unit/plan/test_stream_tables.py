@@ -88,6 +88,29 @@ def test_continuous_queries_are_listed_with_streams(catalog: Catalog) -> None:
     ]
 
 
+def test_continuous_queries_have_a_table_and_counters_of_their_own(catalog: Catalog) -> None:
+    for uid, name in ((41, "q"), (43, "fresh")):
+        query = ContinuousQuery(
+            name, uid, f"CREATE CQ {name}", "eve", "UTC", 5, 1000, 0, 3000, 2000, name == "q"
+        )
+        catalog.apply(key_of(query), encode(query))
+    told = QueryRuns(41, 7000, 8 * MS, 3, 1, 12, "", 9000, 1, 40)
+    rows = system_rows("ins_continuous_queries", catalog, News(RUNNING, runs=[told]), "eve")
+    rows = rows.with_columns(pl.col(pl.Datetime).cast(pl.Int64))
+    columns = ("state", "timeout_policy", "runs_done", "runs_failed", "runs_skipped", "last_instant",
+               "next_instant", "last_took_ms")  # fmt: skip
+    assert rows.select(columns).rows() == [
+        ("Running", "DISCARD", 3, 1, 1, 7000, 9000, 40),
+        ("Running", "BLOCKED", 0, 0, 0, None, 1000, None),
+    ]
+    counters = system_rows("ins_stream_counters", catalog, News(RUNNING, runs=[told]), "eve")
+    assert dict(counters.filter(pl.col("stream_name") == "q").select("counter", "value").rows()) == {
+        "calculations": 3, "failures": 1, "result_rows": 12, "last_trigger": 7000 * MS,
+        "last_calculated": 8 * MS,
+    }  # fmt: skip
+    assert not system_rows("ins_continuous_queries", catalog, News(RUNNING, runs=[told]), "bob").rows()
+
+
 def test_a_stream_of_which_nobody_has_told(catalog: Catalog) -> None:
     (row,) = system_rows("ins_streams", catalog, News(RUNNING)).to_dicts()
     assert (row["rows_read"], row["events_waiting"], row["messages_behind"], row["last_trigger"]) == (

@@ -10,7 +10,7 @@ import msgspec
 from millrace_core.catalog import Catalog
 from millrace_core.errors import WireError
 from millrace_core.model.continuous import ContinuousQuery
-from millrace_core.timeline.continuous import Run, Turns
+from millrace_core.timeline.continuous import Run, Standing, Turns, following
 from millrace_core.wire import status
 from millrace_core.wire.topics import STATUS
 from millrace_wal import Log, Message, replay
@@ -67,24 +67,31 @@ class Continuous:
             found = self._turns.next_at()
         return None if found is None else found * 1_000_000
 
-    def succeeded(self, log: Log, run: Run, rows: int, now: int) -> None:
-        """Its rows are written: say so, durably.
+    def told(self, uid: int) -> tuple[status.QueryRuns, Standing | None]:
+        """What is told of a query, and where it stands."""
+        with self._lock:
+            return self._told.get(uid, status.QueryRuns(uid)), self._turns.standing(uid)
+
+    def succeeded(self, log: Log, run: Run, rows: int, now: int, took: int = 0) -> None:
+        """Its rows are written: say so, durably. ``took``: so many nanoseconds.
 
         :raises MillraceError: if that cannot be said; then the run has not succeeded.
         """
         with self._lock:
             told = self._of(run)
+            after = following(run.query, run.instant, _ms(now))
             self._tell(
                 log, run,
                 msgspec.structs.replace(
                     told, done=run.instant, at=now, succeeded=told.succeeded + 1, rows=told.rows + rows,
-                    message="",
+                    message="", next=after, took=_ms(took),
+                    skipped=told.skipped + (after - run.instant) // run.query.every - 1,
                 ),
             )  # fmt: skip
             self._turns.succeeded(run, _ms(now))
             self.ended += 1
 
-    def failed(self, log: Log, run: Run, why: str, now: int) -> bool:
+    def failed(self, log: Log, run: Run, why: str, now: int, took: int = 0) -> bool:
         """It is tried again later; whether it failed otherwise before, or not at all.
 
         :raises MillraceError: if that cannot be told; it is tried again nevertheless.
@@ -93,7 +100,12 @@ class Continuous:
             self._turns.failed(run, _ms(now))
             self.ended += 1
             told, why = self._of(run), why[:MESSAGE]
-            self._tell(log, run, msgspec.structs.replace(told, at=now, failed=told.failed + 1, message=why))
+            self._tell(
+                log, run,
+                msgspec.structs.replace(
+                    told, at=now, failed=told.failed + 1, message=why, next=run.instant, took=_ms(took)
+                ),
+            )  # fmt: skip
             return told.message != why
 
     def _of(self, run: Run) -> status.QueryRuns:

@@ -136,16 +136,18 @@ class CqRunner:
             due = continuous.next_at()
             self.stopping.wait(WAIT if due is None else min(max((due - now) / 1e9, 0.001), WAIT))
             return
+        begin = time.monotonic_ns()
         try:
             rows = self._run(run)
-            continuous.succeeded(self._context.log, run, rows, self._clock())
+            took = time.monotonic_ns() - begin
+            continuous.succeeded(self._context.log, run, rows, self._clock(), took)
         except MillraceError as error:
-            self._failed(run, error)
+            self._failed(run, error, time.monotonic_ns() - begin)
 
-    def _failed(self, run: Run, error: MillraceError) -> None:
+    def _failed(self, run: Run, error: MillraceError, took: int) -> None:
         logger, why = self._context.logger, str(error)
         try:
-            news = self._context.continuous.failed(self._context.log, run, why, self._clock())
+            news = self._context.continuous.failed(self._context.log, run, why, self._clock(), took)
         except MillraceError as unsaid:
             news, why = True, f"{why}; that could not be told: {unsaid}"
         if news:

@@ -33,7 +33,7 @@ from millrace_core.errors import MillraceError
 ROW_LIMIT = 10_000
 """Rows of an answer, if the request does not say how many: IoTDB's rest_query_default_row_size_limit."""
 SUCCESS = {"code": Status.SUCCESS.number, "message": "SUCCESS_STATUS"}
-_READERS = (s.Select, s.Show, s.Count, s.ShowTriggers, s.ShowCqs)
+_READERS = (s.Select, s.Show, s.Count, s.ShowTriggers, s.ShowCqs, s.DiagnoseCq, s.VerifyCq)
 
 
 class _Query(msgspec.Struct):

@@ -7,6 +7,8 @@ from typing import Any
 
 from api_gateway.context import Context
 from api_gateway.iotdb.cq import create_cq, drop_cq, run_once, show_cqs
+from api_gateway.iotdb.cq_diagnosis import diagnose_cq
+from api_gateway.iotdb.cq_verification import verify_cq
 from api_gateway.iotdb.delete import delete, delete_timeseries
 from api_gateway.iotdb.into import select_into
 from api_gateway.iotdb.reply import Reply
@@ -40,8 +42,10 @@ HANDLERS: dict[type, Handler] = {
     s.CreateCq: create_cq,
     s.DropCq: drop_cq,
     s.ShowCqs: show_cqs,
+    s.DiagnoseCq: diagnose_cq,
+    s.VerifyCq: verify_cq,
 }
-READERS = frozenset({s.Show, s.Count, s.Select, s.ShowTriggers, s.ShowCqs})
+READERS = frozenset({s.Show, s.Count, s.Select, s.ShowTriggers, s.ShowCqs, s.DiagnoseCq, s.VerifyCq})
 
 
 class IotdbExecutor:

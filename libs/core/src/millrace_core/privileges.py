@@ -104,6 +104,7 @@ def visible(catalog: Catalog, user: str) -> Catalog:
     found.tables = {key: table for key, table in catalog.tables.items() if key in found.family or seen(key)}
     found.streams = {key: entry for key, entry in catalog.streams.items() if entry.spec.home in whole}
     found.devices = {key: device for key, device in catalog.devices.items() if key[0] in whole}
+    found.cqs = {name: query for name, query in catalog.cqs.items() if query.user == user}
     return found
 
 

@@ -32,6 +32,11 @@ def span(query: ContinuousQuery, instant: int) -> tuple[int, int]:
     return instant - query.start, instant - query.end
 
 
+def instants(query: ContinuousQuery, begin: int, end: int) -> range:
+    """The instants of the query from ``begin`` on and before ``end``."""
+    return range(_not_before(query, first(query), begin), end, query.every)
+
+
 def pause(query: ContinuousQuery) -> int:
     """How long after a failure its run is tried again."""
     return min(MOST_PAUSE, query.every)
@@ -49,6 +54,15 @@ class Run:
 
     query: ContinuousQuery
     instant: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Which instant is next, not before when it is run, and whether it runs now."""
+
+    instant: int
+    at: int
+    running: bool
 
 
 @dataclass(slots=True)
@@ -96,6 +110,11 @@ class Turns:
             query = run.query
             turn.run = Run(query, following(query, run.instant, now))
             turn.at = max(turn.run.instant, now)
+
+    def standing(self, uid: int) -> Standing | None:
+        """Where a query stands; None: it is not known."""
+        turn = self._turns.get(uid)
+        return None if turn is None else Standing(turn.run.instant, turn.at, turn.taken)
 
     def failed(self, run: Run, now: int) -> None:
         if turn := self._ended(run):

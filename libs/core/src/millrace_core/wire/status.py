@@ -156,7 +156,8 @@ class QueryRuns(msgspec.Struct, frozen=True, tag="runs", tag_field="about"):
 
     ``done``: the last instant (milliseconds) whose rows are written, None before the first. ``at``: when its
     last run ended, in nanoseconds. ``succeeded``, ``failed``, ``rows``: of all its runs. ``message``: why the
-    last one failed; it is tried again. Key: ``runs/<uid>``.
+    last one failed; it is tried again. ``next``: the instant that comes next; ``skipped``: instants that
+    DISCARD has left out; ``took``: milliseconds of the last run. Key: ``runs/<uid>``.
     """
 
     query: int
@@ -166,6 +167,9 @@ class QueryRuns(msgspec.Struct, frozen=True, tag="runs", tag_field="about"):
     failed: int = 0
     rows: int = 0
     message: str = ""
+    next: int | None = None
+    skipped: int = 0
+    took: int = 0
 
 
 AnyStatus = (

@@ -6,7 +6,7 @@ from millrace_core.dialect.iotdb.codes import IotdbError, semantic, unsupported
 from millrace_core.dialect.iotdb.cursor import Cursor
 from millrace_core.dialect.iotdb.expressions import Call, Expression, TimeColumn, walk
 from millrace_core.dialect.iotdb.parse_select import select
-from millrace_core.dialect.iotdb.statements import CreateCq, DropCq, Select
+from millrace_core.dialect.iotdb.statements import CreateCq, DiagnoseCq, DropCq, Select, VerifyCq
 from millrace_core.dialect.iotdb.times import Time, duration, time
 from millrace_core.errors import Position
 
@@ -85,6 +85,22 @@ def _check_select(query: Select) -> None:
 
 def _no_time(node: Expression) -> IotdbError:
     return semantic("a continuous query has no condition on time: each run has its own range", node.position)
+
+
+def diagnose_cq(c: Cursor) -> DiagnoseCq:
+    where = c.here()
+    return DiagnoseCq(c.name("the name of the continuous query"), where)
+
+
+def verify_cq(c: Cursor) -> VerifyCq:
+    where = c.here()
+    name = c.name("the name of the continuous query")
+    c.expect("from")
+    first = time(c, "the first time")
+    c.expect("to")
+    last = time(c, "the last time")
+    limit = c.integer("how many differences") if c.take("limit") else None
+    return VerifyCq(name, where, first, last, limit)
 
 
 def drop_cq(c: Cursor) -> DropCq:

@@ -214,7 +214,28 @@ class ShowCqs:
     pass
 
 
+@dataclass(frozen=True, slots=True)
+class DiagnoseCq:
+    """Millrace's own, as DIAGNOSE STREAM is: what a continuous query does, and why."""
+
+    name: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyCq:
+    """Millrace's own, as VERIFY STREAM is: what a continuous query has written at ``first`` to ``last``,
+    beside what its runs give now. ``limit`` None: as many differences as is usual."""
+
+    name: str
+    position: Position
+    first: Time
+    last: Time
+    limit: int | None = None
+
+
 Statement = (
     CreateDatabase | DeleteDatabase | CreateTimeseries | DeleteTimeseries | Show | Count | Insert | Delete
     | Select | CreateTrigger | DropTrigger | ShowTriggers | CreateCq | DropCq | ShowCqs
+    | DiagnoseCq | VerifyCq
 )  # fmt: skip

@@ -10,6 +10,7 @@ from millrace_core.model.life import shown_state
 from millrace_core.model.schema import TICKS_PER_SECOND, stable_hash
 from millrace_core.model.stream import Emission, StreamSpec
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.plan.system import continuous
 from millrace_core.trigger.types import type_of
 from millrace_core.wire.counters import CALC as RUNNER
 from millrace_core.wire.counters import COUNTERS, HISTORY, RECALC, TRIGGER, combined, sum_of
@@ -23,7 +24,7 @@ _NAME = DataType("VARCHAR", 192)
 _INT = DataType("INT")
 _TEXT = DataType("VARCHAR", 2048)
 _DOUBLE = DataType("DOUBLE")
-NS_PER_MS = 1_000_000
+NS_PER_MS = continuous.NS_PER_MS
 FAR = 253_402_300_799_000
 """The end of the year 9999 in ms: a range that reaches further has no end there."""
 
@@ -72,8 +73,9 @@ STREAM_TABLES: dict[str, dict[str, DataType]] = {
         "stream_name": _NAME, "db_name": _NAME, "stream_id": _NAME, "counter": _NAME, "value": BIGINT,
         "unit": _NAME, "service": _NAME, "kind": _NAME, "meaning": _TEXT,
     },
+    "ins_continuous_queries": continuous.COLUMNS,
 }  # fmt: skip
-"""Columns of each table. The first ones are those of TDengine 3.3.7, under its names."""
+"""Columns of each table. Of streams' tables the first ones are those of TDengine 3.3.7, under its names."""
 
 
 def stream_rows(name: str, catalog: Catalog, news: News) -> list[SystemRow]:
@@ -105,20 +107,7 @@ def _streams(catalog: Catalog, news: News) -> Iterator[SystemRow]:
             "last_trigger": _ms(mine, "last_trigger"), "last_calculated": _ms(mine, "last_calculated"),
             **definition_of(spec),
         }  # fmt: skip
-    yield from _continuous(catalog, news)
-
-
-def _continuous(catalog: Catalog, news: News) -> Iterator[SystemRow]:
-    """Continuous queries: of no database, Failed while their last run has. A run is a calculation."""
-    told = {one.query: one for one in news.runs}
-    for query in catalog.cqs.values():
-        mine = told.get(query.uid, QueryRuns(query.uid))
-        yield {
-            "stream_name": query.name, "create_time": query.created, "stream_id": f"{query.uid:x}",
-            "sql": query.text, "status": "Failed" if mine.message else "Running", "message": mine.message,
-            "calculations": mine.succeeded + mine.failed, "failures": mine.failed, "result_rows": mine.rows,
-            "last_trigger": mine.done, "last_calculated": mine.at // NS_PER_MS if mine.at else None,
-        }  # fmt: skip
+    yield from continuous.as_streams(catalog, news.runs)
 
 
 def definition_of(spec: StreamSpec) -> SystemRow:
@@ -154,6 +143,7 @@ def _counters(catalog: Catalog, news: News) -> Iterator[SystemRow]:
                 "value": mine.get(counter.name, 0 if counter.fold == "sum" else None),
                 "kind": counter.sort, "meaning": counter.meaning,
             }  # fmt: skip
+    yield from continuous.counters(catalog, news.runs)
 
 
 # -- tasks ---------------------------------------------------------------------------------------------------
@@ -254,9 +244,14 @@ def _recalculates(catalog: Catalog, news: News) -> Iterator[SystemRow]:
         }  # fmt: skip
 
 
+def _queries(catalog: Catalog, news: News) -> Iterator[SystemRow]:
+    return continuous.queries(catalog, news.runs)
+
+
 _ROWS = {
     "ins_streams": _streams,
     "ins_stream_tasks": _tasks,
     "ins_stream_recalculates": _recalculates,
     "ins_stream_counters": _counters,
+    "ins_continuous_queries": _queries,
 }
