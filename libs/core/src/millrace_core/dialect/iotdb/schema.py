@@ -29,6 +29,7 @@ COLUMN_TYPES: dict[str, DataType] = {
 """IoTDB's types, and those of the columns."""
 _TAKEN = frozenset({TIME, TAG, "tbname"})
 _LEADING = ROOT + "."
+_ALL = (Node(ROOT), Node(MANY))
 
 
 def is_database(database: Database) -> bool:
@@ -100,7 +101,7 @@ class Schema:
             found = self.device(pattern.names)
             return [] if found is None else [found]
         all_ = list(self.catalog.devices.values())
-        if pattern is not None:
+        if pattern is not None and pattern.nodes != _ALL:
             matches = text_regex(pattern.nodes).fullmatch
             all_ = [device for device in all_ if matches(device.name)]
         return sorted(filter(self._stands, all_), key=_by_name)
@@ -137,7 +138,11 @@ def by_name(device: Device) -> list[Series]:
 
 
 def path_of(device: Device, series: Series) -> str:
-    return f"{device.name}.{write_path([series.measurement])}"
+    return path_at(device.name, series)
+
+
+def path_at(device: str, series: Series) -> str:
+    return f"{device}.{write_path([series.measurement])}"
 
 
 # -- patterns over names -------------------------------------------------------------------------------------

@@ -7,14 +7,14 @@ are rows for each device.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from millrace_core.dialect.iotdb import expressions as e
 from millrace_core.dialect.iotdb.codes import IotdbError, semantic, unsupported
 from millrace_core.dialect.iotdb.paths import Pattern, write_node
-from millrace_core.dialect.iotdb.schema import Schema, by_name, path_of
+from millrace_core.dialect.iotdb.schema import Schema, by_name, path_at
 from millrace_core.dialect.iotdb.select.aggregates import AGGREGATES, check
 from millrace_core.dialect.iotdb.select.sql import Missing, Sql, render, source_text
 from millrace_core.dialect.iotdb.statements import Item, Select
@@ -39,16 +39,48 @@ class Formula:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """One result over one device. ``sql``: of a raw one; ``formula``: of an aggregated one.
-    ``measurement``: of a result that is a series alone, or an aggregate of one."""
+class Meaning:
+    """One result over all devices that have the same series. ``name``: with :data:`HERE` for the device's
+    path; ``sql``: of a raw one; ``formula``: of an aggregated one. ``measurement``: of a result that is a
+    series alone, or an aggregate of one."""
 
-    device: Device
     name: str
     type: str
     sql: Sql | None
     formula: Formula | None
     measurement: str | None
+
+
+HERE = "\0"
+"""Stands for a device's path: no name holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One result over one device. A hundred thousand of them share a few meanings."""
+
+    device: Device
+    meaning: Meaning
+
+    @property
+    def name(self) -> str:
+        return self.meaning.name.replace(HERE, self.device.name)
+
+    @property
+    def type(self) -> str:
+        return self.meaning.type
+
+    @property
+    def sql(self) -> Sql | None:
+        return self.meaning.sql
+
+    @property
+    def formula(self) -> Formula | None:
+        return self.meaning.formula
+
+    @property
+    def measurement(self) -> str | None:
+        return self.meaning.measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +107,21 @@ def is_aggregated(select: Select) -> bool:
     return kinds.pop()
 
 
-def expand(select: Select, schema: Schema, session: Session) -> list[Column]:
-    """The columns of the answer; empty if no series is meant."""
+def expand(
+    select: Select, schema: Schema, session: Session, aligned: Sequence[Device] | None
+) -> list[Column]:
+    """The columns of the answer; empty if no series is meant. ``aligned``: the devices of ALIGN BY DEVICE, see
+    :func:`devices_of`; None: without it."""
     for item in select.items:
         if not any(isinstance(node, e.Series) for node in e.walk(item.expression)):
             raise semantic(f"{item.text}: an item needs a series", item.expression.position)
-    if select.by_device:
-        return _by_device(select, schema, session)
+    if aligned is not None:
+        return _by_device(select, aligned, session)
     found = []
     for place, item in enumerate(select.items):
+        meant: dict[tuple[Series, ...], Meaning] = {}
         made = [
-            (place * len(select.sources) + number, _bind(item, choice, session))
+            (place * len(select.sources) + number, _bind(item, choice, session, meant))
             for number, source in enumerate(select.sources)
             for choice in _choices(item, source, schema)
         ]
@@ -97,6 +133,8 @@ def expand(select: Select, schema: Schema, session: Session) -> list[Column]:
 
 def devices_of(select: Select, schema: Schema) -> list[Device]:
     """The devices of ALIGN BY DEVICE, by path."""
+    if len(select.sources) == 1:
+        return schema.devices(select.sources[0])
     found = {device.name: device for source in select.sources for device in schema.devices(source)}
     return [found[name] for name in sorted(found)]
 
@@ -118,28 +156,32 @@ def _choices(item: Item, source: Pattern, schema: Schema) -> Iterator[Choice]:
         yield dict(zip(nodes, choice, strict=True))
 
 
-def _bind(item: Item, choice: Choice, session: Session, named: bool = False) -> Bound:
-    """One result. ``named``: by measurements, as under ALIGN BY DEVICE, not by whole paths."""
+def _bind(item: Item, choice: Choice, session: Session, known: dict[tuple[Series, ...], Meaning]) -> Bound:
+    """One result, as a column of its own. ``known``: what the item means, by its series."""
     device = next(iter(choice.values()))[0]
+    key = tuple([series for _, series in choice.values()])
+    meaning = known.get(key)
+    if meaning is None:
+        chosen = {node: series for node, (_, series) in choice.items()}
+        meaning = known[key] = _meaning(item, chosen, session, lambda one: path_at(HERE, one))
+    return Bound(device, meaning)
 
-    def name(node: e.Series) -> str:
-        one, series = choice[node]
-        return write_node(series.measurement) if named else path_of(one, series)
 
-    def series_of(node: e.Series) -> Series | None:
-        return choice[node][1] if node in choice else None
-
-    text = source_text(item.expression, name)
-    only = next(iter(choice.values()))[1].measurement if len(choice) == 1 else None
+def _meaning(
+    item: Item, choice: dict[e.Series, Series], session: Session, name: Callable[[Series], str]
+) -> Meaning:
+    """What an item is over devices that have these series. ``name``: what a series is called."""
+    text = source_text(item.expression, lambda node: name(choice[node]))
+    only = next(iter(choice.values())).measurement if len(choice) == 1 else None
     tree = item.expression
     found = calls(tree)
     if not found:
-        sql = render(tree, series_of, session)
-        return Bound(device, text, sql.type, sql, None, only if isinstance(tree, e.Series) else None)
-    formula = _formula(tree, found, series_of, session)
+        sql = render(tree, choice.get, session)
+        return Meaning(text, sql.type, sql, None, only if isinstance(tree, e.Series) else None)
+    formula = _formula(tree, found, choice.get, session)
     single = len(found) == 1 and tree is found[0]
     type_ = AGGREGATES[found[0].name].type_for(formula.calls[0].argument) if single else "DOUBLE"
-    return Bound(device, text, type_, None, formula, only if single else None)
+    return Meaning(text, type_, None, formula, only if single else None)
 
 
 def _formula(tree: e.Expression, found: Sequence[e.Call], bind: object, session: Session) -> Formula:
@@ -177,18 +219,23 @@ def _measurement(node: e.Series) -> str:
 # -- ALIGN BY DEVICE -----------------------------------------------------------------------------------------
 
 
-def _by_device(select: Select, schema: Schema, session: Session) -> list[Column]:
-    devices = devices_of(select, schema)
+def _by_device(select: Select, devices: Sequence[Device], session: Session) -> list[Column]:
     found = []
     for place, item in enumerate(select.items):
         for node in e.walk(item.expression):
             if isinstance(node, e.Series) and len(node.path.nodes) != 1:
                 raise _no_suffix(node)
         made: dict[str, list[Bound]] = {}
+        known: dict[tuple[Series, ...], list[Meaning]] = {}
         for device in devices:
-            for choice in _of_device(item, device):
-                bound = _bind(item, choice, session, named=True)
-                made.setdefault(bound.name, []).append(bound)
+            meanings = known.get(device.series)
+            if meanings is None:
+                meanings = known[device.series] = [
+                    _meaning(item, choice, session, lambda one: write_node(one.measurement))
+                    for choice in _of_device(item, device)
+                ]
+            for meaning in meanings:
+                made.setdefault(meaning.name, []).append(Bound(device, meaning))
         if item.alias is not None and len(made) > 1:
             raise semantic(f"the alias {item.alias} is for {len(made)} columns", item.expression.position)
         found += [
@@ -198,7 +245,7 @@ def _by_device(select: Select, schema: Schema, session: Session) -> list[Column]
     return found
 
 
-def _of_device(item: Item, device: Device) -> Iterator[Choice]:
+def _of_device(item: Item, device: Device) -> Iterator[dict[e.Series, Series]]:
     nodes = list(dict.fromkeys(n for n in e.walk(item.expression) if isinstance(n, e.Series)))
     options = []
     for node in nodes:
@@ -210,7 +257,7 @@ def _of_device(item: Item, device: Device) -> Iterator[Choice]:
             series = device.find(last.text)
             options.append([] if series is None else [series])
     for choice in product(*options):
-        yield {node: (device, series) for node, series in zip(nodes, choice, strict=True)}
+        yield dict(zip(nodes, choice, strict=True))
 
 
 def _no_suffix(node: e.Series) -> IotdbError:

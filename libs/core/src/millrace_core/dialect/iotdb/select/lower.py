@@ -93,15 +93,16 @@ def lower(
     """
     aggregated = is_aggregated(select)
     _check_clauses(select, aggregated)
-    columns = expand(select, schema, session)
+    aligned = devices_of(select, schema) if select.by_device else None
+    columns = expand(select, schema, session, aligned)
     if select.group is not None and select.group.levels:
         columns = _merged(columns, select.group)
     devices = {bound.device.name: bound.device for column in columns for bound in column.bound}
     having = _having(select, devices, session)
     grid = _grid(select.group, span, session)
     fetches = _Fetches(select, schema, session, aggregated, grid, span, most).make(columns, devices, having)
-    ordered = [device.name for device in devices_of(select, schema)] if select.by_device else sorted(devices)
-    shown = tuple(name for name in ordered if name in devices)
+    ordered = sorted(devices) if aligned is None else [device.name for device in aligned]
+    shown = tuple([name for name in ordered if name in devices])
     return Query(select, tuple(columns), fetches, aggregated, shown, grid, span, having)
 
 
@@ -171,11 +172,16 @@ def _having(select: Select, devices: dict[str, Device], session: Session) -> Hav
         return None
     levels = select.group.levels if select.group is not None else ()
     found: Having = {}
+    known: dict[tuple[Series, ...], Formula | None] = {}
     for name, device in devices.items():
-        nodes = read_path(name)
-        key = write_path([nodes[level] for level in levels if level < len(nodes)]) if levels else name
+        key = name
+        if levels:
+            nodes = read_path(name)
+            key = write_path([nodes[level] for level in levels if level < len(nodes)])
         judged = found.setdefault(key, [])
-        if (formula := bind_condition(select.having, device, session)) is not None:
+        if device.series not in known:
+            known[device.series] = bind_condition(select.having, device, session)
+        if (formula := known[device.series]) is not None:
             judged.append((name, formula))
     return found
 
@@ -204,20 +210,30 @@ class _Fetches:
         self, columns: Iterable[Column], devices: dict[str, Device], having: Having | None
     ) -> tuple[Fetch, ...]:
         """One for each database, set of columns and condition."""
-        needed: dict[str, dict[str, None]] = {name: {} for name in devices}
+        # what is alike is told apart by identity: devices share what their results mean
+        needed: dict[str, list[int]] = {name: [] for name in devices}
+        texts: dict[int, list[str]] = {}
         for column in columns:
             for bound in column.bound:
-                needed[bound.device.name].update(dict.fromkeys(texts_of(bound)))
+                meaning = bound.meaning
+                if id(meaning) not in texts:
+                    texts[id(meaning)] = texts_of(bound)
+                needed[bound.device.name].append(id(meaning))
         for judged in (having or {}).values():
             for name, formula in judged:
-                needed[name].update(dict.fromkeys(formula_texts(formula)))
+                if id(formula) not in texts:
+                    texts[id(formula)] = formula_texts(formula)
+                needed[name].append(id(formula))
+        parts: dict[tuple[int, ...], tuple[str, ...]] = {}
+        conditions: dict[tuple[Series, ...], str | None] = {}
         alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-        for name, texts in needed.items():
-            try:
-                condition = self._condition(devices, devices[name])
-            except Missing:
-                continue  # a condition on what the device lacks is met by no row
-            alike.setdefault((devices[name].db, condition, tuple(texts)), []).append(name)
+        for name, meanings in needed.items():
+            device, key = devices[name], tuple(meanings)
+            if (condition := self._condition_of(devices, device, conditions)) is None:
+                continue
+            if key not in parts:
+                parts[key] = tuple(dict.fromkeys(text for one in key for text in texts[one]))
+            alike.setdefault((device.db, condition, parts[key]), []).append(name)
         return tuple(
             Fetch(
                 db, self._sql(db, condition, texts, names), frozenset(names), texts,
@@ -225,6 +241,22 @@ class _Fetches:
             )
             for (db, condition, texts), names in alike.items()
         )  # fmt: skip
+
+    def _condition_of(
+        self, devices: dict[str, Device], device: Device, known: dict[tuple[Series, ...], str | None]
+    ) -> str | None:
+        """WHERE over one device, in SQL; None: no row meets it, as it lacks a series of it. ``known``: those
+        of devices by their series, where only measurements are named."""
+        if self.select.where is None:
+            return ""
+        if self.select.by_device and device.series in known:
+            return known[device.series]
+        try:
+            found: str | None = self._condition(devices, device)
+        except Missing:
+            found = None
+        known[device.series] = found
+        return found
 
     def _condition(self, devices: dict[str, Device], device: Device) -> str:
         """WHERE over one device, in SQL."""
