@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -86,29 +87,81 @@ def ensure(
     context: Context, session: Session, nodes: Sequence[str], wanted: Sequence[tuple[str, str]], *,
     aligned: bool,
 ) -> Device:  # fmt: skip
-    """Make series that a device lacks, and all that they need: database, table, columns, child table. Hold
-    ``writer.ddl``. A crash in between leaves columns or tables without series, which are used later."""
-    schema, now = Schema(context.catalog), milliseconds(session.now)
+    """Make series that a device lacks, see :func:`ensure_all`."""
+    (made,) = ensure_all(context, session, [Wanted(tuple(nodes), wanted, aligned)])
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Series (measurement, type) that a device of these nodes must have."""
+
+    nodes: tuple[str, ...]
+    series: Sequence[tuple[str, str]]
+    aligned: bool
+
+
+def ensure_all(context: Context, session: Session, wanted: Sequence[Wanted]) -> list[Device]:
+    """Make series that devices lack, and all that they need: database, table, columns, child table; with as
+    few messages for thousands of devices as for one. Hold ``writer.ddl``. A crash in between leaves columns
+    or tables without series, which are used later."""
+    now = milliseconds(session.now)
+    of_database: dict[str, list[Wanted]] = {}
+    for one in wanted:
+        of_database.setdefault(_database_for(context, session, one.nodes, now), []).append(one)
+    found: dict[tuple[str, ...], Device] = {}
+    for db, some in of_database.items():
+        check(context.catalog, session.user, [Need("write", db, table=OF_DATABASE)])
+        made = _extended(context, db, some, now)
+        found.update(zip([one.nodes for one in some], made, strict=True))
+    return [found[one.nodes] for one in wanted]
+
+
+def _database_for(context: Context, session: Session, nodes: tuple[str, ...], now: int) -> str:
+    schema = Schema(context.catalog)
     db = schema.database_of(nodes)
     if db is None:
         check(context.catalog, session.user, [SUPERUSER])
         db = schema.check_new(Pattern.of(nodes[:2]))
         context.writer.write([Database(db, "ms", now)])
-    check(context.catalog, session.user, [Need("write", db, table=OF_DATABASE)])
-    name = write_path(nodes)
-    grave = context.catalog.tombstones.get((db, name))
-    made = new_child(db, name, grave.incarnation + 1 if grave else 0, now)
-    known = schema.device(nodes) or Device(db, name, aligned=aligned, created=now)
-    device, columns = extended(known, wanted, schema.table(db))
-    table = table_of_devices(context, db, columns, now)
-    child = context.catalog.children.get((db, name))
-    if child is None:
-        child = msgspec.structs.replace(made, version=table.version)
-        with context.gate.shared():
-            bear(context, [Birth(child, table)])
-    device = msgspec.structs.replace(device, table=table.uid, incarnation=child.incarnation)
-    context.writer.write([device])
-    return device
+    return db
+
+
+def _extended(context: Context, db: str, wanted: Sequence[Wanted], now: int) -> list[Device]:
+    """Devices of one database with what they lack; a device may be wanted twice."""
+    schema = Schema(context.catalog)
+    devices: dict[str, Device] = {}
+    table = table_of_devices(context, db, (), now) if len(wanted) > 1 else schema.table(db)
+    added: tuple[Column, ...] = ()
+    for one in wanted:
+        name = write_path(one.nodes)
+        known = devices.get(name) or schema.device(one.nodes)
+        known = known or Device(db, name, aligned=one.aligned, created=now)
+        missing = [
+            (measurement, type_) for measurement, type_ in one.series if known.find(measurement) is None
+        ]
+        devices[name], columns = extended(known, missing, table)
+        added += columns
+        if columns and table is not None:
+            table = msgspec.structs.replace(table, columns=(*table.columns, *columns))
+    for name in devices:  # a path that is too long is refused before anything is made
+        new_child(db, name, 0, now)
+    table = table_of_devices(context, db, added, now)
+    children = {name: context.catalog.children.get((db, name)) for name in devices}
+    births = []
+    for name, child in children.items():
+        if child is None:
+            grave = context.catalog.tombstones.get((db, name))
+            made = new_child(db, name, grave.incarnation + 1 if grave else 0, now)
+            children[name] = born = msgspec.structs.replace(made, version=table.version)
+            births.append(Birth(born, table))
+    with context.gate.shared():
+        bear(context, births)
+    for name, child in children.items():
+        assert child is not None
+        devices[name] = msgspec.structs.replace(devices[name], table=table.uid, incarnation=child.incarnation)
+    context.writer.write(list(devices.values()))
+    return [devices[write_path(one.nodes)] for one in wanted]
 
 
 def table_of_devices(context: Context, db: str, columns: Sequence[Column], now: int) -> Table:

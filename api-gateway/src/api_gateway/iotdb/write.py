@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from api_gateway.context import Context
 from api_gateway.iotdb.reply import Done
-from api_gateway.iotdb.schema import ensure
+from api_gateway.iotdb.schema import Wanted, ensure_all
 from api_gateway.session import Session
 from api_gateway.tables.find import TableName
 from api_gateway.tables.firing import Firing
@@ -56,7 +56,7 @@ def write_tablets(
 
     :raises IotdbError: METADATA_ERROR if values of some columns do not fit: the others are stored then.
     """
-    devices = [_device(context, session, tablet) for tablet in tablets]
+    devices = _devices(context, session, tablets)
     problems: list[str] = []
     rows: list[Rows] = []
     for tablet, device in zip(tablets, devices, strict=True):
@@ -71,15 +71,20 @@ def write_tablets(
     return sum(len(tablet.times) for tablet in tablets)
 
 
-def _device(context: Context, session: Session, tablet: Tablet) -> Device | None:
-    """The device with all series that the rows need; None: they are NULL alone, and nobody knows it."""
-    device = Schema(context.catalog).device(tablet.nodes)
-    if not _wanted(tablet, device):
-        return device
-    with context.writer.ddl:
-        device = Schema(context.catalog).device(tablet.nodes)
-        wanted = _wanted(tablet, device)
-        return ensure(context, session, tablet.nodes, wanted, aligned=tablet.aligned) if wanted else device
+def _devices(context: Context, session: Session, tablets: Sequence[Tablet]) -> list[Device | None]:
+    """The devices with all series that the rows need, made in one go; None: a tablet is NULL alone, and
+    nobody knows its device."""
+    schema = Schema(context.catalog)
+    found = [schema.device(tablet.nodes) for tablet in tablets]
+    if any(_wanted(tablet, device) for tablet, device in zip(tablets, found, strict=True)):
+        with context.writer.ddl:
+            schema, wanted = Schema(context.catalog), {}
+            for number, tablet in enumerate(tablets):
+                if series := _wanted(tablet, schema.device(tablet.nodes)):
+                    wanted[number] = Wanted(tablet.nodes, series, tablet.aligned)
+            ensure_all(context, session, list(wanted.values()))
+            found = [Schema(context.catalog).device(tablet.nodes) for tablet in tablets]
+    return found
 
 
 def _wanted(tablet: Tablet, device: Device | None) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -32,6 +32,7 @@ class Node(NamedTuple):
         return not self.quoted and "*" in self.text
 
 
+@lru_cache(65_536)
 def write_node(name: str) -> str:
     """The node as a path has it, back-quoted where it must be."""
     if _PLAIN.fullmatch(name) and not _NUMBER.fullmatch(name):
@@ -80,6 +81,10 @@ class Pattern(msgspec.Struct, frozen=True, dict=True):
     def joined(self, suffix: Pattern) -> Pattern:
         """The suffix below this one."""
         return Pattern((*self.nodes, *suffix.nodes), suffix.position or self.position)
+
+    def below(self, path: Pattern) -> Pattern:
+        """The path itself if it is a whole one (``root.…``), else below this one."""
+        return path if path.nodes[0] == Node(ROOT) else self.joined(path)
 
     def matches(self, nodes: Sequence[str]) -> bool:
         """Whether a path of these nodes is meant, to its last node."""

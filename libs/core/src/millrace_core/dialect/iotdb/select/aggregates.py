@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from millrace_core.dialect.iotdb.schema import TIME
 from millrace_core.dialect.iotdb.select.sql import NUMBERS, Sql
@@ -19,10 +20,12 @@ Part = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """``columns``: the SQL over an argument; ``merge``: of two parts; ``result``: of a part; ``type``: of the
-    result (None: the argument's); ``numeric``: it takes numbers alone; ``counts``: of no row it is 0."""
+    """``columns``: the SQL over an argument; ``row``: the part of one value and its time; ``merge``: of two
+    parts; ``result``: of a part; ``type``: of the result (None: the argument's); ``numeric``: it takes
+    numbers alone; ``counts``: of no row it is 0."""
 
     columns: Callable[[str], tuple[str, ...]]
+    row: Callable[[Any, int], Part]
     merge: Callable[[Part, Part], Part]
     result: Callable[[Part], object]
     type: str | None = None
@@ -104,24 +107,53 @@ def _all(*made: Callable[[str], str]) -> Callable[[str], tuple[str, ...]]:
     return lambda x: tuple(one(x) for one in made)
 
 
+def _number(part: Callable[[float], Part]) -> Callable[[Any, int], Part]:
+    return lambda value, _: part(float(value))
+
+
+def _itself(value: object, _: int) -> Part:
+    return (value,)
+
+
+def _at(value: object, time: int) -> Part:
+    return value, time
+
+
+def _when(_: object, time: int) -> Part:
+    return (time,)
+
+
 AGGREGATES: dict[str, Aggregate] = {
-    "count": Aggregate(_all(_call("count")), _each(_plus), lambda part: part[0] or 0, "INT64", counts=True),
-    "sum": Aggregate(_all(_double("sum")), _each(_plus), _only, "DOUBLE", True),
-    "avg": Aggregate(_all(_call("count"), _double("sum")), _each(_plus, _plus), _average, "DOUBLE", True),
-    "max_value": Aggregate(_all(_call("max")), _each(_greatest), _only, None, True),
-    "min_value": Aggregate(_all(_call("min")), _each(_least), _only, None, True),
+    "count": Aggregate(
+        _all(_call("count")), lambda *_: (1,), _each(_plus), lambda part: part[0] or 0, "INT64", counts=True
+    ),
+    "sum": Aggregate(
+        _all(_double("sum")), _number(lambda x: (x,)), _each(_plus), _only, "DOUBLE", True
+    ),
+    "avg": Aggregate(
+        _all(_call("count"), _double("sum")), _number(lambda x: (1, x)), _each(_plus, _plus), _average,
+        "DOUBLE", True,
+    ),
+    "max_value": Aggregate(_all(_call("max")), _itself, _each(_greatest), _only, None, True),
+    "min_value": Aggregate(_all(_call("min")), _itself, _each(_least), _only, None, True),
     "first_value": Aggregate(
-        _all(_call("first"), _time("min")), _by_time(lambda new, old: new < old), _only  # type: ignore[operator]
+        _all(_call("first"), _time("min")), _at,
+        _by_time(lambda new, old: new < old), _only,  # type: ignore[operator]
     ),
     "last_value": Aggregate(
-        _all(_call("last"), _time("max")), _by_time(lambda new, old: new >= old), _only  # type: ignore[operator]
+        _all(_call("last"), _time("max")), _at,
+        _by_time(lambda new, old: new >= old), _only,  # type: ignore[operator]
     ),
-    "min_time": Aggregate(_all(_time("min")), _each(_least), _only, "INT64"),
-    "max_time": Aggregate(_all(_time("max")), _each(_greatest), _only, "INT64"),
+    "min_time": Aggregate(_all(_time("min")), _when, _each(_least), _only, "INT64"),
+    "max_time": Aggregate(_all(_time("max")), _when, _each(_greatest), _only, "INT64"),
     "spread": Aggregate(
-        _all(_double("min"), _double("max")), _each(_least, _greatest), _spread, "DOUBLE", True
+        _all(_double("min"), _double("max")), _number(lambda x: (x, x)), _each(_least, _greatest), _spread,
+        "DOUBLE", True,
     ),
-    "extreme": Aggregate(_all(_call("min"), _call("max")), _each(_least, _greatest), _extreme, None, True),
+    "extreme": Aggregate(
+        _all(_call("min"), _call("max")), lambda value, _: (value, value), _each(_least, _greatest), _extreme,
+        None, True,
+    ),
 }  # fmt: skip
 
 

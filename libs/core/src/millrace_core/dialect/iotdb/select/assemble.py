@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from millrace_core.dialect.iotdb import expressions as e
-from millrace_core.dialect.iotdb.codes import semantic
 from millrace_core.dialect.iotdb.select.aggregates import AGGREGATES, Part, merged
-from millrace_core.dialect.iotdb.select.bind import Bound, Column, Formula, calls
-from millrace_core.dialect.iotdb.select.lower import Query, texts_of
+from millrace_core.dialect.iotdb.select.bind import Bound, Call, Column, Formula, calls
+from millrace_core.dialect.iotdb.select.evaluate import Evaluation
+from millrace_core.dialect.iotdb.select.joined import Answer, Joined, folded, holding
+from millrace_core.dialect.iotdb.select.lower import Fetch, Query, texts_of
 from millrace_core.dialect.iotdb.statements import Fill
 
 Rows = Sequence[Sequence[object]]
@@ -43,6 +44,8 @@ class _Row:
 
 def assemble(query: Query, answers: Sequence[Rows]) -> Result:
     """``answers``: of each query of ``query.fetches``, in their order."""
+    if query.joined is not None:
+        answers = _joined(query.joined, query.fetches, answers)
     rows = _aggregated(query, answers) if query.aggregated else _raw(query, answers)
     select = query.select
     if select.fill is not None:
@@ -63,6 +66,13 @@ def assemble(query: Query, answers: Sequence[Rows]) -> Result:
         [row.time or 0 for row in rows] if timed else None,
         [row.device or "" for row in rows] if select.by_device else None,
     )  # fmt: skip
+
+
+def _joined(joined: Joined, fetches: Sequence[Fetch], answers: Sequence[Rows]) -> list[Rows]:
+    """The rows at times at which the condition holds."""
+    told = [Answer(fetch.devices, fetch.parts, rows) for fetch, rows in zip(fetches, answers, strict=True)]
+    held = holding(joined, told)
+    return [[row for row in rows if row[1] in held] for rows in answers]
 
 
 # -- raw rows ------------------------------------------------------------------------------------------------
@@ -112,7 +122,7 @@ class _Fetched:
 
     def part(self, device: str, start: int | None, texts: Sequence[str]) -> Part | None:
         row = self.rows.get((device, start))
-        return None if row is None else tuple(row[text] for text in texts)
+        return None if row is None else tuple([row.get(text) for text in texts])
 
 
 def _aggregated(query: Query, answers: Sequence[Rows]) -> list[_Row]:
@@ -142,6 +152,8 @@ def _of_devices(column: Column, *, apart: bool) -> dict[str | None, tuple[Bound,
 
 
 def _fetched(query: Query, answers: Sequence[Rows]) -> _Fetched:
+    if query.joined is not None:
+        return _Fetched(_folded(query, answers))
     rows: dict[tuple[str, int | None], dict[str, object]] = {}
     for fetch, answer in zip(query.fetches, answers, strict=True):
         skip = 2 if fetch.timed else 1
@@ -151,6 +163,22 @@ def _fetched(query: Query, answers: Sequence[Rows]) -> _Fetched:
             if row[0] in fetch.devices:
                 rows[str(row[0]), start] = dict(zip(fetch.parts, row[skip:], strict=True))
     return _Fetched(rows)
+
+
+def _folded(query: Query, answers: Sequence[Rows]) -> dict[tuple[str, int | None], dict[str, object]]:
+    """Aggregates over rows that were judged here: the planner has not seen the condition."""
+    formulas = [(one.device.name, one.formula) for column in query.columns for one in column.bound]
+    formulas += [pair for judged in (query.having or {}).values() for pair in judged]
+    each: dict[str, dict[tuple[str, str], Call]] = {}
+    for name, formula in formulas:
+        for call in formula.calls if formula is not None else ():
+            each.setdefault(name, {})[call.name, call.argument.text] = call
+    found: dict[tuple[str, int | None], dict[str, object]] = {}
+    for fetch, rows in zip(query.fetches, answers, strict=True):
+        mine = {name: list(each.get(name, {}).values()) for name in fetch.devices}
+        for device, start, parts in folded(fetch.parts, rows, mine, query.grid):
+            found.setdefault((device, start), {}).update(parts)
+    return found
 
 
 def _value(bound: Sequence[Bound], start: int | None, fetched: _Fetched) -> object:
@@ -201,87 +229,11 @@ def _holds(judged: Sequence[tuple[str, Formula]], start: int | None, fetched: _F
     return _evaluate(formula, results) is True
 
 
-# -- what is calculated of aggregates ------------------------------------------------------------------------
-
-
 def _evaluate(formula: Formula, results: Sequence[object]) -> object:
     if isinstance(formula.tree, e.Call):
         return results[0]
     known = {id(call): value for call, value in zip(calls(formula.tree), results, strict=True)}
-    return _Evaluation(known).value(formula.tree)
-
-
-_ARITHMETIC: dict[str, Callable[[float, float], float | None]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b if b else None, "%": lambda a, b: a % b if b else None,
-}  # fmt: skip
-_COMPARISON: dict[str, Callable[[object, object], bool]] = {
-    "=": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b,  # type: ignore[operator]
-    "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,  # type: ignore[operator]
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Evaluation:
-    known: dict[int, object]
-
-    def value(self, node: e.Expression) -> object:
-        """The value; None where one that is needed is None."""
-        if id(node) in self.known:
-            return self.known[id(node)]
-        match node:
-            case e.Constant(value=value):
-                return value
-            case e.Unary(operator="-"):
-                found = self._number(node.operand)
-                return None if found is None else -found
-            case e.Unary():
-                truth = self.value(node.operand)
-                return None if truth is None else not truth
-            case e.Binary(operator="and" | "or"):
-                return self._logic(node)
-            case e.Binary():
-                return self._binary(node)
-            case e.Between():
-                low = self._compare(">=", node.operand, node.low, node)
-                high = self._compare("<=", node.operand, node.high, node)
-                return None if low is None or high is None else (low and high) != node.negated
-            case e.In():
-                found_value = self.value(node.operand)
-                inside = found_value in [one.value for one in node.values]
-                return None if found_value is None else inside != node.negated
-            case e.IsNull():
-                return (self.value(node.operand) is None) != node.negated
-        raise semantic("this cannot be calculated of aggregates", node.position)
-
-    def _logic(self, node: e.Binary) -> object:
-        left, right = self.value(node.left), self.value(node.right)
-        decisive = node.operator == "or"
-        if decisive in (left, right):
-            return decisive
-        return None if left is None or right is None else not decisive
-
-    def _binary(self, node: e.Binary) -> object:
-        if node.operator not in _ARITHMETIC:
-            return self._compare(node.operator, node.left, node.right, node)
-        left, right = self._number(node.left), self._number(node.right)
-        return None if left is None or right is None else _ARITHMETIC[node.operator](left, right)
-
-    def _compare(self, operator: str, a: e.Expression, b: e.Expression, node: e.Expression) -> bool | None:
-        left, right = self.value(a), self.value(b)
-        if left is None or right is None:
-            return None
-        if isinstance(left, str) != isinstance(right, str):
-            raise semantic(f"{left!r} and {right!r} cannot be compared", node.position)
-        return _COMPARISON[operator](left, right)
-
-    def _number(self, node: e.Expression) -> float | None:
-        found = self.value(node)
-        if found is None:
-            return None
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            raise semantic("arithmetic needs numbers", node.position)
-        return float(found)
+    return Evaluation(known).value(formula.tree)
 
 
 # -- FILL ----------------------------------------------------------------------------------------------------

@@ -110,8 +110,8 @@ def is_aggregated(select: Select) -> bool:
 def expand(
     select: Select, schema: Schema, session: Session, aligned: Sequence[Device] | None
 ) -> list[Column]:
-    """The columns of the answer; empty if no series is meant. ``aligned``: the devices of ALIGN BY DEVICE, see
-    :func:`devices_of`; None: without it."""
+    """The columns of the answer; empty if no series is meant. ``aligned``: the devices of ALIGN BY DEVICE,
+    see :func:`devices_of`; None: without it."""
     for item in select.items:
         if not any(isinstance(node, e.Series) for node in e.walk(item.expression)):
             raise semantic(f"{item.text}: an item needs a series", item.expression.position)

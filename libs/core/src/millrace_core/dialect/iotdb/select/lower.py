@@ -23,6 +23,7 @@ from millrace_core.dialect.iotdb.select.bind import (
     expand,
     is_aggregated,
 )
+from millrace_core.dialect.iotdb.select.joined import Joined, join, time_only
 from millrace_core.dialect.iotdb.select.sql import Missing, render
 from millrace_core.dialect.iotdb.statements import GroupBy, Select
 from millrace_core.dialect.iotdb.times import Session, resolve
@@ -69,7 +70,8 @@ ALIGN BY DEVICE all of them must hold. Empty: no device has the series of the co
 @dataclass(frozen=True, slots=True)
 class Query:
     """What is to be fetched, and what the answer is made of. ``span``: the range of a continuous query's run.
-    ``having``: HAVING, see :data:`Having`; None: there is none."""
+    ``having``: HAVING, see :data:`Having`; None: there is none. ``joined``: WHERE, if it is to be judged over
+    the devices together; then what is fetched are raw rows, whatever is made of them."""
 
     select: Select
     columns: tuple[Column, ...]
@@ -79,6 +81,7 @@ class Query:
     grid: Grid | None
     span: tuple[int, int] | None
     having: Having | None
+    joined: Joined | None = None
 
 
 def lower(
@@ -100,10 +103,12 @@ def lower(
     devices = {bound.device.name: bound.device for column in columns for bound in column.bound}
     having = _having(select, devices, session)
     grid = _grid(select.group, span, session)
-    fetches = _Fetches(select, schema, session, aggregated, grid, span, most).make(columns, devices, having)
+    joined = join(select, schema, session, devices)
+    fetching = _Fetches(select, schema, session, aggregated and joined is None, grid, span, most, joined)
+    fetches = fetching.make(columns, devices if joined is None else devices | dict(joined.devices), having)
     ordered = sorted(devices) if aligned is None else [device.name for device in aligned]
     shown = tuple([name for name in ordered if name in devices])
-    return Query(select, tuple(columns), fetches, aggregated, shown, grid, span, having)
+    return Query(select, tuple(columns), fetches, aggregated, shown, grid, span, having, joined)
 
 
 def _check_clauses(select: Select, aggregated: bool) -> None:
@@ -205,6 +210,7 @@ class _Fetches:
     grid: Grid | None
     span: tuple[int, int] | None
     most: int | None
+    joined: Joined | None
 
     def make(
         self, columns: Iterable[Column], devices: dict[str, Device], having: Having | None
@@ -217,12 +223,12 @@ class _Fetches:
             for bound in column.bound:
                 meaning = bound.meaning
                 if id(meaning) not in texts:
-                    texts[id(meaning)] = texts_of(bound)
+                    texts[id(meaning)] = self._texts(bound.formula, bound)
                 needed[bound.device.name].append(id(meaning))
         for judged in (having or {}).values():
             for name, formula in judged:
                 if id(formula) not in texts:
-                    texts[id(formula)] = formula_texts(formula)
+                    texts[id(formula)] = self._texts(formula)
                 needed[name].append(id(formula))
         parts: dict[tuple[int, ...], tuple[str, ...]] = {}
         conditions: dict[tuple[Series, ...], str | None] = {}
@@ -233,7 +239,10 @@ class _Fetches:
                 continue
             if key not in parts:
                 parts[key] = tuple(dict.fromkeys(text for one in key for text in texts[one]))
-            alike.setdefault((device.db, condition, parts[key]), []).append(name)
+            wanted = parts[key]
+            if self.joined is not None:
+                wanted = tuple(dict.fromkeys((*wanted, *self.joined.columns(name))))
+            alike.setdefault((device.db, condition, wanted), []).append(name)
         return tuple(
             Fetch(
                 db, self._sql(db, condition, texts, names), frozenset(names), texts,
@@ -242,6 +251,12 @@ class _Fetches:
             for (db, condition, texts), names in alike.items()
         )  # fmt: skip
 
+    def _texts(self, formula: Formula | None, bound: Bound | None = None) -> list[str]:
+        """The columns that are fetched for a result: where rows are judged here, those of its arguments."""
+        if self.joined is not None and formula is not None:
+            return [call.argument.text for call in formula.calls]
+        return texts_of(bound) if bound is not None else formula_texts(formula)
+
     def _condition_of(
         self, devices: dict[str, Device], device: Device, known: dict[tuple[Series, ...], str | None]
     ) -> str | None:
@@ -249,7 +264,7 @@ class _Fetches:
         of devices by their series, where only measurements are named."""
         if self.select.where is None:
             return ""
-        if self.select.by_device and device.series in known:
+        if (self.select.by_device or self.joined is not None) and device.series in known:
             return known[device.series]
         try:
             found: str | None = self._condition(devices, device)
@@ -263,13 +278,8 @@ class _Fetches:
         where = self.select.where
         if where is None:
             return ""
-        valued = next((node for node in e.walk(where) if isinstance(node, e.Series)), None)
-        if valued is not None and len(devices) > 1 and not self.select.by_device:
-            raise unsupported(
-                "a condition on values over several devices is not supported yet; with ALIGN BY DEVICE it is "
-                "judged for each",
-                valued.position,
-            )
+        if self.joined is not None:
+            return time_only(where, self.session)
         found = render(where, lambda node: self._meant(node, device), self.session)
         if found.type != "BOOLEAN":
             raise semantic("WHERE needs a condition", where.position)
@@ -285,13 +295,8 @@ class _Fetches:
         found = {
             (one.name, series)
             for source in self.select.sources
-            for one, series in self.schema.series(source.joined(node.path))
+            for one, series in self.schema.series(source.below(node.path))
         }
-        if any(name != device.name for name, _ in found):
-            raise unsupported(
-                f"{node.path}: a condition on another device than those selected is not supported",
-                node.position,
-            )
         return next((series for _, series in found), None)
 
     # -- SQL -------------------------------------------------------------------------------------------------
@@ -365,7 +370,7 @@ class _Fetches:
     def _limit(self, devices: int) -> str:
         """As many rows as the wanted times can have: each device has one at a time."""
         select = self.select
-        if select.fill is not None or select.by_device:
+        if select.fill is not None or select.by_device or self.joined is not None:
             return ""
         wanted = None if select.limit is None else select.limit + select.offset
         if self.most is not None:
