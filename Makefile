@@ -18,7 +18,7 @@ FAST = $(PY) -m pytest -n $$(($$($(PY) -c "import os; print(os.cpu_count())") * 
 # CASES may be given several times (make itself keeps the last alone), or name several paths at once.
 GIVEN := $(shell tr '\0' '\n' 2>/dev/null < /proc/$$PPID/cmdline | sed -n 's/^CASES=//p' | tr '\n' ' ')
 
-.PHONY: help venv jars up down status logs demo check fuzz lint style types imports test conformance chaos bench clean settings lock java
+.PHONY: help venv jars up down status logs demo check fuzz lint style types imports test conformance chaos bench clean settings lock audit java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -28,8 +28,8 @@ venv: $(VENV)/.synced ## the Python environment: locked packages, and ours as ed
 jars: java venv ## the Java jars of ivy.xml
 	@$(PY) -m millrace jars
 
-up: java venv ## start Kafka and the four services in the background
-	@$(PY) -m millrace up
+up: java venv ## start Kafka and the four services in the background; TLS=1: they answer by https
+	@$(if $(TLS),MILLRACE_TLS=$(TLS)) $(PY) -m millrace up
 
 down: venv ## stop them
 	@$(PY) -m millrace down
@@ -41,7 +41,7 @@ logs: venv ## the ends of all logs (millrace logs -f follows them)
 	@$(PY) -m millrace logs
 
 demo: java venv ## streams over real data, checked against DuckDB
-	@$(PY) -m millrace demo
+	@$(if $(TLS),MILLRACE_TLS=$(TLS)) $(PY) -m millrace demo
 
 style: venv
 	@echo "== ruff";         $(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
@@ -79,7 +79,7 @@ test: java lint jars ## all tests: check, integration, the whole stack, conforma
 
 conformance: java venv jars ## run conformance cases: make conformance CASES="file-or-folder …"
 	@if [ -z "$(strip $(GIVEN) $(CASES))" ]; then echo 'make conformance needs CASES="file-or-folder …"' >&2; exit 1; fi
-	@$(PY) -m millrace_conformance $(or $(strip $(GIVEN)),$(CASES))
+	@$(if $(TLS),MILLRACE_TLS=$(TLS)) $(PY) -m millrace_conformance $(or $(strip $(GIVEN)),$(CASES))
 
 # Seeds start many JVMs, which live for minutes: as in test, the optimising compiler would cost more than it saves.
 chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1 $(JAVA_TOOL_OPTIONS)
@@ -102,6 +102,9 @@ lock: $(UV) ## resolve all dependencies anew and write requirements.lock (docs/d
 	@$(UV) export --quiet --all-packages --all-extras --no-emit-workspace --no-header --no-annotate \
 	  --format requirements-txt --output-file requirements.lock
 	@wc -l requirements.lock
+
+audit: venv ## known vulnerabilities of the locked packages; what cannot be looked up is told
+	@$(PY) -m tests.audit
 
 java: # says in one sentence what is wrong, before anything long is done
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \

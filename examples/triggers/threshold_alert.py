@@ -37,7 +37,9 @@ class ThresholdAlert(Trigger):
                 alerts += [{"series": f"{tablet.device}.{name}", "time": at, "value": v} for at, v in found]
         if alerts:
             body = json.dumps({"alerts": alerts}).encode()
-            request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})
-            with urllib.request.urlopen(request, timeout=SECONDS):
+            # the same address
+            request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})  # noqa: S310
+            # the address is an attribute that CREATE TRIGGER was given, by root alone
+            with urllib.request.urlopen(request, timeout=SECONDS):  # noqa: S310
                 pass
         return True

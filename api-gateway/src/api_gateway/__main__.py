@@ -19,7 +19,14 @@ def main() -> int:
     except MillraceError as error:
         logger.error("cannot start", code=error.code.name, reason=str(error))
         return 1
-    return serve(app, settings.host, settings.gateway_port, settings.stop_seconds, settings.iotdb_port)
+    return serve(
+        app,
+        settings.host,
+        settings.gateway_port,
+        settings.stop_seconds,
+        settings.iotdb_port,
+        settings.tls_pair,
+    )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.model.types import DataType
 from millrace_core.recalc.judged import Judged
-from millrace_service import ServiceToken
+from millrace_service import ServiceToken, Trust
 
 Offsets = dict[str, dict[int, int]]
 PRECISIONS: dict[str, Precision] = {precision: precision for precision in TICKS_PER_SECOND}
@@ -30,13 +30,19 @@ class CalcClient:
     """One connection pool to calc-svc; used by many threads."""
 
     def __init__(
-        self, url: str, seconds: float, token: ServiceToken, transport: httpx.BaseTransport | None = None
-    ) -> None:
+        self, url: str, seconds: float, token: ServiceToken, transport: httpx.BaseTransport | None = None,
+        trust: Trust = True,
+    ) -> None:  # fmt: skip
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=16)
         timeout = httpx.Timeout(seconds, connect=5)
         self._url = url
         self._http = httpx.Client(
-            base_url=url, timeout=timeout, limits=limits, transport=transport, headers=token.header
+            base_url=url,
+            timeout=timeout,
+            limits=limits,
+            transport=transport,
+            headers=token.header,
+            verify=trust,
         )
 
     def query(self, sql: str, session: Session, catalog: int, wal: Offsets) -> Answer:

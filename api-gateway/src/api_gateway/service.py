@@ -56,7 +56,8 @@ class Gateway:
         self.context = Context(
             log, CatalogWriter(log), board,
             WalTopics(log, board, settings.accept_seconds, settings.rest_seconds),
-            CalcClient(settings.calc_url, settings.query_seconds, self.token, calc), settings, logger,
+            CalcClient(settings.calc_url, settings.query_seconds, self.token, calc, settings.trust),
+            settings, logger,
         )  # fmt: skip
         self._triggers = InsertTriggers(self.context)
         self.context.listener = self._triggers

@@ -33,7 +33,7 @@ def main() -> int:
             service.stop()
 
     app = calc_app(service.calculator, service.store, service.health, lifespan, token)
-    return serve(app, settings.host, settings.calc_port, settings.stop_seconds)
+    return serve(app, settings.host, settings.calc_port, settings.stop_seconds, tls=settings.tls_pair)
 
 
 if __name__ == "__main__":

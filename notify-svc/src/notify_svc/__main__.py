@@ -20,7 +20,7 @@ def main() -> int:
         return 2
     logger = configure_logs("notify-svc", settings.log_level)
     app = notify_app(settings, lambda: KafkaLog(settings.broker, "notify-svc"), logger)
-    return serve(app, settings.host, settings.notify_port, settings.stop_seconds)
+    return serve(app, settings.host, settings.notify_port, settings.stop_seconds, tls=settings.tls_pair)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from notify_svc import metrics
 from notify_svc.access import Admit, GatewayAccess
 from notify_svc.feed import Feed
 from notify_svc.intake import Intake
-from notify_svc.network import connector
+from notify_svc.network import connector, inside
 from notify_svc.pusher import Pusher
 from notify_svc.settings import NotifySettings
 from notify_svc.subscribers import Subscriber
@@ -63,10 +63,10 @@ def notify_app(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         log = open_log()
-        async with _session(connector(settings)) as session, _session() as inside:
+        async with _session(connector(settings)) as session, _session(inside(settings)) as asking:
             pusher = Pusher(settings, session, logger)
             intake = Intake(log, settings, pusher, asyncio.get_running_loop(), logger)
-            access = GatewayAccess(settings.gateway_url, inside, settings.notify_access_seconds)
+            access = GatewayAccess(settings.gateway_url, asking, settings.notify_access_seconds)
             lives = Lives(logger, settings.stall_seconds)
             reading = lives.add(intake, intake.look)
             feed = Feed(log, logger, settings.notify_catch_ups)

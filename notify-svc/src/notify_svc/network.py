@@ -35,6 +35,11 @@ def connector(settings: NotifySettings) -> aiohttp.TCPConnector:
     return aiohttp.TCPConnector(limit=0, ssl=trust, socket_factory=_within(settings.reach))
 
 
+def inside(settings: NotifySettings) -> aiohttp.TCPConnector:
+    """Makes the connections to other services."""
+    return aiohttp.TCPConnector(ssl=settings.trust)
+
+
 def _within(reach: Reach) -> Callable[[Any], socket.socket]:
     """Sockets to where notifications may go. Every connection passes here with the very address that it goes
     to, after names were resolved and redirects followed: a name that has changed since CREATE is judged

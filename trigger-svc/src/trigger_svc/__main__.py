@@ -34,7 +34,7 @@ def main() -> int:
         engine.stop()
 
     app = service_app("trigger-svc", engine.health, lifespan, registry, token, documented=False)
-    status = serve(app, settings.host, settings.trigger_port, settings.stop_seconds)
+    status = serve(app, settings.host, settings.trigger_port, settings.stop_seconds, tls=settings.tls_pair)
     log.close()
     return status
 

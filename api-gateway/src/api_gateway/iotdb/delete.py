@@ -86,7 +86,8 @@ def _clear(
             continue
         column, time = quote_name(series.column), quote_name(TIME)
         sql = (
-            f"SELECT {time} FROM {quote_name(device.db)}.{quote_name(device.name)} WHERE {time} >= {first} "
+            # names are quoted, and the bounds are numbers
+            f"SELECT {time} FROM {quote_name(device.db)}.{quote_name(device.name)} WHERE {time} >= {first} "  # noqa: S608
             f"AND {time} <= {last} AND {column} IS NOT NULL"
         )
         answer = context.calc.query(sql, session, context.writer.position, context.written.ends())

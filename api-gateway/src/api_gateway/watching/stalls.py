@@ -51,7 +51,11 @@ class Stalls:
         }  # fmt: skip
         # loopback needs no proxy
         self._http = httpx.Client(
-            timeout=ANSWER_SECONDS, trust_env=False, transport=transport, headers=token.header
+            timeout=ANSWER_SECONDS,
+            trust_env=False,
+            transport=transport,
+            headers=token.header,
+            verify=settings.trust,
         )
         self._silent: dict[str, float] = {}
 

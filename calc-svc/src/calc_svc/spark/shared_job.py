@@ -116,7 +116,8 @@ class SharedJobs:
                 found = self._jvm.union([one.query.parts() for one in job], TASKS).collect()
             for one, parts in list(zip(job, found, strict=True)):
                 one.found, one.failed = parts, False
-        except Exception:
+        # what failed is told by its own job
+        except Exception:  # noqa: S110
             pass  # whatever it is, a query's own job says it
         finally:
             for one in job[1:]:

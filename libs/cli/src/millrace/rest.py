@@ -8,7 +8,9 @@ from typing import Any
 import httpx
 
 from millrace.login import Login, find_login
+from millrace.settings import StackSettings
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_service import Trust
 
 
 @dataclass(frozen=True)
@@ -20,15 +22,23 @@ class Answer:
     rows: tuple[tuple[Any, ...], ...]
 
 
+def find_trust(url: str) -> Trust:
+    """Whom a client of this gateway trusts, as the environment says."""
+    return StackSettings.from_environment().trust if url.startswith("https:") else True
+
+
 class Rest:
     """A client of one gateway. Raises ``MillraceError``: UNAVAILABLE if nobody answers, else with the
     gateway's own words."""
 
-    def __init__(self, url: str, login: Login | None = None, timeout: float = 60) -> None:
-        """``login``: who asks; that of the environment without one."""
+    def __init__(
+        self, url: str, login: Login | None = None, timeout: float = 60, trust: Trust | None = None
+    ) -> None:
+        """``login``, ``trust``: who asks, and whom it trusts; as the environment says without them."""
         one = login or find_login()
         self._url = url
-        self._http = httpx.Client(auth=(one.user, one.password), timeout=timeout)
+        verify = find_trust(url) if trust is None else trust
+        self._http = httpx.Client(auth=(one.user, one.password), timeout=timeout, verify=verify)
 
     def __enter__(self) -> Rest:
         return self

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
+from millrace.certificates import AUTHORITY, CERTIFICATE, KEY
 from millrace.processes import free_port
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.notice.reach import ON_ONE_MACHINE
-from millrace_service import Addresses, ServiceToken, Switch, find_token, load_settings, variable_of
+from millrace_service import (
+    Addresses,
+    ServiceToken,
+    Switch,
+    Trust,
+    find_token,
+    load_settings,
+    trust,
+    variable_of,
+)
 
 HOST = "127.0.0.1"
+TLS, ON = "tls", "on"
+"""The folder of a stack's own certificate, and the file in it that says that it is in use."""
 
 
 class CommandSettings(Addresses):
@@ -33,6 +45,11 @@ class CommandSettings(Addresses):
         title="networks, such as 10.0.0.0/8, ::1/128",
         description="As for services, with another default: who may send this stack a statement sits on the "
         "machine.",
+    )
+    tls: Switch = Field(
+        default=False,
+        description="Whether `millrace up` makes an authority and a certificate of its own, below "
+        "MILLRACE_DATA_DIR, for services that have none; it holds until `millrace down`.",
     )
     user: str = Field(default="root", description="Who logs in at the gateway.")
     password: SecretStr = Field(
@@ -109,6 +126,10 @@ class StackSettings:
     broker_port: int
     ports: Mapping[str, int]  # service name -> port
     supervise: bool = False  # whether parts that crash are started again
+    tls: bool = False  # whether the stack has a certificate of its own
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_ca: str = ""
     notify_allow: str = ON_ONE_MACHINE  # private networks that NOTIFY may name
     service_token: str = field(default="", repr=False)  # that of the file when empty
     service_token_file: str = ""  # one below data_dir when empty
@@ -121,16 +142,30 @@ class StackSettings:
         """
         given = load_settings(CommandSettings, environment)
         root = project_root()
-        return StackSettings(
-            data_dir=(root / given.data_dir).resolve(),
+        data_dir = (root / given.data_dir).resolve()
+        own = not given.tls_certificate and (
+            given.tls or ("tls" not in given.model_fields_set and (data_dir / TLS / ON).exists())
+        )
+        found = StackSettings(
+            data_dir=data_dir,
             jars_dir=(root / given.jars_dir).resolve(),
             broker_port=_broker_port(given.broker),
             ports={one.name: getattr(given, one.setting) for one in SERVICES},
             supervise=given.supervise,
+            tls_certificate=given.tls_certificate,
+            tls_key=given.tls_key,
+            tls_ca=given.tls_ca,
             notify_allow=given.notify_allow,
             service_token=given.service_token.get_secret_value(),
             service_token_file=given.service_token_file,
         )
+        return found.with_own_certificate() if own else found
+
+    def with_own_certificate(self) -> StackSettings:
+        """The same stack, over TLS by a certificate that it makes itself."""
+        folder = self.data_dir / TLS
+        certificate, key, authority = (str(folder / name) for name in (CERTIFICATE, KEY, AUTHORITY))
+        return replace(self, tls=True, tls_certificate=certificate, tls_key=key, tls_ca=authority)
 
     @staticmethod
     def on_free_ports(data_dir: Path, jars_dir: Path) -> StackSettings:
@@ -145,7 +180,17 @@ class StackSettings:
 
     def url(self, name: str) -> str:
         """The base URL of a service."""
-        return f"http://{HOST}:{self.ports[name]}"
+        return f"{'https' if self.tls_certificate else 'http'}://{HOST}:{self.ports[name]}"
+
+    @property
+    def trust(self) -> Trust:
+        """Whom clients of the stack trust."""
+        return trust(self.tls_ca)
+
+    @property
+    def tls_folder(self) -> Path:
+        """Where the stack's own certificate lies."""
+        return self.data_dir / TLS
 
     @property
     def token(self) -> ServiceToken:
@@ -165,6 +210,10 @@ class StackSettings:
             "MILLRACE_DATA_DIR": str(self.data_dir),
             "MILLRACE_JARS_DIR": str(self.jars_dir),
             "MILLRACE_SUPERVISE": str(int(self.supervise)),
+            "MILLRACE_TLS": str(int(self.tls)),
+            "MILLRACE_TLS_CERTIFICATE": self.tls_certificate,
+            "MILLRACE_TLS_KEY": self.tls_key,
+            "MILLRACE_TLS_CA": self.tls_ca,
             "MILLRACE_NOTIFY_ALLOW": self.notify_allow,
             "MILLRACE_SERVICE_TOKEN": self.service_token,
             "MILLRACE_SERVICE_TOKEN_FILE": self.service_token_file,

@@ -13,12 +13,12 @@ from threading import Event
 import httpx
 import psutil
 
-from millrace import broker, jars, processes, supervisor
+from millrace import broker, certificates, jars, processes, supervisor
 from millrace.broker import Broker
 from millrace.jars import Report
 from millrace.java import Java, find_java
 from millrace.processes import Place, Program
-from millrace.settings import HOST, SERVICES, Service, StackSettings, project_root, service
+from millrace.settings import HOST, ON, SERVICES, Service, StackSettings, project_root, service
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_service import ServiceToken
 
@@ -64,7 +64,9 @@ class Stack:
     def _http(self) -> httpx.Client:
         # One for all questions: each new client reads all certificates, and to ask whether four services are
         # ready took half a core while they started. Loopback needs no proxy.
-        return httpx.Client(trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+        return httpx.Client(
+            verify=self.settings.trust, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
+        )
 
     @cached_property
     def _token(self) -> ServiceToken:
@@ -90,6 +92,7 @@ class Stack:
         java = self._java
         jars.resolve(java, project_root() / "ivy.xml", self.settings.jars_dir, self._report)
         self._refuse_taken_ports()
+        self._ensure_certificate()
         self.start(broker.NAME)
         self._start_services()
         self._supervise()
@@ -103,7 +106,9 @@ class Stack:
         processes.stop(self.place, supervisor.NAME, patience=15, alone=True)
         with ThreadPoolExecutor(len(SERVICES)) as side_by_side:
             stopped = list(side_by_side.map(self.stop, [one.name for one in SERVICES]))
-        return self.stop(broker.NAME) or any(stopped)
+        found = self.stop(broker.NAME) or any(stopped)
+        (self.settings.tls_folder / ON).unlink(missing_ok=True)
+        return found
 
     def status(self) -> list[Status]:
         """One row for the broker and each service."""
@@ -159,6 +164,15 @@ class Stack:
         return self._http.get(f"{url}{path}", headers=shown, timeout=timeout)
 
     # -- inside ------------------------------------------------------------------------------------------
+
+    def _ensure_certificate(self) -> None:
+        """Of a stack with a certificate of its own; commands that come later are told by a file."""
+        folder = self.settings.tls_folder
+        if self.settings.tls:
+            certificates.ensure(folder)
+            (folder / ON).touch()
+        else:
+            (folder / ON).unlink(missing_ok=True)
 
     def _supervise(self) -> None:
         if self.settings.supervise:

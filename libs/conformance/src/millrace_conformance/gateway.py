@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 
 from millrace.login import find_login
+from millrace.rest import find_trust
 from millrace_conformance.case import Dialect, Login
 from millrace_conformance.values import Answer
 from millrace_core.errors import ErrorCode, Fault
@@ -35,7 +36,10 @@ class Gateway:
         self._root = Login(found.user, found.password)
 
     async def __aenter__(self) -> Gateway:
-        self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT))
+        self._http = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=TIMEOUT),
+            connector=aiohttp.TCPConnector(ssl=find_trust(self.url)),
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -15,11 +15,12 @@ from millrace_service.settings import (
     settings_table,
     variable_of,
 )
+from millrace_service.tls import Trust, trust
 from millrace_service.token import ServiceToken, find_token
 
 __all__ = [
     "Addresses", "Health", "Heap", "Life", "Lives", "Look", "Progress", "ServiceSettings", "ServiceToken",
-    "Stall", "Switch", "Trouble", "Work", "behind",
+    "Stall", "Switch", "Trouble", "Trust", "Work", "behind",
     "configure_logs", "end_process", "find_token", "instance", "instant", "load_settings", "passed_over",
-    "serve", "service_app", "settings_table", "variable_of",
+    "serve", "service_app", "settings_table", "trust", "variable_of",
 ]  # fmt: skip

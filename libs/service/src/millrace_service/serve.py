@@ -20,11 +20,14 @@ BACKLOG = 2048
 """Connections that wait to be taken: uvicorn's own number."""
 
 
-def serve(app: FastAPI, host: str, port: int, stop_seconds: float = 10, other_port: int = 0) -> int:
+def serve(
+    app: FastAPI, host: str, port: int, stop_seconds: float = 10, other_port: int = 0,
+    tls: tuple[str, str] | None = None,
+) -> int:  # fmt: skip
     """Serve until SIGTERM or SIGINT; then take no more requests, let those under way end within
     ``stop_seconds``, run the app's lifespan to its end, and return the process's exit status: 1 if a thread
-    could not go on. ``other_port``: it answers there too (0: not). Exits the process if a port is
-    taken or the lifespan does not start."""
+    could not go on. ``other_port``: it answers there too (0: not). ``tls``: files of a certificate and
+    its key, to answer by https. Exits the process if a port is taken or the lifespan does not start."""
     server = uvicorn.Server(
         uvicorn.Config(
             app,
@@ -32,6 +35,8 @@ def serve(app: FastAPI, host: str, port: int, stop_seconds: float = 10, other_po
             port=port,
             log_config=None,
             access_log=False,
+            ssl_certfile=tls[0] if tls else None,
+            ssl_keyfile=tls[1] if tls else None,
             timeout_keep_alive=KEEP_ALIVE,
             # it takes whole seconds only
             timeout_graceful_shutdown=max(1, round(stop_seconds)),

@@ -17,10 +17,12 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.notice.reach import Reach, networks
+from millrace_service.tls import Trust, trust
 from millrace_service.token import ServiceToken, find_token
 
 PREFIX = "MILLRACE_"
-_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+# nothing listens here: how to reach what listens everywhere
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104
 _BROKER = re.compile(r"[^\s,]+:\d{1,5}(,[^\s,]+:\d{1,5})*")
 _URL = re.compile(r"https?://[^\s/]+.*")
 
@@ -80,6 +82,27 @@ class Addresses(BaseSettings):
         description="Networks that addresses of NOTIFY may lie in though they are private, loopback or "
         "link-local; when empty none, in a stack that `millrace up` starts loopback and private ones.",
     )
+    tls_certificate: str = Field(
+        default="",
+        description="PEM file of the certificate, and of those between it and its authority, with which all "
+        "services answer by https and wss; plain when empty.",
+    )
+    tls_key: str = Field(default="", description="PEM file of the certificate's key.")
+    tls_ca: str = Field(
+        default="",
+        description="PEM file of more authorities that services, the command line and the conformance "
+        "runner trust when they talk to services.",
+    )
+
+    @property
+    def tls_pair(self) -> tuple[str, str] | None:
+        """Certificate and key; None: plain."""
+        return (self.tls_certificate, self.tls_key) if self.tls_certificate else None
+
+    @property
+    def trust(self) -> Trust:
+        """Whom clients of services trust."""
+        return trust(self.tls_ca)
 
     @property
     def token(self) -> ServiceToken:
@@ -92,6 +115,12 @@ class Addresses(BaseSettings):
         if not _BROKER.fullmatch(address):
             raise ValueError
         return address
+
+    @model_validator(mode="after")
+    def _whole_pair(self) -> Self:
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise ValueError("MILLRACE_TLS_CERTIFICATE and MILLRACE_TLS_KEY: both, or neither")
+        return self
 
     @field_validator("notify_networks", "notify_allow", check_fields=False)
     @classmethod
@@ -170,10 +199,13 @@ class ServiceSettings(Addresses):
         reached = _ANYWHERE.get(self.host, self.host)
         if ":" in reached:
             reached = f"[{reached}]"
+        scheme = "https" if self.tls_pair else "http"
         for name in ("gateway", "calc", "notify", "trigger"):
             if not getattr(self, f"{name}_url"):
                 # the model is frozen for everyone else
-                object.__setattr__(self, f"{name}_url", f"http://{reached}:{getattr(self, f'{name}_port')}")
+                object.__setattr__(
+                    self, f"{name}_url", f"{scheme}://{reached}:{getattr(self, f'{name}_port')}"
+                )
         return self
 
 
@@ -234,7 +266,9 @@ def _either(choices: Sequence[str]) -> str:
 
 def _fault(kind: type[BaseSettings], error: Any) -> str:
     """One sentence. What a validator of ours raises may say what the value must be."""
-    name = str(error["loc"][0]) if error["loc"] else ""
+    if not error["loc"]:  # of several settings together
+        return str(error["ctx"]["error"])
+    name = str(error["loc"][0])
     field = kind.model_fields[name]
     said = str(error["ctx"]["error"]) if error["type"] == "value_error" else ""
     must = said or wanted(field) or error["msg"]

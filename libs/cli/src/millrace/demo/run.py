@@ -51,7 +51,8 @@ def run(stack: Stack, keep: bool = False) -> int:
     ours = not stack.is_running()
     try:
         stack.up()
-        with Rest(stack.settings.url("api-gateway")) as rest, Listener(_show_event) as listener:
+        url, trust = stack.settings.url("api-gateway"), stack.settings.trust
+        with Rest(url, trust=trust) as rest, Listener(_show_event) as listener:
             wrong = _run(rest, listener, stack.settings.broker)
             picture = stack.settings.data_dir / "demo" / "anomalies.png"
             return wrong or anomalies.run(rest, stack.settings.broker, picture)

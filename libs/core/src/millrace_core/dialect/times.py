@@ -56,7 +56,8 @@ def delete_range(statement: Delete, table: Table, session: Session) -> tuple[int
         if bound.column.text != table.key.name and bound.column.text not in _KEY_NAMES:
             raise SqlError(
                 ErrorCode.NOT_ALLOWED,
-                f"DELETE FROM {statement.name}: a condition on {bound.column.text}; only the time column "
+                # no SQL: the words of an error
+                f"DELETE FROM {statement.name}: a condition on {bound.column.text}; only the time column "  # noqa: S608
                 f"{table.key.name} (and tbname) can be used",
                 bound.column.position,
             )

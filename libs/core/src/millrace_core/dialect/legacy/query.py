@@ -157,7 +157,8 @@ def over_rows(
     texts = [replaced(item.text, words) for item in items]
     if query.window is not None and not is_start(items[0]):
         texts.insert(0, "_twstart")
-    return f"SELECT {', '.join(map(_named, texts, names))} FROM %%trows"
+    # the user's own query, read by the parser, in other words
+    return f"SELECT {', '.join(map(_named, texts, names))} FROM %%trows"  # noqa: S608
 
 
 def over_stretch(query: LegacyQuery, items: Sequence[Item], keys: Sequence[Key], names: Sequence[str]) -> str:
@@ -174,7 +175,8 @@ def over_stretch(query: LegacyQuery, items: Sequence[Item], keys: Sequence[Key],
     # which windows there are says the stretch, whatever the mode
     fill = f"{mode.strip().upper().removesuffix('_F')}{comma}{values}"
     return (
-        f"SELECT {', '.join(map(_named, texts, names))} FROM %%trows "
+        # the same
+        f"SELECT {', '.join(map(_named, texts, names))} FROM %%trows "  # noqa: S608
         f"INTERVAL({interval}) SLIDING({sliding}) FILL({fill})"
     )
 

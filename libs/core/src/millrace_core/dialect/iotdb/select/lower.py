@@ -318,7 +318,8 @@ class _Fetches:
             tail = " PARTITION BY tbname"
         where = " AND ".join(text for text in conditions if text)
         return (
-            f"SELECT {', '.join(('tbname', *selected))} FROM {quote_name(db)}.{quote_name(table)}"
+            # names are quoted; the rest is made of parsed expressions
+            f"SELECT {', '.join(('tbname', *selected))} FROM {quote_name(db)}.{quote_name(table)}"  # noqa: S608
             f"{' WHERE ' + where if where else ''}{tail}"
         )
 
