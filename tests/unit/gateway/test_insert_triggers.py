@@ -52,6 +52,12 @@ CLASSES = """
                 bytearray(4 << 30)
             super().fire(tablet)
 
+    class Hoards(Seen):
+        '''Leaks 40 MB with each tablet.'''
+        def fire(self, tablet):
+            self.hoard = (getattr(self, "hoard", None), bytearray(40 << 20))
+            super().fire(tablet)
+
     class Loop:
         def fire(self, tablet):
             for time, row in tablet.rows():
@@ -218,6 +224,15 @@ def test_a_class_that_misbehaves_fails_alone_and_goes_on(iotdb: Iotdb, what: int
     assert iotdb.values("root.p.d") == [0, what, 0]
 
 
+def test_a_leak_ends_its_process_and_costs_no_row(iotdb: Iotdb) -> None:
+    iotdb.trigger("classes:Hoards")
+    first = iotdb.pid()
+    hints = [iotdb.insert(at, 1).hint for at in range(1, 13)]
+    assert set(hints) == {""}
+    assert iotdb.values("root.p.seen", "n") == list(range(1, 13))
+    assert iotdb.pid() != first
+
+
 def test_one_that_ends_its_process_costs_no_other_of_the_same_batch(iotdb: Iotdb) -> None:
     iotdb.insert(0, 0)
     iotdb.trigger("classes:Bad")
@@ -325,6 +340,21 @@ def test_drop_calls_on_drop_once_and_ends_the_process(iotdb: Iotdb) -> None:
     assert iotdb.refused("DROP TRIGGER t").status is Status.DROP_TRIGGER_ERROR
     iotdb.restart()
     assert iotdb("SHOW TRIGGERS").rows == []
+
+
+def test_on_drop_is_made_up_for_at_the_next_start(iotdb: Iotdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = iotdb.folder / "told"
+    iotdb.trigger("classes:Drops", file=str(told))
+    iotdb.insert(1, 1)
+    with monkeypatch.context() as ended:
+        ended.setattr(InsertTriggers, "_forget", lambda *_: None)  # the gateway has ended by then
+        iotdb("DROP TRIGGER t")
+    assert not told.exists()
+    iotdb.restart()
+    assert told.read_text() == "dropped "
+    assert iotdb("SHOW TRIGGERS").rows == []
+    iotdb.restart()
+    assert told.read_text() == "dropped "
 
 
 def test_one_made_again_under_its_name_begins_anew(iotdb: Iotdb) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from millrace_triggers.frames import Begin, Begun, Call, Channel, Reply
+from millrace_triggers.frames import OUT_OF_MEMORY, Begin, Begun, Call, Channel, Reply
 
 STARTUP = 60.0
 """Seconds that a Python may take until it answers, beyond what its trigger does."""
@@ -79,6 +79,8 @@ class TriggerProcess:
             code = self._process.wait(1)
             if code == -signal.SIGALRM:
                 return Gone(f"it took longer than {self._seconds:g} s, and its process was ended", slow=True)
+            if code == OUT_OF_MEMORY:
+                return Gone("MemoryError: it took more than MILLRACE_TRIGGER_MEMORY_MB allows, and was ended")
             if code < 0:
                 return Gone(f"its process was ended by {signal.Signals(-code).name}")
             return Gone(f"its process has ended with code {code}")

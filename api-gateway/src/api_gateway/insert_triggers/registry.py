@@ -70,7 +70,11 @@ class InsertTriggers:
         for record in list(self._context.catalog.insert_triggers.values()):
             known = kept.get(record.uid)
             instance = Instance(record, self._limits, None if known is None else known.state)
-            self._activate(Live(self._context, record, instance), known)
+            live = Live(self._context, record, instance)
+            if record.dropping:
+                self._forget(live)
+            else:
+                self._activate(live, known)
 
     def stop(self) -> None:
         followers = list(self._followers.values())
@@ -150,7 +154,8 @@ class InsertTriggers:
                 )
             live.move(State.DROPPING)
         try:
-            self._context.writer.write(remove=[key_of(live.record)])
+            # what ends the gateway from here on, on_drop is called at the next start
+            self._context.writer.write([msgspec.structs.replace(live.record, dropping=True)])
         except MillraceError:
             live.state = State.ACTIVE  # it may be dropped again
             raise
@@ -164,13 +169,14 @@ class InsertTriggers:
         why = live.instance.drop()
         if why:
             self._logger.warning("on_drop of a trigger failed", trigger=name, reason=why)
-        with self._lock:
-            self._lives.pop(name, None)
         try:
+            self._context.writer.write(remove=[key_of(live.record)])
             self._context.log.append([progress.gone(live.record)])
         except MillraceError as error:
-            # what it kept stays in the topic, and nobody asks for it
-            self._logger.warning("a trigger's place is not deleted", trigger=name, reason=str(error))
+            # the next start drops it again, and calls on_drop again
+            self._logger.warning("a trigger that was dropped is not deleted", trigger=name, reason=str(error))
+        with self._lock:
+            self._lives.pop(name, None)
 
     def shown(self) -> list[tuple[object, ...]]:
         with self._lock:

@@ -19,6 +19,9 @@ DTYPES: dict[str, str] = {
 }  # fmt: skip
 """IoTDB's types whose values go as an array; the others go as text, value by value."""
 
+OUT_OF_MEMORY = 77
+"""The exit code of a process whose class has taken all the memory that it may."""
+
 
 class Series(msgspec.Struct, array_like=True, frozen=True):
     """``column``: the index of its values in the frame."""

@@ -6,6 +6,7 @@ is limited by the address space, so that an instance that takes too much gets a 
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import time
@@ -17,9 +18,20 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from millrace_triggers.frames import Begin, Begun, Call, Ended, Fire, Fired, Reply, Written, unpack
+from millrace_triggers.frames import (
+    OUT_OF_MEMORY,
+    Begin,
+    Begun,
+    Call,
+    Ended,
+    Fire,
+    Fired,
+    Reply,
+    Written,
+    unpack,
+)
 from millrace_triggers.load import load_class
-from millrace_triggers.tablet import Column, Tablet
+from millrace_triggers.tablet import Column, Columns, Tablet
 from millrace_triggers.trigger import OPTIMISTIC, PESSIMISTIC
 
 LONGEST_REASON = 500
@@ -126,9 +138,13 @@ class Runner:
         signal.setitimer(signal.ITIMER_REAL, self._seconds)
         try:
             told = self._ask("fire", True, tablet)
-            msgspec.convert(
-                [one.values for one in tablet.writes], list[list[bool | int | float | str | None]]
-            )
+            if tablet.writes:
+                msgspec.convert(
+                    [one.values for one in tablet.writes], list[list[bool | int | float | str | None]]
+                )
+        except MemoryError:
+            # what a class has hoarded it would hoard on: the next process begins with what it keeps
+            os._exit(OUT_OF_MEMORY)
         except BaseException as error:
             return reason(error)
         finally:
@@ -147,14 +163,12 @@ def tablets(call: Fire) -> Iterator[Tablet]:
                 one.type, *unpack(one.type, call.columns[one.column], len(times))
             )
         lists.append(columns)
+    full = [all(bool(one.present.all()) for one in columns.values()) for columns in lists]
     for part in call.parts:
-        rows = slice(part.begin, part.end)
-        found = {
-            name: Column(whole.type, whole.values[rows], present)
-            for name, whole in lists[part.series].items()
-            if (present := whole.present[rows]).any()
-        }
-        yield Tablet(part.device, times[rows], found)
+        rows, columns = slice(part.begin, part.end), lists[part.series]
+        if not full[part.series]:
+            columns = {name: one for name, one in columns.items() if one.present[rows].any()}
+        yield Tablet(part.device, times[rows], Columns(columns, rows))
 
 
 def reason(error: BaseException) -> str:

@@ -13,6 +13,24 @@ import numpy.typing as npt
 LONGEST_PATH = 4096
 
 
+class Columns(dict[str, "Column"]):
+    """The columns of one tablet, cut from those of its frame when they are asked for: a class seldom wants
+    all of them. ``known``: by their measurements, those that have a value in these rows."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, known: Mapping[str, Column], rows: slice) -> None:
+        super().__init__(known)
+        self._rows = rows
+
+    def __getitem__(self, measurement: str) -> Column:
+        whole = super().__getitem__(measurement)
+        return Column(whole.type, whole.values[self._rows], whole.present[self._rows])
+
+    def items(self) -> Any:
+        return [(name, self[name]) for name in self]
+
+
 class Column(NamedTuple):
     """``type``: IoTDB's. ``values``: bool, int32, int64 (TIMESTAMP: milliseconds), float32, float64, or
     objects (str) for text; what is NULL is 0, NaN or None there, and False in ``present``."""

@@ -24,7 +24,8 @@ class InsertTrigger(msgspec.Struct, frozen=True):
     ``file``: what the class is loaded from, below the trigger folder (None: the folder itself); ``sha256``:
     of a file that came from ``uri``. ``strategy``: what the class answered when it was created. ``owner``: as
     whom it writes. ``begins``: the ends of the topics when it was created; it never sees rows before them.
-    ``created``: milliseconds.
+    ``created``: milliseconds. ``dropping``: DROP TRIGGER has begun, and ``on_drop`` may not have been called
+    to its end: a gateway that finds it so at its start calls it.
     """
 
     name: str
@@ -41,3 +42,4 @@ class InsertTrigger(msgspec.Struct, frozen=True):
     sha256: str | None = None
     begins: tuple[Place, ...] = ()
     created: int = 0
+    dropping: bool = False
