@@ -13,8 +13,9 @@ UV := $(VENV)/bin/uv
 MEMBERS := $(sort $(wildcard libs/*/pyproject.toml *-svc/pyproject.toml api-gateway/pyproject.toml))
 SOURCES := $(wildcard libs/*/src *-svc/src api-gateway/src)
 EDITABLE := $(foreach member,$(MEMBERS),-e $(dir $(member)))
-# Half of the tests' time goes into waiting: as many processes as cores leave these idle.
-FAST = $(PY) -m pytest -n $$(($$($(PY) -c "import os; print(os.cpu_count())") * 3 / 2)) -m "not java and not stack" tests
+# A part of the tests' time goes into waiting: as many processes as cores leave these idle. Each process takes
+# tests that lie together, so that what a folder's tests load and keep is loaded by one of them.
+FAST = $(PY) -m pytest -n $$(($$($(PY) -c "import os; print(os.cpu_count())") * 3 / 2)) --dist worksteal -m "not java and not stack" tests
 # CASES may be given several times (make itself keeps the last alone), or name several paths at once.
 GIVEN := $(shell tr '\0' '\n' 2>/dev/null < /proc/$$PPID/cmdline | sed -n 's/^CASES=//p' | tr '\n' ' ')
 

@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints; 1 if a measure is not valid. A goal that is missed is shown, and is no failure."""
+    """Measures and prints; 1 if a measure is not valid. A missed goal is shown, and is not a failure."""
     given = parser().parse_args(arguments)
     size = QUICK if given.quick else FULL
     results: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from bench.size import Size
 from bench.stage import DB, Stage, stage
 
 SETTLE_SECONDS = 60.0
-"""JVMs go on compiling what the start used much, a third of the broker's time at first; that is no idling."""
+"""JVMs go on compiling what the start used much: a third of the broker's time at first, which is not idle."""
 
 
 def measure(size: Size) -> dict[str, Any]:

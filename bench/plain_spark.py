@@ -37,7 +37,7 @@ class Peer:
             self.take(line)
 
     def take(self, line: str) -> None:
-        """One line of the process: a micro-batch, or what is no concern of ours."""
+        """One line of the process: a micro-batch, or what does not concern us."""
         if not line.startswith("{"):
             return
         told = json.loads(line)

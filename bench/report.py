@@ -36,7 +36,7 @@ def run(
     print(results["command"])
     print(f"{machine['processor']}, {machine['cores']} cores, {results['date']}, {results['commit']}")
     if given.quick:
-        print("small sizes: these are no figures")
+        print("small sizes: these are not figures")
     print(goals.text(results, figures))
     text = json.dumps(results, indent=2)
     print(text)

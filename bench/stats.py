@@ -12,7 +12,7 @@ def percentile(samples: Sequence[float], share: float) -> float:
     if not samples:
         raise ValueError("a percentile needs samples")
     if not 0 < share <= 1:
-        raise ValueError(f"{share} is no share of the samples")
+        raise ValueError(f"{share} is not a share of the samples")
     ordered = sorted(samples)
     return ordered[math.ceil(share * len(ordered)) - 1]
 

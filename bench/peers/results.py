@@ -18,12 +18,12 @@ EMPTY: Mapping[str, Any] = {"parts": {}, "measures": {}}
 
 
 def read(place: Path) -> Mapping[str, Any]:
-    """What is there. :raises ValueError: if the file is no results file."""
+    """What is there. :raises ValueError: if the file is not a results file."""
     if not place.exists():
         return EMPTY
     found = json.loads(place.read_text())
     if not isinstance(found, dict) or set(found) != set(EMPTY):
-        raise ValueError(f"{place} is no results file of bench.peers: its keys must be {', '.join(EMPTY)}")
+        raise ValueError(f"{place} is not a results file of bench.peers: its keys must be {', '.join(EMPTY)}")
     return found
 
 

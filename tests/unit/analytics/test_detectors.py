@@ -1,13 +1,12 @@
-"""Each detector against textbook results, and against libraries on public data sets."""
+"""Each detector against textbook results, and against libraries on public data sets.
+
+The libraries are loaded by the tests that use them: it takes seconds, and every process reads this file."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from pmdarima.datasets import load_airpassengers, load_lynx, load_wineind
-from scipy import stats
-from sklearn.neighbors import LocalOutlierFactor
 
 from millrace_analytics import AnalysisError, Detector, Series
 from millrace_analytics.detectors import grubbs, shesd
@@ -15,7 +14,7 @@ from millrace_analytics.noise import is_white_noise
 from millrace_analytics.registry import algorithms
 from millrace_core.analytics import Value
 
-SETS = {"lynx": load_lynx, "wineind": load_wineind, "airpassengers": load_airpassengers}
+SETS = ("lynx", "wineind", "airpassengers")
 TIETJEN_MOORE = [199.31, 199.53, 200.19, 200.82, 201.92, 201.95, 202.18, 245.57]
 """NIST's handbook (1.3.5.17.1): Grubbs' statistic is 2.4687, its critical value 2.032 at 5 %, upper tail."""
 ROSNER = {1: 3.158794, 2: 3.151430, 3: 3.143890, 4: 3.136165, 5: 3.128247, 10: 3.085425}
@@ -35,9 +34,15 @@ def detect(name: str, values: object, **given: Value) -> list[int]:
     return np.flatnonzero(detector.detect(series(values), defaults | given)).tolist()
 
 
+def public(name: str) -> NDArray[np.float64]:
+    from pmdarima import datasets
+
+    return np.asarray(getattr(datasets, f"load_{name}")(), dtype=np.float64)
+
+
 @pytest.fixture(params=SETS)
 def values(request: pytest.FixtureRequest) -> NDArray[np.float64]:
-    return np.asarray(SETS[request.param](), dtype=np.float64)
+    return public(request.param)
 
 
 def places(flags: object) -> list[int]:
@@ -45,6 +50,8 @@ def places(flags: object) -> list[int]:
 
 
 def test_iqr_on_public_data(values: NDArray[np.float64]) -> None:
+    from scipy import stats
+
     width = stats.iqr(values)
     first, third = stats.scoreatpercentile(values, [25, 75])
     outside = (values < first - 1.5 * width) | (values > third + 1.5 * width)
@@ -53,17 +60,21 @@ def test_iqr_on_public_data(values: NDArray[np.float64]) -> None:
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_ksigma_on_public_data(values: NDArray[np.float64], k: int) -> None:
+    from scipy import stats
+
     assert detect("ksigma", values, k=k) == places(np.abs(stats.zscore(values)) > k)
 
 
 @pytest.mark.parametrize("neighbors", [5, 10, 20])
 def test_lof_on_public_data(values: NDArray[np.float64], neighbors: int) -> None:
+    from sklearn.neighbors import LocalOutlierFactor
+
     labels = LocalOutlierFactor(n_neighbors=neighbors).fit_predict(values.reshape(-1, 1))
     assert detect("lof", values, neighbors=neighbors) == places(labels == -1)
 
 
 def test_public_data_have_outliers_at_all() -> None:
-    assert detect("iqr", load_lynx()) == [7, 45, 83, 84]
+    assert detect("iqr", public("lynx")) == [7, 45, 83, 84]
 
 
 def test_grubbs_of_the_handbook() -> None:

@@ -1,18 +1,23 @@
-"""Forecasts against the libraries' own, on public data sets."""
+"""Forecasts against the libraries' own, on public data sets.
+
+The libraries are loaded by the tests that use them: it takes seconds, and every process reads this file."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from pmdarima import auto_arima
-from pmdarima.datasets import load_airpassengers, load_lynx
-from statsmodels.datasets import nile
-from statsmodels.tsa.holtwinters import ExponentialSmoothing, SimpleExpSmoothing
+from numpy.typing import NDArray
 
 from millrace_analytics import AnalysisError, Forecast, Forecaster, Series
 from millrace_analytics.registry import algorithms
 from millrace_analytics.season import found_period
 from millrace_core.analytics import Value
+
+
+def public(name: str) -> NDArray[np.float64]:
+    from pmdarima import datasets
+
+    return np.asarray(getattr(datasets, f"load_{name}")(), dtype=np.float64)
 
 
 def forecast(name: str, values: object, rows: int = 6, confidence: float = 0.95, **given: Value) -> Forecast:
@@ -24,6 +29,9 @@ def forecast(name: str, values: object, rows: int = 6, confidence: float = 0.95,
 
 
 def test_simple_smoothing_of_the_nile() -> None:
+    from statsmodels.datasets import nile
+    from statsmodels.tsa.holtwinters import SimpleExpSmoothing
+
     values = nile.load_pandas().data["volume"].to_numpy()
     reference = SimpleExpSmoothing(values, initialization_method="estimated").fit().forecast(6)
     found = forecast("holtwinters", values)
@@ -33,7 +41,9 @@ def test_simple_smoothing_of_the_nile() -> None:
 
 
 def test_trend_and_season_of_air_passengers() -> None:
-    values = load_airpassengers()
+    from statsmodels.tsa.holtwinters import ExponentialSmoothing
+
+    values = public("airpassengers")
     model = ExponentialSmoothing(values, trend="add", seasonal="mul", seasonal_periods=12)
     found = forecast("holtwinters", values[:-12], 12, trend="add", seasonal="mul", period=12)
     assert forecast("holtwinters", values, trend="add", seasonal="mul", period=12).values == pytest.approx(
@@ -43,18 +53,20 @@ def test_trend_and_season_of_air_passengers() -> None:
 
 
 def test_the_season_is_found() -> None:
-    assert found_period(load_airpassengers()) == 12
+    assert found_period(public("airpassengers")) == 12
     hours = np.arange(24 * 14)
     assert found_period(3 * np.sin(hours * 2 * np.pi / 24) + 0.01 * hours) == 24
     given, found = (
-        forecast("holtwinters", load_airpassengers(), 12, trend="add", seasonal="mul", period=period)
+        forecast("holtwinters", public("airpassengers"), 12, trend="add", seasonal="mul", period=period)
         for period in (12, 0)
     )
     assert np.array_equal(given.values, found.values)
 
 
 def test_arima_of_the_lynx() -> None:
-    values = np.log(load_lynx())
+    from pmdarima import auto_arima
+
+    values = np.log(public("lynx"))
     orders = {"d": 1, "start_p": 0, "max_p": 2, "start_q": 0, "max_q": 2}
     reference = auto_arima(values, **orders, seasonal=False, max_order=None)
     expected, bounds = reference.predict(6, return_conf_int=True, alpha=0.2)
@@ -63,6 +75,23 @@ def test_arima_of_the_lynx() -> None:
     assert found.low == pytest.approx(bounds[:, 0])
     assert found.high == pytest.approx(bounds[:, 1])
     assert found.error > 0
+
+
+def test_arima_computes_in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pmdarima
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def threads() -> set[int]:
+        return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+    seen = []
+    real = pmdarima.auto_arima
+    monkeypatch.setattr(pmdarima, "auto_arima", lambda *a, **k: seen.append(threads()) or real(*a, **k))
+    with threadpool_limits(2, user_api="blas"):
+        assert threads() == {2}
+        forecast("arima", public("lynx")[:30], max_p=1, max_q=1)
+        assert threads() == {2}
+    assert seen == [{1}]
 
 
 def test_a_constant_goes_on() -> None:

@@ -250,7 +250,7 @@ def test_the_results_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     results.write(place, found)
     assert results.read(place) == found and [one.name for one in place.parent.iterdir()] == [place.name]
     place.write_text('{"runs": []}')
-    with pytest.raises(ValueError, match="no results file"):
+    with pytest.raises(ValueError, match="not a results file"):
         results.read(place)
 
 

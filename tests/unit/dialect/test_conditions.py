@@ -161,7 +161,7 @@ METERS = Table(
         ("v > 1 AND cast(v / 2 AS VARCHAR(8)) = '1'", ErrorCode.UNSUPPORTED, "cast is not possible", 16),
         ("site", ErrorCode.TYPE_MISMATCH, "a condition is expected, not VARCHAR(8)", 1),
         ("roud(v) > 1", ErrorCode.UNKNOWN_FUNCTION, "unknown function roud (did you mean round", 1),
-        ("site LIKE tbname", ErrorCode.UNSUPPORTED, "a pattern that is no constant is not possible", 11),
+        ("site LIKE tbname", ErrorCode.UNSUPPORTED, "a pattern that is not a constant is not possible", 11),
         ("site MATCH '(?=a)'", ErrorCode.INVALID_VALUE, "(?= is not possible here", 12),
         ("site MATCH 'a('", ErrorCode.INVALID_VALUE, "is not possible here", 12),
         ("extra->'k' = 'x'", ErrorCode.UNSUPPORTED, "", 1),

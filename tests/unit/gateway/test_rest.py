@@ -156,7 +156,7 @@ def test_errors_of_the_resource_api_have_code_message_and_place(rig: Any, client
     assert "d" in rig.gateway.context.catalog.databases
     assert post({"sql": STREAM.replace("d.s1", "s1")})[1]["code"] == "NO_DATABASE"
     assert post({"sql": STREAM, "name": "d.s1"}) == (
-        422, {"code": "INVALID_VALUE", "message": "with sql there can be no other field; found name"}
+        422, {"code": "INVALID_VALUE", "message": "sql allows no other field; found name"}
     )  # fmt: skip
     assert post({})[1]["message"] == "sql is needed, or name and trigger"
     status, body = post({"name": 5, "trigger": "PERIOD(1s)", "wrong": 1})

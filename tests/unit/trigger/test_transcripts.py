@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parents[2] / "transcripts"
 CASES: dict[str, dict[str, Any]] = {
     f"{file.stem}: {case['title']}": case
     for file in sorted(FOLDER.glob("*.yaml"))
-    for case in yaml.safe_load(file.read_text())
+    for case in yaml.load(file.read_text(), yaml.CSafeLoader)
 }
 TOPIC = wal_topic("d", "meters")
 ARROW = pa.schema(

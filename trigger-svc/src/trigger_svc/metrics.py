@@ -15,7 +15,7 @@ from millrace_core.wire.topics import STATUS
 from millrace_wal import BEGIN, Gap, Log, Reader
 
 LEFT_OUT = frozenset({"undecodable", "empty_windows"})
-"""Counters of what triggers nothing that is no row."""
+"""Counters of what triggers nothing that is not a row."""
 BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 

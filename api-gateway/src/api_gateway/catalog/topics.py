@@ -89,8 +89,8 @@ class WalTopics:
             )
 
     def adopt(self, tables: Sequence[tuple[str, str]]) -> None:
-        """At start: topics that are no table's were left by drops before, or made by a producer too early;
-        they rest as they are, so that what is in them can still become dead letters."""
+        """At start: topics that belong to no table were left by earlier drops, or by a producer that was too
+        early; they rest as they are, so that what is in them can still become dead letters."""
         owned = {wal_topic(*table) for table in tables}
         left = [topic for topic in self._log.topics(WAL_PREFIX) if topic not in owned]
         with self._lock:

@@ -74,7 +74,9 @@ def _inside(folder: Path, uri: str) -> Path | None:
 
 def _check_suffix(name: str, where: Position) -> None:
     if not name.endswith(_SUFFIXES):
-        raise _refused(f"{name!r} is no module and no archive of modules: {', '.join(_SUFFIXES)}", where)
+        raise _refused(
+            f"{name!r} is neither a module nor an archive of modules: {', '.join(_SUFFIXES)}", where
+        )
 
 
 def _fetched(uri: str, where: Position) -> bytes:

@@ -27,7 +27,7 @@ def store(context: Context, trigger: InsertTrigger, writes: Iterable[Written], f
 def tablets_of(writes: Iterable[Written]) -> list[Tablet]:
     """Writes of one series as one tablet, in the order in which series came first.
 
-    :raises IotdbError: for what is no path of a series.
+    :raises IotdbError: for what is not a path of a series.
     """
     found: dict[str, tuple[list[int], list[object]]] = {}
     for one in writes:
@@ -41,7 +41,7 @@ def tablets_of(writes: Iterable[Written]) -> list[Tablet]:
         cursor.finish()
         if len(nodes) < 3:
             raise IotdbError(
-                Status.ILLEGAL_PATH, f"{path} is no path of a series: root.database.….measurement"
+                Status.ILLEGAL_PATH, f"{path} is not a path of a series: root.database.….measurement"
             )
         tablets.append(Tablet(nodes[:-1], times, {nodes[-1]: values}, {}))
     return tablets

@@ -70,7 +70,7 @@ class TriggerProcess:
         except (EOFError, OSError):
             gone = self._ended()
         except (ValueError, msgspec.DecodeError) as error:
-            gone = Gone(f"its process answered what is no answer: {error}")
+            gone = Gone(f"its process sent what is not an answer: {error}")
         self.close()
         raise gone
 

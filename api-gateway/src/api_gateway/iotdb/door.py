@@ -230,14 +230,14 @@ def _device(text: str) -> tuple[str, ...]:
     found = cursor.full_path("a device")
     cursor.finish()
     if len(found.nodes) < 2:
-        raise IotdbError(Status.ILLEGAL_PATH, "root is no device")
+        raise IotdbError(Status.ILLEGAL_PATH, "root is not a device")
     return found.names
 
 
 def _distinct(measurements: list[str], values: list[list[Any]]) -> dict[str, list[object]]:
     for name in measurements:
         if not name or "\0" in name or name.lower() in ("time", "timestamp"):
-            raise IotdbError(Status.ILLEGAL_PARAMETER, f"{name!r} is no name of a measurement")
+            raise IotdbError(Status.ILLEGAL_PARAMETER, f"{name!r} is not a measurement's name")
     if len(set(measurements)) < len(measurements):
         raise IotdbError(Status.ILLEGAL_PARAMETER, "a measurement is given twice")
     return dict(zip(measurements, values, strict=True))

@@ -85,7 +85,7 @@ class NewStream(BaseModel):
     def _one_form(self) -> NewStream:
         clauses = self.model_fields_set - {"sql"}
         if self.sql is not None and clauses:
-            raise ValueError(f"with sql there can be no other field; found {', '.join(sorted(clauses))}")
+            raise ValueError(f"sql allows no other field; found {', '.join(sorted(clauses))}")
         if self.sql is None and (self.name is None or self.trigger is None):
             raise ValueError("sql is needed, or name and trigger")
         return self

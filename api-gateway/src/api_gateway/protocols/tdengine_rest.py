@@ -119,7 +119,7 @@ class _Protocol:
         return b"".join(parts)
 
     def _session(self, user: str, db: str | None, tz: str, req_id: str) -> Session:
-        """:raises MillraceError: INVALID_VALUE for an unknown time zone or a ``req_id`` that is no number."""
+        """:raises MillraceError: INVALID_VALUE for an unknown time zone, or if ``req_id`` is not a number."""
         timezone = tz or self._timezone
         zone(timezone)
         if req_id and not req_id.isdecimal():

@@ -24,7 +24,7 @@ def diagnose_stream(context: Context, session: Session, statement: DiagnoseStrea
     """Why a stream did or did not fire: rows of (about, group, item, amount, ts, te, detail).
 
     :raises MillraceError: UNKNOWN_STREAM; INVALID_VALUE for a LIMIT out of range. Slots that do not answer
-        are no error: a row says so.
+        are not an error: a row says so.
     """
     entry = find_stream(context, session, statement.name)
     assert entry is not None, "a missing one is an error"

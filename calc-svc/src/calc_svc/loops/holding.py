@@ -22,7 +22,7 @@ from millrace_core.wire.topics import STATUS, TRIGGERS
 from millrace_wal import Gap, Log, Message, Reader, Record
 
 DIGITS = 20
-"""Of a uid; what has more is no key of ours, and may have millions."""
+"""Of a uid; what has more is not a key of ours, and may have millions."""
 POLL = 0.1
 TAKE = 2_000  # messages read again at a time
 

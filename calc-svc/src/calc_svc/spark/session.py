@@ -136,7 +136,7 @@ class Lane:
         """Run Spark SQL over these relations.
 
         :raises PlanError: what Spark refuses, or TOO_LARGE for more than ``limit`` rows; UNAVAILABLE when its
-            JVM has ended, which is no query's fault.
+            JVM has ended, which is not a query's fault.
         """
         try:
             return self._run(sql, relations, timezone, limit)

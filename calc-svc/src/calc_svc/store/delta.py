@@ -100,7 +100,7 @@ class DeltaRows:
         return pa.schema([pa.field(n, t) for n, t in [*added, *((n, t) for _, n, t in self.fields)]])
 
     def open(self) -> DeltaTable | None:
-        """None before the first commit; :raises DamagedTable: for files that are no whole Delta table."""
+        """None before the first commit; :raises DamagedTable: for files that are not a whole Delta table."""
         uri = str(self.path)
         # asked first: the writer may make the table meanwhile, and writes nothing before its log
         there = any(self.path.glob("*.parquet")) or any(self.path.glob(f"{LOG}/*.json"))

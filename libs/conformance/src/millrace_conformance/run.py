@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
@@ -25,7 +24,8 @@ def fresh_name() -> str:
 
 async def play_case(case: Case, gateway: Gateway, inboxes: Inboxes, outside: Outside) -> Outcome:
     """Plays one case in a fresh database and cleans up, failed or not."""
-    began = time.monotonic()
+    clock = asyncio.get_running_loop().time
+    began = clock()
     db = fresh_name()
     address, inbox = inboxes.open(db)
     play = Play(case, db, gateway, inbox, outside)
@@ -33,7 +33,7 @@ async def play_case(case: Case, gateway: Gateway, inboxes: Inboxes, outside: Out
         failure = await _play_steps(play, address)
     finally:
         left = await clean_up(play)
-    return Outcome(case, db, time.monotonic() - began, failure, tuple(left))
+    return Outcome(case, db, clock() - began, failure, tuple(left))
 
 
 async def _play_steps(play: Play, address: str) -> Failure | None:

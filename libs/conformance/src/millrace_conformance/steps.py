@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -93,10 +92,11 @@ Attempt = Callable[[], Awaitable[Failed | None]]
 
 async def _until(seconds: float, attempt: Attempt) -> None:
     """Tries until there is nothing to complain about; the last complaint is raised."""
-    deadline = time.monotonic() + seconds
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + seconds
     pause = 0.1
     while (failed := await attempt()) is not None:
-        left = deadline - time.monotonic()
+        left = deadline - clock()
         if left <= 0:
             raise failed
         await asyncio.sleep(min(pause, left))
@@ -134,11 +134,12 @@ async def _compare(play: Play, step: model.Expect) -> Failed | None:
 
 async def _stays(play: Play, step: model.Stays) -> None:
     await _until(step.within, lambda: _compare(play, step))
-    began = time.monotonic()
-    while (left := began + step.during - time.monotonic()) > 0:
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    while (left := began + step.during - clock()) > 0:
         await asyncio.sleep(min(1.0, left))
         if failed := await _compare(play, step):
-            seconds = time.monotonic() - began
+            seconds = clock() - began
             raise Failed(
                 f"for {step.during:g} s {failed.expected}", f"after {seconds:.1f} s of them {failed.came}"
             )

@@ -130,7 +130,7 @@ class Channel:
     def receive(self, seconds: float | None = None) -> Any:
         """:raises EOFError: if the other end is gone.
         :raises TimeoutError: if nothing whole comes in so many seconds.
-        :raises ValueError: if what comes is no message.
+        :raises ValueError: if what comes is not a message.
         """
         until = None if seconds is None else time.monotonic() + seconds
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, until))

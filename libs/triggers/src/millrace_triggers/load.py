@@ -18,7 +18,7 @@ class NoClass(Exception):
 def load_class(folder: Path, file: Path | None, class_name: str) -> type:
     """``class_name``: ``package.module:Class``. ``file``: a module (``.py``) or an archive of them.
 
-    :raises NoClass: if it is not there, is no class, or comes from anywhere else.
+    :raises NoClass: if it is not there, is not a class, or comes from anywhere else.
     """
     module_name, _, name = class_name.partition(":")
     root = (folder if file is None else file).resolve()
@@ -33,7 +33,7 @@ def load_class(folder: Path, file: Path | None, class_name: str) -> type:
 
 def _from_path(root: Path, name: str) -> ModuleType:
     if root.is_file() and root.suffix not in _ARCHIVES:
-        raise NoClass(f"{root.name} is no module and no archive: .py, .zip or .whl")
+        raise NoClass(f"{root.name} is neither a module nor an archive: .py, .zip or .whl")
     if not root.exists():
         raise NoClass(f"{root} does not exist")
     sys.path.insert(0, str(root))

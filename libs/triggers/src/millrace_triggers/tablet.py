@@ -93,10 +93,10 @@ class Tablet:
         each, or equally many. They are stored once ``fire`` has succeeded, as its owner's INSERT would be: a
         series that is not there is made, and other triggers fire.
 
-        :raises ValueError: for times that are no integers, or not as many as the values.
+        :raises ValueError: for times that are not integers, or not as many as the values.
         """
         if not isinstance(path, str) or not 0 < len(path) <= LONGEST_PATH:
-            raise ValueError(f"{path!r:.64} is no path of a series")
+            raise ValueError(f"{path!r:.64} is not a path of a series")
         some, cells = _listed(times), _listed(values)
         if len(some) != len(cells):
             raise ValueError(f"{path}: {len(some)} times and {len(cells)} values")

@@ -20,7 +20,7 @@ from trigger_svc.spark.workers import INPUT
 
 SOURCE: dict[str, str] = {
     "startingOffsets": "earliest",
-    # a table that is dropped takes its topic along; that is no failure
+    # a table that is dropped takes its topic along; that is not a failure
     "failOnDataLoss": "false",
     # a consumer asks ahead; a batch that comes meanwhile waits for the answer
     "kafka.fetch.max.wait.ms": "1",

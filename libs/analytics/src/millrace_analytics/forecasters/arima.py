@@ -25,11 +25,12 @@ class Arima:
         Parameter("max_q", "int", 10, least=_ORDER[0], most=_ORDER[1]),
         Parameter("d", "int", 1, least=0, most=2),
     )
-    requires: ClassVar[tuple[str, ...]] = ("pmdarima",)
+    requires: ClassVar[tuple[str, ...]] = ("pmdarima", "threadpoolctl")
     most_rows: ClassVar[int] = 3_000
 
     def forecast(self, series: Series, rows: int, confidence: float, parameters: Parameters) -> Forecast:
         from pmdarima import auto_arima
+        from threadpoolctl import threadpool_limits
 
         period = int(parameters["period"])
         for side in ("p", "q"):
@@ -43,7 +44,8 @@ class Arima:
             constant = np.full(rows, series.values[0])
             return Forecast(constant, constant, constant)
         names = ("start_p", "max_p", "start_q", "max_q", "d")
-        with warnings.catch_warnings():
+        # the matrices are tiny: threads of BLAS would only wait for each other, for several times the CPU
+        with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
             warnings.simplefilter("ignore")
             try:
                 model = auto_arima(

@@ -41,7 +41,7 @@ def convert(
     if series.dtype == pl.String:
         return _read(series, target, ticks, where)
     if series.dtype.is_float() and wanted.is_integer():
-        # infinities and NaN are no whole numbers
+        # infinities and NaN are not whole numbers
         series = series.set(~series.is_finite(), None)
     return series.cast(wanted, strict=False)
 

@@ -20,7 +20,7 @@ class Product:
     """What a stream's job gives: rows to write, then notifications and perhaps a change of status.
 
     ``waits``: something may still come that the job needs (rows, an output table, the broker): it gives
-    nothing else, and is to be done again. That is no failure, however long it takes.
+    nothing else, and is to be done again. That is not a failure, however long it takes.
     """
 
     stream: int

@@ -271,7 +271,7 @@ class Spelling:
         pattern = node.expression.unnest()
         text = self.as_kind(self.visit(node.this), "STRING", node.this)
         if not (isinstance(pattern, exp.Literal) and pattern.is_string):
-            raise _refused(self.what, "a pattern that is no constant", node.expression)
+            raise _refused(self.what, "a pattern that is not a constant", node.expression)
         try:
             found = rewrite(pattern.name)
         except ValueError as error:

@@ -26,8 +26,8 @@ def duration(argument: Argument, what: str, rule: DurationRule, precision: Preci
     ``what``: the clause and the argument's name, for errors. ``precision``: of the trigger table; None where
     the duration is one of processing time.
 
-    :raises SqlError: if it is no duration, in a unit or of a length that the rule does not allow, or no whole
-        number of ticks.
+    :raises SqlError: if it is not a duration, is in a unit or of a length that the rule does not allow, or is
+        not a whole number of ticks.
     """
     token = one_token(argument)
     if token is None or token.kind is not TokenKind.DURATION or not token.value[:-1].isdigit():

@@ -111,7 +111,7 @@ class Lexer:
     def next(self) -> Token:
         """The next token; at the end of the text END, again and again.
 
-        :raises SqlError: for text that is no token.
+        :raises SqlError: for text that is not a token.
         """
         while match := _TOKEN.match(self.text, self.place):
             start, end = match.span()

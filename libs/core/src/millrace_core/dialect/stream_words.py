@@ -18,7 +18,7 @@ NEWER = (
 
 def is_older(cursor: Cursor) -> bool:
     """Whether a CREATE STREAM is one of the older dialect. The cursor stands behind CREATE STREAM, and stays
-    there. What is no stream at all is left to the newer dialect's grammar, which says what is missing."""
+    there. What is not a stream at all is left to the newer dialect's grammar, which says what is missing."""
     place = cursor.place
     try:
         cursor.exists(negated=True)

@@ -56,7 +56,7 @@ def insert_columns(part: InsertTable, columns: Sequence[Column], session: Sessio
 def target_columns(part: InsertTable, table: Table) -> tuple[Column, ...]:
     """The columns that the cells of INSERT are for: those named, or all.
 
-    :raises SqlError: UNKNOWN_COLUMN for a name that is no column; INVALID_VALUE if a key is not named.
+    :raises SqlError: UNKNOWN_COLUMN for a name that is not a column; INVALID_VALUE if a key is not named.
     """
     if not part.columns:
         return table.columns

@@ -112,7 +112,7 @@ def _scaled(node: exp.Expr) -> tuple[exp.Column, int] | None:
 def _in_ticks_of(formula: Formula, factor: int, comparison: Comparison) -> Formula:
     """The bound on a column whose ``factor``-fold is compared with ``formula``.
 
-    In whole numbers: times in nanoseconds are no exact floats."""
+    In whole numbers: times in nanoseconds are not exact floats."""
     if factor == 1:
         return formula
     divisor: Formula = ("const", factor)

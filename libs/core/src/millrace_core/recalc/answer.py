@@ -48,7 +48,7 @@ def cut_again(
     """Cut the windows around ``[first, last]`` that are closed at ``until``.
 
     ``changed``: rows there came, changed or went (else the user wants them again as they are). ``told``: the
-    windows that were told of before: what touches the range and is no window any more is invalid.
+    windows that were told of before: what touches the range and is not a window any more is invalid.
     ``retracts``: results there that no longer stand are taken back, before what stands instead is told.
     Where the part asks for ``open`` windows, those that have not closed are told as they are shown.
     """

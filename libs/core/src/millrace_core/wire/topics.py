@@ -98,7 +98,7 @@ INSERT_TRIGGERS = Topic(
 )  # fmt: skip
 DEAD_LETTERS = Topic("dead-letters", "source topic", "wire.dead.DeadLetter", retention_ms=30 * _DAY)
 WAL_BURIED_BY: Service = "calc-svc"
-"""The same for all WAL topics, and for topics that begin so and are no table's."""
+"""The same for all WAL topics, and for topics that begin so and belong to no table."""
 
 TOPICS: tuple[Topic, ...] = (
     CATALOG, CONTROL, CLOCK, REGROUP, TRIGGERS, RECALC, HANDOVER, NOTIFICATIONS, STATUS, REGISTRATIONS,
@@ -165,7 +165,7 @@ def slot_for(topic: str, key: bytes | None, slots: int) -> int | None:
 
 
 def _own_name(topic: str) -> bytes:
-    """The name of a WAL topic's table; empty for a topic that is no table's: nobody judges its messages."""
+    """The name of a WAL topic's table; empty for a topic of no table: nobody evaluates its messages."""
     try:
         return table_of(topic)[1].encode() if topic.startswith(WAL_PREFIX) else b""
     except WireError:

@@ -1,7 +1,7 @@
 """Tokens of IoTDB's SQL and the parser's small words over them.
 
 Keywords are read in any case, names as they are. Paths are not made of tokens: whoever expects one reads it
-from the text (:meth:`Cursor.path`), since ``root.1d.*`` is no number, duration or product there.
+from the text (:meth:`Cursor.path`), since ``root.1d.*`` is not a number, duration or product there.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class Cursor:
             stars = node.text.replace("*", "") == "" and node.wild
             if (stars and len(node.text) > 2) or (node.wild and not stars and MANY in node.text):
                 raise IotdbError(
-                    Status.ILLEGAL_PATH, f"{node.text} is no node: ** stands alone, * for a part of a node",
+                    Status.ILLEGAL_PATH, f"{node.text} is not a node: ** stands alone, * for part of a node",
                     self.position(place),
                 )  # fmt: skip
             nodes.append(node)

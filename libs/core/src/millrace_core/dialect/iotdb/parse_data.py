@@ -16,7 +16,7 @@ def insert(c: Cursor) -> Insert:
     """``INSERT INTO device(time, m, …) [ALIGNED] VALUES (…), …``; one row may go without time."""
     device = c.full_path("a device")
     if len(device.nodes) < 2:
-        raise IotdbError(Status.ILLEGAL_PATH, "root is no device", device.position)
+        raise IotdbError(Status.ILLEGAL_PATH, "root is not a device", device.position)
     listed = c.here()
     names = c.listed(lambda: (c.here(), c.name("a measurement")))
     timed = names[0][1].lower() in _TIME

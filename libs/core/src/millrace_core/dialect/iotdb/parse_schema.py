@@ -25,7 +25,9 @@ _STORAGE = ("encoding", "compressor", "compression")
 def create_database(c: Cursor) -> CreateDatabase:
     path = c.full_path("a database")
     if len(path.nodes) < 2:
-        raise IotdbError(Status.ILLEGAL_PATH, "root is no database: one needs a node below it", path.position)
+        raise IotdbError(
+            Status.ILLEGAL_PATH, "root is not a database: one needs a node below it", path.position
+        )
     if c.at("with"):
         raise unsupported("a database's attributes (WITH) are not supported yet", c.here())
     return CreateDatabase(path)
@@ -50,7 +52,7 @@ def create_timeseries(c: Cursor) -> CreateTimeseries:
 def create_aligned(c: Cursor) -> CreateTimeseries:
     device = c.full_path("a device")
     if len(device.nodes) < 2:
-        raise IotdbError(Status.ILLEGAL_PATH, "root is no device", device.position)
+        raise IotdbError(Status.ILLEGAL_PATH, "root is not a device", device.position)
     series = c.listed(lambda: _aligned_series(c))
     names = [one.measurement for one in series]
     for place, one in enumerate(series):
@@ -104,7 +106,7 @@ def _split(path: Pattern) -> tuple[Pattern, str]:
     """Device and measurement."""
     if len(path.nodes) < 3:
         raise IotdbError(
-            Status.ILLEGAL_PATH, f"{path} is no series: it needs a device and a measurement", path.position
+            Status.ILLEGAL_PATH, f"{path} is not a series: it needs a device and a measurement", path.position
         )
     return Pattern(path.nodes[:-1], path.position), path.nodes[-1].text
 

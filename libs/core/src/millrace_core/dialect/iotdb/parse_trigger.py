@@ -20,7 +20,7 @@ def create_trigger(c: Cursor, kind: str | None, where: Position) -> CreateTrigge
     name = c.name("the trigger's name")
     event = c.one_of("before", "after")
     if c.at("delete"):
-        raise syntax("triggers listen to INSERT only, DELETE is no event of theirs", c.here())
+        raise syntax("triggers listen to INSERT only, not to DELETE", c.here())
     c.expect("insert")
     if kind is None:
         raise syntax(f"CREATE TRIGGER {name}: say STATELESS or STATEFUL before TRIGGER", where)

@@ -33,7 +33,7 @@ Time = Moment | int
 
 
 def duration(c: Cursor, what: str) -> int:
-    """Milliseconds. :raises IotdbError: for what is no whole number of them, and for months and years."""
+    """Milliseconds. :raises IotdbError: for what is not a whole number of them, and for months and years."""
     token = c.of_kind(TokenKind.DURATION, f"{what}, a duration such as 10s")
     where = c.position(token.start)
     total = 0
@@ -42,7 +42,7 @@ def duration(c: Cursor, what: str) -> int:
             raise unsupported(f"{what}: months and years are not supported yet, write it in days", where)
         total += int(amount) * _NANOSECONDS[unit.lower()]
     if total % _MILLISECOND:
-        raise semantic(f"{what}: {token.text} is no whole number of milliseconds, the precision here", where)
+        raise semantic(f"{what}: {token.text} is not a whole number of milliseconds", where)
     if total // _MILLISECOND > HIGHEST:
         raise semantic(f"{what}: {token.text} is too long", where)
     return total // _MILLISECOND

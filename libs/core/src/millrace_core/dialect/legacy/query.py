@@ -51,7 +51,7 @@ def read(query: LegacyQuery, table: Table, *, on_super: bool) -> tuple[tuple[Ite
     """The result columns, ``*`` as what it stands for, and the groups.
 
     :raises SqlError: for what the dialect does not have: a placeholder, a query inside, a refused function,
-        an aggregate without a window, a first column that is no time, a name twice.
+        an aggregate without a window, a first column that is not a time, a name twice.
     """
     tree = parse_query(query.text.text, query.text.position)
     for placeholder in tree.find_all(exp.Placeholder):
@@ -213,4 +213,4 @@ def check_aliases(text: SqlText, keys: Sequence[Key], what: str) -> None:
     for column in parse_expression(text.text, text.position).find_all(exp.Column):
         if column.table or column.name not in names:
             known = f"{', '.join(names)} can be used" if names else "there is no PARTITION BY"
-            raise bad(f"{what}: {column.name} is no alias of PARTITION BY; {known}", position_of(column))
+            raise bad(f"{what}: {column.name} is not an alias of PARTITION BY; {known}", position_of(column))

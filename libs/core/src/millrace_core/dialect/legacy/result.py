@@ -29,7 +29,7 @@ def result_table(
     """INTO with its columns, TAGS and SUBTABLE; ``names``: of the query's results; ``values``: the aliases of
     PARTITION BY as expressions over a group's key; the columns stay empty.
 
-    :raises SqlError: for a target that is no super table, or the source; columns that do not go together;
+    :raises SqlError: for a target that is not a super table, or the source; columns that do not go together;
         tags that PARTITION BY does not name, or with types where the table has its own.
     """
     db = into.db or database
@@ -98,7 +98,7 @@ def _tags(
             raise bad(f"the tag {name} is given twice", where)
         if name not in values:
             known = ", ".join(values) or "there is none"
-            raise bad(f"the tag {name} is no alias of PARTITION BY: {known}", where)
+            raise bad(f"the tag {name} is not an alias of PARTITION BY: {known}", where)
         expression = values[name]
         if target is None:
             if tag.type is None:

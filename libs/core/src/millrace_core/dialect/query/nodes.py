@@ -32,7 +32,7 @@ class Auto(exp.Expression):
 
 
 def length_of(node: exp.Expr) -> exp.Expr:
-    """An argument of INTERVAL or SLIDING: a duration may stand in quotes; AUTO is no column."""
+    """An argument of INTERVAL or SLIDING: a duration may stand in quotes; AUTO is not a column."""
     found = node
     if isinstance(node, exp.Literal) and node.is_string:
         number, unit = node.name[:-1], node.name[-1:].lower()

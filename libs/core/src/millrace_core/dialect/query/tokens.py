@@ -63,7 +63,7 @@ class _Part(NamedTuple):
 def query_tokens(sql: str, origin: Position) -> list[Token]:
     """The tokens of a query or an expression that begins at ``origin`` in the user's statement.
 
-    :raises SqlError: SYNTAX for text that is no token.
+    :raises SqlError: SYNTAX for text that is not a token.
     """
     found: list[_Part] = []
     for token in lexer.tokens(sql, origin):

@@ -104,7 +104,7 @@ def _source(
 
 
 def _partition(statement: CreateStream, rule: TriggerType[Any], source: Source | None) -> tuple[str, ...]:
-    """The grouping columns; :raises SqlError: for one that is no tag, or a grouping the trigger has not."""
+    """The grouping columns; :raises SqlError: if one is not a tag, or the trigger forbids it."""
     names: list[str] = []
     for name in statement.partition:
         if source is None:

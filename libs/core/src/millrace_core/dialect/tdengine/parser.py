@@ -38,7 +38,7 @@ _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}")
 def parse(sql: str) -> Statement:
     """The one statement that ``sql`` holds; semicolons may follow it.
 
-    :raises SqlError: if it is no statement of the dialect: what was expected, and where.
+    :raises SqlError: if it is not a statement of the dialect: what was expected, and where.
     """
     if len(sql) > MAX_SQL:
         raise SqlError(ErrorCode.TOO_LARGE, f"the statement has {len(sql)} characters, {MAX_SQL} are allowed")

@@ -33,7 +33,7 @@ _VALUE = r'("(?:[^"\\]|\\.)*"|[^,}\s]+)'
 
 
 def type_get(node: exp.Expr) -> exp.Expr:
-    """``tag->'key'``; :raises SqlError: where it is no tag of type JSON, or no constant key."""
+    """``tag->'key'``; :raises SqlError: where it is not a tag of type JSON, or the key is not constant."""
     _check(node, "->")
     return with_type(node, JSON)
 

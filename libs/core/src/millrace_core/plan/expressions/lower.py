@@ -165,7 +165,7 @@ class Lowerer:
         return cast(found, wanted)
 
     def negative(self, node: exp.Expr) -> exp.Expr:
-        # of the result's type: -(-128) is no TINYINT
+        # of the result's type: -(-128) is not a TINYINT
         return exp.Paren(this=exp.Neg(this=wrap(self.of_type(node.this, typed(node)))))
 
     def comparison(self, node: exp.Expr) -> exp.Expr:

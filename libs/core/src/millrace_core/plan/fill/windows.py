@@ -54,7 +54,7 @@ class Filling:
     def of(fill: exp.Expr, grid: Grid, scope: Scope, ctx: Context) -> Filling:
         """Read the clause, and the range from WHERE or from the trigger's own rows.
 
-        :raises SqlError: NOT_ALLOWED without a range, INVALID_VALUE for values that are no constants and
+        :raises SqlError: NOT_ALLOWED without a range, INVALID_VALUE for values that are not constants and
             for too long a range.
         """
         relation = scope.timed
@@ -270,7 +270,7 @@ def _value(fill: _Fill, raw: exp.Expr, i: int) -> exp.Expr:
 
 
 def _linear(fill: _Fill, raw: exp.Expr, i: int) -> exp.Expr:
-    """On the line between the neighbours with values, at the windows' starts; NULL for what is no number."""
+    """On the line between the neighbours with values, at the windows' starts; NULL unless it is a number."""
     type_ = fill.type_of(i)
     if type_ is None or not (type_.number or type_.timestamp):
         return raw

@@ -128,7 +128,7 @@ def constant_choice(node: exp.Expr, name: str, what: str, allowed: tuple[str, ..
 
 
 def constant_text(node: exp.Expr, name: str, what: str) -> str:
-    """:raises SqlError: INVALID_VALUE if the argument is no constant text."""
+    """:raises SqlError: INVALID_VALUE if the argument is not a constant text."""
     if not isinstance(node, exp.Literal) or not node.is_string:
         raise fail(ErrorCode.INVALID_VALUE, f"{name}: {what} must be a constant text", node)
     return node.name

@@ -120,7 +120,7 @@ def _hex(node: exp.Expr) -> exp.Expr:
 def _char(it: Call) -> exp.Expr:
     """The bytes of the numbers, each without leading zero bytes; NULLs are skipped.
 
-    Bytes that are no text must not stop a job: they become U+FFFD.
+    Bytes that are not text must not stop a job: they become U+FFFD.
     """
     parts: list[exp.Expr] = []
     for arg in it.args:
@@ -182,7 +182,7 @@ def _crc32(it: Call) -> exp.Expr:
 
 
 def _from_base64(it: Call) -> exp.Expr:
-    """NULL for what is not so encoded. Bytes that are no text must not stop a job: they become U+FFFD."""
+    """NULL for what is not so encoded. Bytes that are not text must not stop a job: they become U+FFFD."""
     return call("MAKE_VALID_UTF8", as_text(call("TRY_TO_BINARY", it.args[0], text("base64"))))
 
 

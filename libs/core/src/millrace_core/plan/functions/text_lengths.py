@@ -16,7 +16,7 @@ from millrace_core.plan.types.typed import Typed, bytes_of, room, text_of
 
 LONGEST = DataType("VARCHAR", MAX_LENGTH)
 REPLACEMENT = 3
-"""Bytes of U+FFFD, which stands for each byte that is no text."""
+"""Bytes of U+FFFD, which stands for each byte that is not text."""
 _SIGN = {"zone": 1}
 """Characters that a word of a time's format has besides its digits."""
 

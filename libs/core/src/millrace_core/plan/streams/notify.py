@@ -22,7 +22,7 @@ def add_notify(scope: Scope, ctx: Context) -> None:
     """The condition becomes a last result column ``_notify``. One of constants does not: it judges events
     without a result as well (:func:`of_constants`).
 
-    :raises SqlError: UNKNOWN_COLUMN for what is no column of the result, NOT_ALLOWED for a placeholder.
+    :raises SqlError: UNKNOWN_COLUMN for what is not a column of the result, NOT_ALLOWED for a placeholder.
     """
     if ctx.notify is None or not scope.select.meta.get("root"):
         return

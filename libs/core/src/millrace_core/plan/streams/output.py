@@ -72,8 +72,8 @@ def plan_output(
     Tags of an output that ``converts`` are given as their expressions give them: whoever has the values
     converts them. The tag of the groups' ids is left to the caller.
 
-    :raises SqlError: for a name that is no grouping column, an unknown function, a type that does not fit, a
-        constant that its tag cannot hold.
+    :raises SqlError: for a name that is not a grouping column, an unknown function, a type that does not fit,
+        or a constant that its tag cannot hold.
     """
     output = spec.output
     if output is None or not output.grouped:

@@ -47,7 +47,7 @@ def with_lengths(
     """Make durations of the lengths: a whole number counts ticks, AUTO lets a window begin at ``low``, the
     first instant that WHERE allows (no offset where there is none).
 
-    :raises SqlError: UNSUPPORTED for AUTO with months, or where ``low`` is no constant.
+    :raises SqlError: UNSUPPORTED for AUTO with months, or where ``low`` is not a constant.
     """
     for key in ("this", "offset", "sliding"):
         node = window.args.get(key)
@@ -86,7 +86,7 @@ class Length:
 
     @staticmethod
     def of(node: exp.Expr | None, precision: Precision) -> Length:
-        """:raises SqlError: if it is no duration, or no whole number of ticks."""
+        """:raises SqlError: if it is not a duration, or not a whole number of ticks."""
         if node is None:
             return Length(0, 0)
         if isinstance(node, nodes.DurationLiteral) and (per := CALENDAR_MONTHS.get(node.args["unit"])):

@@ -110,7 +110,7 @@ class Clock:
 
     @staticmethod
     def of(options: Options, table: Table, single: bool, emission: Emission) -> Clock:
-        """:raises MillraceError: for a length that is no whole number of ticks, or of months or years."""
+        """:raises MillraceError: for a length that is not a whole number of ticks, or of months or years."""
         precision = table.precision
         return Clock(
             ticks(options.watermark, precision) if options.watermark else 0,

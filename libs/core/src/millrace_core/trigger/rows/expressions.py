@@ -130,7 +130,7 @@ def _ln(value: pl.Expr) -> pl.Expr:
 
 
 def _parse_real(text: pl.Expr) -> pl.Expr:
-    """DOUBLE; NULL for a text that is no number."""
+    """DOUBLE; NULL for a text that is not a number."""
     bare = text.str.strip_chars()
     infinite = pl.when(bare.str.starts_with("-")).then(float("-inf")).otherwise(float("inf"))
     digits = bare.str.replace(r"([0-9.])[dDfF]$", "$1").cast(pl.Float64, strict=False)
@@ -145,7 +145,7 @@ def _parse_real(text: pl.Expr) -> pl.Expr:
 
 
 def _parse_whole(text: pl.Expr) -> pl.Expr:
-    """BIGINT, without what follows a point; NULL for a text that is no number or one out of range."""
+    """BIGINT, without what follows a point; NULL for a text that is not a number or one out of range."""
     digits = text.str.strip_chars().str.extract(WHOLE_TEXT, 1)
     return digits.str.strip_prefix("+").cast(pl.Int64, strict=False)
 

@@ -33,7 +33,7 @@ class Divided:
 
 
 def values_of(keys: Sequence[Signal], cells: dict[Signal, Array]) -> list[Values]:
-    """What the keys say of each row, as a group's key holds it: fractions that are no numbers are NULL, and
+    """What the keys say of each row, as a group's key holds it: fractions that are not numbers are NULL, and
     there is one zero."""
     columns = [
         [_plain(cell) if isinstance(cell, float) else cell for cell in cells[key].tolist()] for key in keys

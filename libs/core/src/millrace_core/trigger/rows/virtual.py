@@ -225,7 +225,7 @@ def _mapped(table: Table, decoded: Decoded, rows: slice, key: str, link: Link) -
 
 
 def _plain(cells: pl.Series) -> list[Any]:
-    """Values as JSON has them: bytes that are no text (Arrow can bring them) lose what it cannot hold."""
+    """Values as JSON has them: bytes that are not text (Arrow can bring them) lose what it cannot hold."""
     if cells.dtype == pl.Binary:
         return [None if cell is None else cell.decode(errors="replace") for cell in cells.to_list()]
     return cells.to_list()

@@ -64,7 +64,7 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if not isinstance(error, Exception) or isinstance(error, MemoryError) or not self._uids:
-            return False  # a machine without memory is no stream's fault: the batch is tried again
+            return False  # a machine without memory is not a stream's fault: the batch is tried again
         self._blame.note(error, self._uids, self._causes)
         return True
 

@@ -32,7 +32,7 @@ class Names:
     @staticmethod
     def of_messages(messages: Messages, table: Table) -> Names:
         """Those that the keys say; a normal table's messages may have none, those of a super table without
-        one are no table's."""
+        one belong to no table."""
         own = table.name.encode() if table.kind == "normal" else b""
         return Names([own if key is None else key for key in messages.keys], messages.key)
 

@@ -138,7 +138,7 @@ def compiled(definition: bytes) -> Definition:
     """What an :func:`essence` means.
 
     :raises MillraceError: UNSUPPORTED for a trigger type or option that is not there yet; INVALID_VALUE for a
-        length that is no whole number of ticks.
+        length that is not a whole number of ticks.
     """
     spec = msgspec.msgpack.decode(definition, type=StreamSpec, dec_hook=read_trigger)
     type_ = type_of(spec.trigger)

@@ -22,7 +22,7 @@ class Setting:
     def ticks(self, duration: Duration | None) -> int:
         """A length in ticks of the trigger table, 0 for none.
 
-        :raises MillraceError: INVALID_VALUE for one that is no whole number of ticks.
+        :raises MillraceError: INVALID_VALUE for one that is not a whole number of ticks.
         """
         return ticks(duration, self.table.precision) if duration else 0
 

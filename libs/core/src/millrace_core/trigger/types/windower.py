@@ -98,7 +98,7 @@ class Windower(ABC):
         return self.on_delete(memory, ts, ts)
 
     def so_far(self, memory: Any) -> Iterable[SoFar]:
-        """The windows of a group that are open now (MAX_DELAY triggers on them); instants are no windows."""
+        """The windows of a group that are open now (MAX_DELAY triggers on them); instants are not windows."""
         return ()
 
     def vague(self, memory: Any) -> Span | None:

@@ -143,7 +143,7 @@ def _read_frame(metadata: bytes) -> Frame:
     kind, body = message.number(1, "<B"), message.number(3, "<q")
     header = message.table(2)
     if header is None or body < 0 or kind not in (_SCHEMA, _DICTIONARY, _BATCH):
-        raise undecodable("Arrow: a frame that is no schema, dictionary or record batch")
+        raise undecodable("Arrow: a frame that is not a schema, dictionary or record batch")
     if kind == _SCHEMA:
         return Frame(kind, body)
     if kind == _DICTIONARY:
@@ -207,7 +207,7 @@ def _field(table: _Table) -> Field:
     if name == "int":
         shown = f"{'' if details.number(1, '<B') else 'u'}int{details.number(0, '<i')}"
         if details.number(0, "<i") not in (8, 16, 32, 64):
-            raise undecodable(f"Arrow: {shown} is no type")
+            raise undecodable(f"Arrow: {shown} is not a type")
     elif name in ("float", "timestamp"):
         sort = details.number(0, "<h")
         options = _PRECISIONS if name == "float" else _UNITS

@@ -15,11 +15,11 @@ from millrace_core.wire.rows.json import python_type
 
 
 def checked_columns(columns: Mapping[str, Sequence[object]], table: Table) -> dict[str, list[object]]:
-    """Rows of ``table``, column by column, if they fit it: name -> cells, equally many of each column.
+    """Rows of ``table``, column by column, if they fit it: name -> cells, as many in each column.
 
     A cell is an int (TIMESTAMP: ticks of the table's precision), float (an int does as well), bool, str (of a
-    VARBINARY too: what it holds as UTF-8), or None for NULL. Nothing is converted: ``"1"`` is no INT. Columns
-    that are left out keep what is stored; the key columns must be there, and not NULL.
+    VARBINARY too: what it holds as UTF-8), or None for NULL. Nothing is converted: ``"1"`` is not an INT.
+    Columns that are left out keep what is stored; the key columns must be there, and not NULL.
 
     :raises MillraceError: UNKNOWN_COLUMN, TYPE_MISMATCH or INVALID_VALUE; it names the column and the row,
         counted from 0.

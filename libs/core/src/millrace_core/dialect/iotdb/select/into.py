@@ -270,7 +270,7 @@ def _goal(
     for level, node in enumerate(place.device):
         nodes += device[level:] if node == _REST else [_filled(node, meant, place)]
     if len(nodes) < 2:
-        raise semantic(f"INTO: {write_path(nodes)} is no device", place.position)
+        raise semantic(f"INTO: {write_path(nodes)} is not a device", place.position)
     name = path[-1] if measurement == _REST else _filled(measurement, path, place)
     return Goal(column, source, tuple(nodes), name, type_, place.aligned)
 
@@ -282,7 +282,7 @@ def _filled(node: Node, source: Sequence[str], place: _Place) -> str:
     def named(found: re.Match[str]) -> str:
         if int(found[1]) >= len(source):
             raise semantic(
-                f"INTO: {found[0]} is no node of {write_path(source)}, which has {len(source)}",
+                f"INTO: {found[0]} is not a node of {write_path(source)}, which has {len(source)}",
                 place.position,
             )
         return source[int(found[1])]

@@ -32,7 +32,7 @@ class Grid:
 
     @staticmethod
     def of(trigger: Interval, precision: Precision) -> Grid:
-        """:raises MillraceError: for a length that is no whole number of ticks."""
+        """:raises MillraceError: for a length that is not a whole number of ticks."""
         offset = ticks(trigger.offset, precision) if trigger.offset else 0
         if trigger.interval.unit in CALENDAR_MONTHS:
             per_ms = TICKS_PER_SECOND[precision] // 1000

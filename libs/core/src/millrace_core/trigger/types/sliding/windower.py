@@ -76,7 +76,7 @@ class SlidingWindower(Windower):
 
     @staticmethod
     def of(trigger: Sliding, precision: Precision, empty: bool) -> SlidingWindower:
-        """:raises MillraceError: for a length that is no whole number of ticks, or an unknown time zone."""
+        """:raises MillraceError: if a length is not a whole number of ticks, or for an unknown time zone."""
         offset = ticks(trigger.offset, precision) if trigger.offset else 0
         every = ticks(trigger.sliding, precision)
         return SlidingWindower(Schedule(every, offset, precision, zone(trigger.timezone)), empty)
