@@ -151,7 +151,9 @@ def gateway_app(gateway: Gateway) -> FastAPI:
         rest_router(gateway.executor, gateway.iotdb, gateway.logins, settings.timezone, settings.body_bytes)
     )
     first_password = settings.first_password
-    app.include_router(iotdb_router(gateway.iotdb, gateway.logins, settings.timezone, first_password))
+    app.include_router(
+        iotdb_router(gateway.iotdb, gateway.logins, settings.timezone, settings.body_bytes, first_password)
+    )
     app.include_router(resource_router(gateway.context, gateway.executor, gateway.logins))
 
     @app.exception_handler(RequestValidationError)

@@ -41,37 +41,26 @@ FROM (
         `_agg`.`_a1` AS `_a1`,
         EXPLODE(
           CASE
-            WHEN CASE
-              WHEN `_agg`.`_before` IS NULL
-              THEN CAST((
-                `_trig`.`_twstart` - (
-                  (
+            WHEN (
+              (
+                CASE
+                  WHEN `_agg`.`_after` IS NULL
+                  THEN CAST((
                     (
-                      `_trig`.`_twstart` % 5000
-                    ) + 5000
-                  ) % 5000
-                )
-              ) AS BIGINT)
-              ELSE `_agg`.`_k0`
-            END <= CASE
-              WHEN `_agg`.`_after` IS NULL
-              THEN CAST((
-                (
-                  `_trig`.`_twend` - 1
-                ) - (
-                  (
-                    (
+                      `_trig`.`_twend` - 1
+                    ) - (
                       (
-                        `_trig`.`_twend` - 1
+                        (
+                          (
+                            `_trig`.`_twend` - 1
+                          ) % 5000
+                        ) + 5000
                       ) % 5000
-                    ) + 5000
-                  ) % 5000
-                )
-              ) AS BIGINT)
-              ELSE `_agg`.`_after` - 5000
-            END
-            THEN SEQUENCE(
-              CASE
+                    )
+                  ) AS BIGINT)
+                  ELSE `_agg`.`_after` - 5000
+                END
+              ) - CASE
                 WHEN `_agg`.`_before` IS NULL
                 THEN CAST((
                   `_trig`.`_twstart` - (
@@ -83,8 +72,59 @@ FROM (
                   )
                 ) AS BIGINT)
                 ELSE `_agg`.`_k0`
-              END,
-              CASE
+              END
+            ) >= 50000000000
+            THEN RAISE_ERROR(
+              (
+                'FILL would make ' || CAST(CAST((
+                  (
+                    CASE
+                      WHEN `_agg`.`_after` IS NULL
+                      THEN CAST((
+                        (
+                          `_trig`.`_twend` - 1
+                        ) - (
+                          (
+                            (
+                              (
+                                `_trig`.`_twend` - 1
+                              ) % 5000
+                            ) + 5000
+                          ) % 5000
+                        )
+                      ) AS BIGINT)
+                      ELSE `_agg`.`_after` - 5000
+                    END
+                  ) - CASE
+                    WHEN `_agg`.`_before` IS NULL
+                    THEN CAST((
+                      `_trig`.`_twstart` - (
+                        (
+                          (
+                            `_trig`.`_twstart` % 5000
+                          ) + 5000
+                        ) % 5000
+                      )
+                    ) AS BIGINT)
+                    ELSE `_agg`.`_k0`
+                  END
+                ) DIV 5000 AS BIGINT) AS STRING) || ' windows, 10000000 are allowed'
+              )
+            )
+            ELSE CASE
+              WHEN CASE
+                WHEN `_agg`.`_before` IS NULL
+                THEN CAST((
+                  `_trig`.`_twstart` - (
+                    (
+                      (
+                        `_trig`.`_twstart` % 5000
+                      ) + 5000
+                    ) % 5000
+                  )
+                ) AS BIGINT)
+                ELSE `_agg`.`_k0`
+              END <= CASE
                 WHEN `_agg`.`_after` IS NULL
                 THEN CAST((
                   (
@@ -100,9 +140,41 @@ FROM (
                   )
                 ) AS BIGINT)
                 ELSE `_agg`.`_after` - 5000
-              END,
-              5000
-            )
+              END
+              THEN SEQUENCE(
+                CASE
+                  WHEN `_agg`.`_before` IS NULL
+                  THEN CAST((
+                    `_trig`.`_twstart` - (
+                      (
+                        (
+                          `_trig`.`_twstart` % 5000
+                        ) + 5000
+                      ) % 5000
+                    )
+                  ) AS BIGINT)
+                  ELSE `_agg`.`_k0`
+                END,
+                CASE
+                  WHEN `_agg`.`_after` IS NULL
+                  THEN CAST((
+                    (
+                      `_trig`.`_twend` - 1
+                    ) - (
+                      (
+                        (
+                          (
+                            `_trig`.`_twend` - 1
+                          ) % 5000
+                        ) + 5000
+                      ) % 5000
+                    )
+                  ) AS BIGINT)
+                  ELSE `_agg`.`_after` - 5000
+                END,
+                5000
+              )
+            END
           END
         ) AS `_p`
       FROM (
@@ -183,37 +255,26 @@ FROM (
         `_agg`.`_a1` AS `_a1`,
         EXPLODE(
           CASE
-            WHEN CASE
-              WHEN `_agg`.`_before` IS NULL
-              THEN CAST((
-                CAST({_twstart} AS BIGINT) - (
-                  (
+            WHEN (
+              (
+                CASE
+                  WHEN `_agg`.`_after` IS NULL
+                  THEN CAST((
                     (
-                      CAST({_twstart} AS BIGINT) % 5000
-                    ) + 5000
-                  ) % 5000
-                )
-              ) AS BIGINT)
-              ELSE `_agg`.`_k0`
-            END <= CASE
-              WHEN `_agg`.`_after` IS NULL
-              THEN CAST((
-                (
-                  CAST({_twend} AS BIGINT) - 1
-                ) - (
-                  (
-                    (
+                      CAST({_twend} AS BIGINT) - 1
+                    ) - (
                       (
-                        CAST({_twend} AS BIGINT) - 1
+                        (
+                          (
+                            CAST({_twend} AS BIGINT) - 1
+                          ) % 5000
+                        ) + 5000
                       ) % 5000
-                    ) + 5000
-                  ) % 5000
-                )
-              ) AS BIGINT)
-              ELSE `_agg`.`_after` - 5000
-            END
-            THEN SEQUENCE(
-              CASE
+                    )
+                  ) AS BIGINT)
+                  ELSE `_agg`.`_after` - 5000
+                END
+              ) - CASE
                 WHEN `_agg`.`_before` IS NULL
                 THEN CAST((
                   CAST({_twstart} AS BIGINT) - (
@@ -225,8 +286,59 @@ FROM (
                   )
                 ) AS BIGINT)
                 ELSE `_agg`.`_k0`
-              END,
-              CASE
+              END
+            ) >= 50000000000
+            THEN RAISE_ERROR(
+              (
+                'FILL would make ' || CAST(CAST((
+                  (
+                    CASE
+                      WHEN `_agg`.`_after` IS NULL
+                      THEN CAST((
+                        (
+                          CAST({_twend} AS BIGINT) - 1
+                        ) - (
+                          (
+                            (
+                              (
+                                CAST({_twend} AS BIGINT) - 1
+                              ) % 5000
+                            ) + 5000
+                          ) % 5000
+                        )
+                      ) AS BIGINT)
+                      ELSE `_agg`.`_after` - 5000
+                    END
+                  ) - CASE
+                    WHEN `_agg`.`_before` IS NULL
+                    THEN CAST((
+                      CAST({_twstart} AS BIGINT) - (
+                        (
+                          (
+                            CAST({_twstart} AS BIGINT) % 5000
+                          ) + 5000
+                        ) % 5000
+                      )
+                    ) AS BIGINT)
+                    ELSE `_agg`.`_k0`
+                  END
+                ) DIV 5000 AS BIGINT) AS STRING) || ' windows, 10000000 are allowed'
+              )
+            )
+            ELSE CASE
+              WHEN CASE
+                WHEN `_agg`.`_before` IS NULL
+                THEN CAST((
+                  CAST({_twstart} AS BIGINT) - (
+                    (
+                      (
+                        CAST({_twstart} AS BIGINT) % 5000
+                      ) + 5000
+                    ) % 5000
+                  )
+                ) AS BIGINT)
+                ELSE `_agg`.`_k0`
+              END <= CASE
                 WHEN `_agg`.`_after` IS NULL
                 THEN CAST((
                   (
@@ -242,9 +354,41 @@ FROM (
                   )
                 ) AS BIGINT)
                 ELSE `_agg`.`_after` - 5000
-              END,
-              5000
-            )
+              END
+              THEN SEQUENCE(
+                CASE
+                  WHEN `_agg`.`_before` IS NULL
+                  THEN CAST((
+                    CAST({_twstart} AS BIGINT) - (
+                      (
+                        (
+                          CAST({_twstart} AS BIGINT) % 5000
+                        ) + 5000
+                      ) % 5000
+                    )
+                  ) AS BIGINT)
+                  ELSE `_agg`.`_k0`
+                END,
+                CASE
+                  WHEN `_agg`.`_after` IS NULL
+                  THEN CAST((
+                    (
+                      CAST({_twend} AS BIGINT) - 1
+                    ) - (
+                      (
+                        (
+                          (
+                            CAST({_twend} AS BIGINT) - 1
+                          ) % 5000
+                        ) + 5000
+                      ) % 5000
+                    )
+                  ) AS BIGINT)
+                  ELSE `_agg`.`_after` - 5000
+                END,
+                5000
+              )
+            END
           END
         ) AS `_p`
       FROM (

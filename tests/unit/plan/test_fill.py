@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import duckdb
 import pytest
 
 from millrace_core.errors import ErrorCode, SqlError
@@ -194,3 +195,16 @@ def test_set_wise_is_one_by_one(kit: Any, query: str, partition: str) -> None:
     each = world.one_rows(plan, trig)
     assert len(each) > 5
     assert sorted(world.set_rows(plan, trig), key=repr) == sorted(each, key=repr)
+
+
+def test_a_range_that_placeholders_give_is_bounded_like_a_constant_one(kit: Any) -> None:
+    world = kit.World()
+    world.fill(seed=5)
+    query = "SELECT _wstart, sum(v) FROM nt WHERE ts > 0 AND ts < _twend INTERVAL(1s) FILL(PREV)"
+    plan = world.plan(query, partition=("tbname",))
+    trig = kit.trigger_relation(world.spec, kit.window_events(world.spec, [(T0, T0 + 20_000)]))
+    says = "FILL would make [0-9]+ windows, 10000000 are allowed"
+    with pytest.raises(duckdb.Error, match=says):
+        world.one_rows(plan, trig)
+    with pytest.raises(duckdb.Error, match=says):
+        world.set_rows(plan, trig)

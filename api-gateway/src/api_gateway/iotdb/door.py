@@ -16,6 +16,7 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
+from api_gateway.access.body import read_body
 from api_gateway.access.login import Logins, address_of, read_authorization
 from api_gateway.iotdb.execute import IotdbExecutor
 from api_gateway.iotdb.reply import Done, Listing
@@ -75,8 +76,12 @@ def failed(error: MillraceError, http: int = 200) -> Response:
     return _json({"code": status_of(error).number, "message": str(error)}, http)
 
 
-def iotdb_router(executor: IotdbExecutor, logins: Logins, timezone: str, first_password: str) -> APIRouter:
-    """The routes. ``first_password``: that which Millrace gave to root."""
+def iotdb_router(
+    executor: IotdbExecutor, logins: Logins, timezone: str, body_bytes: int,
+    first_password: str,
+) -> APIRouter:  # fmt: skip
+    """The routes. ``body_bytes``: the longest body;
+    ``first_password``: that which Millrace gave to root."""
     router = APIRouter(tags=["IoTDB REST"])
     door = _Door(executor, logins, timezone, first_password)
 
@@ -87,8 +92,16 @@ def iotdb_router(executor: IotdbExecutor, logins: Logins, timezone: str, first_p
     def route(path: str, answer: Callable[[Session, bytes], object]) -> None:
         @router.post(path)
         async def handle(request: Request) -> Response:
-            body, header = await request.body(), request.headers.get("authorization")
-            return await run_in_threadpool(door.answer, header, address_of(request), body, answer)
+            try:
+                # nothing is read from somebody who is not known
+                session = await run_in_threadpool(door.session, request)
+            except MillraceError as error:
+                return failed(error, 401)
+            try:
+                body = await read_body(request, body_bytes)
+            except MillraceError as error:
+                return failed(error)
+            return await run_in_threadpool(door.answer, session, body, answer)
 
     route("/rest/v2/query", door.query)
     route("/rest/v2/nonQuery", door.non_query)
@@ -102,13 +115,12 @@ class _Door:
         self._executor, self._logins, self._timezone = executor, logins, timezone
         self._first_password = first_password
 
-    def answer(
-        self, header: str | None, address: str, body: bytes, work: Callable[[Session, bytes], object]
-    ) -> Response:
-        try:
-            session = Session(self._user(header, address), None, self._timezone, time.time_ns())
-        except MillraceError as error:
-            return failed(error, 401)
+    def session(self, request: Request) -> Session:
+        """:raises MillraceError: for somebody who is not known."""
+        user = self._user(request.headers.get("authorization"), address_of(request))
+        return Session(user, None, self._timezone, time.time_ns())
+
+    def answer(self, session: Session, body: bytes, work: Callable[[Session, bytes], object]) -> Response:
         try:
             return _json(work(session, body))
         except MillraceError as error:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from api_gateway.access.body import known_first
 from api_gateway.access.login import Logins, address_of, read_authorization
 from api_gateway.context import Context
 from api_gateway.session import Session
@@ -134,7 +135,10 @@ def resource_router(context: Context, executor: Executor, logins: Logins) -> API
         user = logins.check(*read_authorization(authorization), address_of(request))
         return Session(user.name, None, context.settings.timezone, time.time_ns())
 
-    router = APIRouter(prefix="/api/v1/streams", tags=["streams"], responses=ERRORS)
+    router = APIRouter(
+        prefix="/api/v1/streams", tags=["streams"], responses=ERRORS,
+        route_class=known_first(logins, context.settings.body_bytes),
+    )  # fmt: skip
     who = Depends(session)
     _add_reading(router, context, who)
     _add_changing(router, context, executor, who)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
+from api_gateway.access.body import read_body
 from api_gateway.access.login import Logins, address_of, make_token, read_authorization
 from api_gateway.answer import rest_error, rest_reply
 from api_gateway.iotdb.execute import IotdbExecutor
@@ -29,7 +30,8 @@ def _json(body: object, status: int = 200) -> Response:
 def rest_router(
     executor: Executor, iotdb: IotdbExecutor, logins: Logins, timezone: str, body_bytes: int
 ) -> APIRouter:
-    """The routes. ``timezone``: of sessions whose request has no ``tz``; ``body_bytes``: the longest SQL."""
+    """The routes. ``timezone``: of sessions whose request has no
+    ``tz``; ``body_bytes``: the longest SQL."""
     router = APIRouter(tags=["TDengine REST"])
     protocol = _Protocol(executor, iotdb, logins, timezone, body_bytes)
 
@@ -65,8 +67,9 @@ def rest_router(
 
 class _Protocol:
     def __init__(
-        self, executor: Executor, iotdb: IotdbExecutor, logins: Logins, timezone: str, body_bytes: int
-    ) -> None:
+        self, executor: Executor, iotdb: IotdbExecutor, logins: Logins, timezone: str,
+        body_bytes: int,
+    ) -> None:  # fmt: skip
         self._executor = executor
         self._iotdb = iotdb
         self._logins = logins
@@ -82,7 +85,7 @@ class _Protocol:
             name, password = read_authorization(header)
             user = await run_in_threadpool(self._logins.check, name, password, address_of(request))
             session = self._session(user.name, db, tz, req_id)
-            sql = _text(await self._body(request))
+            sql = _text(await read_body(request, self._body_bytes))
             if dialect not in DIALECTS:
                 raise MillraceError(
                     ErrorCode.INVALID_VALUE, f"unknown dialect {dialect!r}: there are {', '.join(DIALECTS)}"
@@ -100,23 +103,6 @@ class _Protocol:
             return _json(rest_reply(answer, session.timezone, with_names=names))
         except MillraceError as error:
             return _json(rest_error(error))
-
-    async def _body(self, request: Request) -> bytes:
-        """:raises MillraceError: TOO_LARGE as soon as it is seen to be."""
-        told = request.headers.get("content-length", "")
-        size, parts = int(told) if told.isdecimal() else 0, []
-        if size <= self._body_bytes:
-            size = 0
-            async for part in request.stream():
-                parts.append(part)
-                size += len(part)
-                if size > self._body_bytes:
-                    break
-        if size > self._body_bytes:
-            raise MillraceError(
-                ErrorCode.TOO_LARGE, f"the SQL is longer than {self._body_bytes} bytes (MILLRACE_BODY_BYTES)"
-            )
-        return b"".join(parts)
 
     def _session(self, user: str, db: str | None, tz: str, req_id: str) -> Session:
         """:raises MillraceError: INVALID_VALUE for an unknown time zone, or if ``req_id`` is not a number."""

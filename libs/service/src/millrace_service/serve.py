@@ -11,6 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from millrace_service.life import process_failed
+from millrace_service.patience import CONNECTIONS, HEAD_BYTES, PatientProtocol
 
 KEEP_ALIVE = 75
 """Seconds that an idle connection is kept, longer than clients keep theirs (httpx 5, aiohttp 15, many 60):
@@ -37,6 +38,11 @@ def serve(
             access_log=False,
             ssl_certfile=tls[0] if tls else None,
             ssl_keyfile=tls[1] if tls else None,
+            http=PatientProtocol,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            limit_concurrency=CONNECTIONS,
+            # nothing that a subscriber says matters
+            ws_max_size=HEAD_BYTES,
             timeout_keep_alive=KEEP_ALIVE,
             # it takes whole seconds only
             timeout_graceful_shutdown=max(1, round(stop_seconds)),

@@ -15,6 +15,7 @@ from millrace_core.plan.aggregates.base import Aggregate, Gathering, Order, Pick
 from millrace_core.plan.aggregates.histogram import histogram
 from millrace_core.plan.functions.base import constant_choice, constant_number, constant_text
 from millrace_core.plan.functions.text_lengths import LONGEST
+from millrace_core.plan.functions.text_sizes import bounded
 from millrace_core.plan.spark.pieces import as_text, call, chain, text, when
 from millrace_core.plan.types.typed import (
     BIGINT,
@@ -121,7 +122,7 @@ def _group_concat(it: Gathering) -> exp.Expr:
     value = chain(values) if len(values) > 1 else values[0]
     listed = exp.GroupConcat(this=value, separator=text(separator))
     order = exp.Order(expressions=[exp.Ordered(this=it.order.copy(), nulls_first=True)])
-    return exp.WithinGroup(this=listed, expression=order)
+    return bounded(it.name, exp.WithinGroup(this=listed, expression=order))
 
 
 # -- selections ---------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from millrace_core.plan.spark.levels import (
     rows_of,
     when,
 )
+from millrace_core.plan.spark.pieces import refused
 from millrace_core.plan.types.typed import BIGINT, DOUBLE, Typed, cast, fail, number, typed, with_type
 from millrace_core.plan.windows.interval import Grid
 
@@ -72,6 +73,11 @@ class Filling:
             raise fail(ErrorCode.NOT_ALLOWED, message, fill)
         _check_length(fill, grid, low, high)
         return Filling(FORCED.get(fill.this, fill.this), forced, values, grid, low, high, fill)
+
+    @property
+    def constant(self) -> bool:
+        """Whether the length of the range is known when it is planned, and was checked."""
+        return all(node is not None and constant(node) is not None for node in (self.low, self.high))
 
     @property
     def first(self) -> exp.Expr | None:
@@ -197,7 +203,13 @@ class _Fill:
         end: exp.Expr = exp.Sub(this=column("_after", AGG), expression=number(self.filling.grid.step))
         end = when(_null(column("_after", AGG)), self.filling.last or position.copy(), end)
         whole = exp.GenerateSeries(start=begin, end=end, step=number(self.filling.grid.step))
-        some = when(exp.LTE(this=begin.copy(), expression=end.copy()), whole)
+        some: exp.Expr = when(exp.LTE(this=begin.copy(), expression=end.copy()), whole)
+        if not self.filling.constant:
+            span = exp.Paren(this=exp.Sub(this=exp.Paren(this=end.copy()), expression=begin.copy()))
+            too_many = exp.GTE(this=span, expression=number(self.filling.grid.step * MOST_WINDOWS))
+            count = exp.IntDiv(this=span.copy(), expression=number(self.filling.grid.step))
+            message = f" windows, {MOST_WINDOWS} are allowed"
+            some = when(too_many, refused("FILL would make ", cast(count, BIGINT), message), some)
         made = {**self._handed(), "_p": exp.Explode(this=some)}
         return exp.Select(expressions=_named(made), from_=exp.From(this=rows_of(seen, AGG)))
 

@@ -32,6 +32,7 @@ from millrace_core.plan.functions.text_lengths import (
     replace_type,
     to_base64_type,
 )
+from millrace_core.plan.functions.text_sizes import grown, repeat, replace
 from millrace_core.plan.spark.pieces import as_int, as_text, call, chain, text, when
 from millrace_core.plan.types.casts import convert, plain_text
 from millrace_core.plan.types.typed import BIGINT, Typed, cast, fail, number, typed, wrap
@@ -181,6 +182,10 @@ def _crc32(it: Call) -> exp.Expr:
     return call("CRC32", _bytes(plain_text(counted(this))))
 
 
+def _to_base64(it: Call) -> exp.Expr:
+    return exp.ToBase64(this=_bytes(it.args[0]))
+
+
 def _from_base64(it: Call) -> exp.Expr:
     """NULL for what is not so encoded. Bytes that are not text must not stop a job: they become U+FFFD."""
     return call("MAKE_VALID_UTF8", as_text(call("TRY_TO_BINARY", it.args[0], text("base64"))))
@@ -202,8 +207,9 @@ def _left(it: Call) -> exp.Expr:
 
 
 TEXT: dict[str, Function] = {
-    "concat": Function(2, MOST_CONCAT, concat_type, _concat, ("text",)),
-    "concat_ws": Function(3, MOST_CONCAT + 1, concat_ws_type, _concat_ws, ("text",)),
+    "concat": Function(2, MOST_CONCAT, concat_type, grown(_concat, concat_type), ("text",)),
+    "concat_ws": Function(3, MOST_CONCAT + 1, concat_ws_type, grown(_concat_ws, concat_ws_type),
+                          ("text",)),
     "lower": _cased(ascii_uppercase, ascii_lowercase), "upper": _cased(ascii_lowercase, ascii_uppercase),
     "length": Function(1, 1, fixed(BIGINT), _length, ("bytes",)),
     "char_length": Function(1, 1, fixed(BIGINT), node_of(exp.Length, "this"), ("text",)),
@@ -216,16 +222,15 @@ TEXT: dict[str, Function] = {
     "left": Function(2, 2, same, _left, ("text", "integer")),
     "right": Function(2, 2, same, spark("RIGHT"), ("text", "integer")),
     # Spark, too, finds an empty text nowhere; each argument stands once, however deep calls are nested
-    "replace": Function(3, 3, replace_type, spark("REPLACE"), ("text",)),
-    "repeat": Function(2, 2, repeat_type, spark("REPEAT"), ("text", "integer")),
+    "replace": Function(3, 3, replace_type, replace, ("text",)),
+    "repeat": Function(2, 2, repeat_type, repeat, ("text", "integer")),
     "position": Function(2, 2, fixed(BIGINT), spark("LOCATE"), ("text",)),
     "find_in_set": Function(2, 3, fixed(BIGINT), _find_in_set, ("text",)),
     "ascii": Function(1, 1, fixed(BIGINT), _ascii, ("text",)),
     "char": Function(1, None, char_type, _char, ("code",)),
     "crc32": Function(1, 1, fixed(DataType("INT UNSIGNED")), _crc32),
-    "to_base64": Function(1, 1, to_base64_type, lambda it: exp.ToBase64(this=_bytes(it.args[0])),
-                          ("text",)),
-    "from_base64": Function(1, 1, from_base64_type, _from_base64, ("text",)),
+    "to_base64": Function(1, 1, to_base64_type, grown(_to_base64, to_base64_type), ("text",)),
+    "from_base64": Function(1, 1, from_base64_type, grown(_from_base64, from_base64_type), ("text",)),
     "md5": _digest("MD5"), "sha1": _digest("SHA1"), "sha": _digest("SHA1"),
     "sha2": Function(2, 2, fixed(DataType("VARCHAR", 128)), _sha2, ("text", "integer")),
     "to_json": Function(1, 1, fixed(DataType("JSON")), _to_json, ("text",)),

@@ -32,6 +32,11 @@ def when(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) 
     return exp.Case(ifs=ifs, default=default)
 
 
+def refused(before: str, value: exp.Expr, after: str) -> exp.Expr:
+    """What ends the job where it is evaluated: a sentence with a value in it."""
+    return call("RAISE_ERROR", chain([text(before), as_text(value), text(after)]))
+
+
 def chain(parts: list[exp.Expr]) -> exp.Expr:
     """``a || b || …``: NULL if one of them is."""
     found = wrap(parts[0])
