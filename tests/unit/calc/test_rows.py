@@ -217,23 +217,30 @@ def test_appends_at_rate() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(-1, 5)), max_size=20),
     st.integers(0, 9), st.integers(0, 9),
-    st.lists(st.tuples(st.integers(-1, 5), st.integers(0, 6)), max_size=2),
+    st.lists(st.tuples(st.integers(-1, 5), st.integers(0, 6)), max_size=2), st.booleans(), st.integers(1, 5),
 )  # fmt: skip
 @settings(max_examples=examples(60))
 def test_rows_of_a_time_that_were_written_in_some_places(
-    writes: list[tuple[int, int, int]], low: int, high: int, spans: list[tuple[int, int]]
-) -> None:
-    """Looking for times and places at once finds what looking for one after the other finds."""
+    writes: list[tuple[int, int, int]], low: int, high: int, spans: list[tuple[int, int]], first: bool,
+    together: int,
+) -> None:  # fmt: skip
+    """Looking for times and places at once finds what looking for one after the other finds. A place is the
+    row's last, or its first as well."""
     rows = TableRows(PLAIN)
-    expected: dict[tuple[int, int], int] = {}
-    for child, ts, place in writes:
+    expected: dict[tuple[int, int], set[int]] = {}
+    begun: dict[tuple[int, int], int] = {}
+    for count, (child, ts, place) in enumerate(writes, 1):
         frame = rows.empty.clear(1).with_columns(pl.lit(ts).cast(pl.Int64).alias("ts"))
         rows.append(np.array([child], dtype=np.int32), frame, {}, np.array([place]))
-        rows.seal()
-        expected[child, ts] = place
-    data, children = rows.slices().within(low, high, tuple(spans))
+        if count % together == 0:
+            rows.seal()
+        begun.setdefault((child, ts), place)
+        expected[child, ts] = {place, begun[child, ts]} if first else {place}
+    data, children = rows.slices().within(low, high, tuple(spans), first=first)
+    written, _ = rows.slices().written(tuple(spans), first=first).within(low, high)
+    assert written.equals(data)
     found = list(zip(children.tolist(), data["ts"].cast(pl.Int64).to_list(), strict=True))
     assert found == sorted(
-        key for key, place in expected.items()
-        if low <= key[1] <= high and any(first <= place < end for first, end in spans)
+        key for key, places in expected.items()
+        if low <= key[1] <= high and any(begin <= place < end for begin, end in spans for place in places)
     )  # fmt: skip

@@ -161,19 +161,22 @@ class TriggerRows:
         return read
 
     def slice(self, low: int, high: int, owners: Owners, asked: Request, *, since: bool = False) -> Rows:
-        """Rows of many groups. ``asked``: says where in the log the rows that count were written last;
-        ``since``: those that were written behind that instead."""
+        """Rows of many groups. ``asked``: says where in the log the rows that count were written, last or
+        first: what was there counts, though it was written over since; ``since``: those that were written
+        last behind that instead."""
         older = () if since else BEFORE
         if isinstance(self.stored, VirtualTable):
             origins = {topic: _behind(spans) if since else spans for topic, spans in asked.origins.items()}
             spans = {topic: (*older, *spans_of(written)) for topic, written in origins.items()}
-            view = self.stored.view(low, high, since=Since(spans, {} if since else asked.taken))
+            wanted = Since(spans) if since else Since(spans, asked.taken, first=True)
+            view = self.stored.view(low, high, since=wanted)
             data, child = view.slices.within(low, high)
         else:
             view = self.stored.view(low, high)
             behind = {partition: (end, FAR_OFFSET) for partition, end in asked.seen.items()}
             written = behind if since else asked.written
-            data, child = view.slices.within(low, high, (*older, *spans_of(written)))
+            places = (*older, *spans_of(written))
+            data, child = view.slices.within(low, high, places, first=not since)
         return self._rows(view, data, child, owners)
 
     def _rows(self, view: View, data: pl.DataFrame, child: Children, owners: Owners) -> Rows:

@@ -30,6 +30,7 @@ from millrace_core.store.search import Ints
 # no column's stored name begins so: "-" is followed by two hexadecimal digits there
 NAME = "-tbname"
 PLACE = "-place"  # where in the log the row was written last; NULL in files from before it was kept
+FIRST = "-first"  # where it was written first; NULL: where it was last, as in files from before this
 CONFIGURATION = {
     "delta.logRetentionDuration": "interval 1 hours",
     "delta.checkpointInterval": "50",
@@ -70,11 +71,13 @@ class DamagedTable(MillraceError):
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """Rows as they are stored: each one's table and place, and the table's columns."""
+    """Rows as they are stored: each one's table, the table's columns, and where in the log it was written
+    last and first."""
 
     names: pl.Series
     data: pl.DataFrame
     place: Ints
+    first: Ints
 
 
 class DeltaRows:
@@ -96,7 +99,7 @@ class DeltaRows:
 
     @property
     def schema(self) -> pa.Schema:
-        added = [(NAME, pa.string()), (PLACE, pa.int64())]
+        added = [(NAME, pa.string()), (PLACE, pa.int64()), (FIRST, pa.int64())]
         return pa.schema([pa.field(n, t) for n, t in [*added, *((n, t) for _, n, t in self.fields)]])
 
     def open(self) -> DeltaTable | None:
@@ -201,13 +204,17 @@ class DeltaRows:
         merger = delta.merge(
             rows, " AND ".join(matches), source_alias="s", target_alias="t", commit_properties=properties
         )
-        merger.when_matched_update_all().when_not_matched_insert_all().execute()
+        # of a row that has left the memory only its file knows where it was written first
+        began = {f"t.`{FIRST}`": f"coalesce(t.`{FIRST}`, t.`{PLACE}`, {NOWHERE})"}
+        cells = {f"t.`{name}`": f"s.`{name}`" for name in rows.column_names if name != FIRST}
+        merger.when_matched_update(cells | began).when_not_matched_insert_all().execute()
 
     def _rows(self, run: Run, names: Sequence[str], delta: DeltaTable) -> pa.Table:
         """The run with the columns of the Delta table: those that were dropped are NULL."""
         tbname = pl.Series(np.array(names, dtype=object)[run.child].tolist(), dtype=pl.String)
         table = run.data.to_arrow()
         columns: list[object] = [tbname.to_arrow().cast(pa.string()), pa.array(run.place, pa.int64())]
+        columns.append(pa.array(run.began, pa.int64(), mask=run.began == run.place))
         columns += [table[name].cast(type_) for name, _, type_ in self.fields]
         rows = pa.table(columns, schema=self.schema)
         for field in pa.schema(delta.schema().to_arrow()):
@@ -246,10 +253,12 @@ class DeltaRows:
         ]
         own = pa.table(cells, names=[name for name, _, _ in self.fields])
         rows = from_arrow(own, self.table.columns)
-        place = nowhere(len(found))
+        place = first = pl.Series(nowhere(len(found)))
         if PLACE in found.column_names:
-            place = pl.Series(pl.from_arrow(found[PLACE])).fill_null(NOWHERE).to_numpy()
-        return StoredRows(pl.Series(pl.from_arrow(found[NAME])), rows, place)
+            place = first = pl.Series(pl.from_arrow(found[PLACE])).fill_null(NOWHERE)
+        if FIRST in found.column_names:
+            first = pl.Series(pl.from_arrow(found[FIRST])).fill_null(place)
+        return StoredRows(pl.Series(pl.from_arrow(found[NAME])), rows, place.to_numpy(), first.to_numpy())
 
     def statistics(self) -> list[tuple[int, int, int]]:
         """(lowest time, highest time, rows) of each file."""

@@ -92,7 +92,7 @@ class StoredTable:
         if files:
             found = self.delta.read(low=floor)
             self.rows.floor = floor
-            self.rows.load(self._numbers(found.names), found.data, found.place)
+            self.rows.load(self._as_run(found))
 
     def _numbers(self, names: pl.Series) -> Children:
         unique = names.unique()
@@ -188,6 +188,7 @@ class StoredTable:
                 with self.lock:
                     self._written_at = began or time.monotonic()
                     self.unflushed += rows
+                    self.rows.fail_flush()
                 raise
             with self.lock:
                 self.rows.end_flush(flush)
@@ -307,7 +308,8 @@ class StoredTable:
         with self.lock:
             numbers = self._numbers(found.names)
         epoch = np.zeros(len(numbers), dtype=np.int32)
-        return write_run(numbers, found.data, {}, epoch, found.place, self.rows.second)[0]
+        first = None if bool((found.first == found.place).all()) else found.first
+        return write_run(numbers, found.data, {}, epoch, found.place, self.rows.second, first)[0]
 
     def _fetch(self, child: Children, ts: Ints) -> pl.DataFrame:
         names = [self.family.names[number] for number in child.tolist()]

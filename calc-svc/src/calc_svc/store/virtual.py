@@ -20,7 +20,7 @@ from millrace_core.dialect.virtual import Origins, members_of
 from millrace_core.errors import WireError
 from millrace_core.model.schema import Origin, Table, child_uid
 from millrace_core.store.family import Family
-from millrace_core.store.place import OFFSET_BITS, Spans, nowhere, place_of
+from millrace_core.store.place import OFFSET_BITS, Spans, inside, nowhere, place_of
 from millrace_core.store.rows import HIGHEST, LOWEST, Slices
 from millrace_core.store.run import Children, Run
 from millrace_core.wire import virtual
@@ -38,11 +38,13 @@ Read = Callable[[str, Mapping[int, tuple[int, int]]], Sequence[Record]]
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """Which rows of the sources count: those written last in one of the ``spans`` of their topic, and behind
-    what the member has ``taken`` of them: name -> source (``wire.virtual.Origin.source``) -> offset."""
+    """Which rows of the sources count: those written last (``first``: or first) in one of the ``spans`` of
+    their topic, and behind what the member has ``taken`` of them: name -> source
+    (``wire.virtual.Origin.source``) -> offset."""
 
     spans: Mapping[str, Spans]
     taken: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    first: bool = False
 
     def floor(self, member: str, topic: str, uid: int, source: str) -> int:
         """The first place of a source's rows that counts for a member."""
@@ -308,7 +310,8 @@ class _Reading:
         """Rows of a source, and the table of each; with PLACE where places count."""
         slices = view.slices
         if self.since is not None:
-            slices = _placed(slices.written(self.since.spans.get(topic, ())))
+            spans = self.since.spans.get(topic, ())
+            slices = _placed(slices.written(spans, first=self.since.first), spans)
         if not self.few:
             return slices.within(self.low, self.high)
         these = np.array(sorted(wanted - {-1}), dtype=np.int32)
@@ -319,9 +322,13 @@ class _Reading:
         return LOWEST if self.since is None else self.since.floor(self.names[member], topic, uid, source)
 
 
-def _placed(slices: Slices) -> Slices:
-    """The same rows with their places as a column."""
-    runs = (replace(run, data=run.data.with_columns(pl.Series(PLACE, run.place))) for run in slices.runs)
+def _placed(slices: Slices, spans: Spans) -> Slices:
+    """The same rows with a column that says where in the spans each was written."""
+    places = [np.where(inside(run.place, spans), run.place, run.began) for run in slices.runs]
+    runs = (
+        replace(run, data=run.data.with_columns(pl.Series(PLACE, place)))
+        for run, place in zip(slices.runs, places, strict=True)
+    )
     return Slices(tuple(runs), slices.empty.with_columns(pl.lit(None, pl.Int64).alias(PLACE)))
 
 

@@ -83,12 +83,15 @@ class Slices:
             data, owner = data[order], owner[order]
         return data, owner, child[owner]
 
-    def within(self, low: int, high: int, spans: Spans | None = None) -> tuple[pl.DataFrame, Children]:
-        """Rows of all children with ``low <= ts <= high`` ordered by (child, ts), and each row's child;
-        ``spans``: only those that were written last in one of these spans of the log."""
+    def within(
+        self, low: int, high: int, spans: Spans | None = None, *, first: bool = False
+    ) -> tuple[pl.DataFrame, Children]:
+        """Rows of all children with ``low <= ts <= high`` ordered by (child, ts), and each row's child.
+        ``spans``: only those that were written last (``first``: or first) in one of these spans of the log.
+        """
         everything = low == LOWEST and high == HIGHEST and spans is None
         parts = [run if everything and run.live is None
-                 else run.take(run.within(low, high, spans)) for run in self.runs]  # fmt: skip
+                 else run.take(run.within(low, high, spans, first=first)) for run in self.runs]  # fmt: skip
         parts = [part for part in parts if len(part)]
         if not parts:
             return self.empty, np.empty(0, dtype=np.int32)
@@ -99,9 +102,9 @@ class Slices:
         """No rows."""
         return Slices((), self.empty)
 
-    def written(self, spans: Spans) -> Slices:
-        """Only the rows that were written last in one of these spans of the log."""
-        return Slices(tuple(run.written(spans) for run in self.runs), self.empty)
+    def written(self, spans: Spans, *, first: bool = False) -> Slices:
+        """Only the rows that were written last (``first``: or first) in one of these spans of the log."""
+        return Slices(tuple(run.written(spans, first=first) for run in self.runs), self.empty)
 
 
 @dataclass(slots=True)
@@ -155,11 +158,9 @@ class TableRows:
             self._tail.append((child, data, absent, nowhere(len(child)) if place is None else place))
             self._tail_rows += len(child)
 
-    def load(self, child: Children, data: pl.DataFrame, place: Ints) -> None:
+    def load(self, run: Run) -> None:
         """Take in rows that Delta holds (one per key) before anything is written."""
-        if len(child):
-            epoch = np.zeros(len(child), dtype=np.int32)
-            run, _ = write_run(child, data, {}, epoch, place, self.second)
+        if len(run):
             self._grow(run)
             self.runs.append(run)
 
@@ -212,13 +213,15 @@ class TableRows:
         # a row newer than all of its table's rows cannot overwrite one: the usual case costs one comparison
         known = np.flatnonzero(new.child < len(self._newest))
         candidates = known[new.ts[known] <= self._newest[new.child[known]]]
-        replaces, data = new.replaces.copy(), new.data
+        replaces, data, first = new.replaces.copy(), new.data, new.first
         if len(candidates):
             for index, run in enumerate(self.runs):
                 here, there = run.matches(new, candidates, self.second)
                 if not len(here):
                     continue
                 replaces[there] |= run.replaces[here] | (run.epoch[here] < self.epoch)
+                first = new.place.copy() if first is None else first
+                first[there] = run.began[here]
                 data = _take_over(data, absent, there, run.data, here)
                 if self.superseded is not None:
                     self.superseded.add(run.take(np.unique(here)))
@@ -228,7 +231,7 @@ class TableRows:
         if len(below):
             replaces[below] = True
             data = self._take_stored(new, data, absent, below)
-        return replace(new, data=data, replaces=replaces)
+        return replace(new, data=data, replaces=replaces, first=first)
 
     def _take_stored(
         self, new: Run, data: pl.DataFrame, absent: dict[str, Bools], below: Ints
@@ -304,6 +307,11 @@ class TableRows:
         self._deletions = [d for d in self._deletions if d.epoch > flush.epoch]
         if self.floor > LOWEST:
             self._drop_clean_below(self.floor)
+
+    def fail_flush(self) -> None:
+        """Nobody knows whether Delta has committed the flush: its rows are not appended again, but merged."""
+        for index, run in enumerate(self.runs):
+            self.runs[index] = replace(run, replaces=run.replaces | (run.epoch > self.flushed))
 
     def evict(self, floor: int) -> None:
         """Keep only rows from ``floor`` on; rows below that Delta lacks stay until their flush."""

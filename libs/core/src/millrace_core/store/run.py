@@ -20,7 +20,7 @@ class Run:
     """``data``: the table's columns (the first is the time) by row; ``child``: each row's table;
     ``epoch``: the flush epoch in which it was written; ``replaces``: Delta may hold its key; ``place``: where
     in the log it was written last (see :mod:`millrace_core.store.place`); ``live``: which rows still count
-    (None: all)."""
+    (None: all); ``first``: where in the log each was written first (None: each was written once)."""
 
     child: Children
     ts: Ints
@@ -29,6 +29,7 @@ class Run:
     replaces: Bools
     place: Ints
     live: Bools | None = None
+    first: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -37,6 +38,11 @@ class Run:
     def count(self) -> int:
         """Rows that count."""
         return len(self.ts) if self.live is None else int(np.count_nonzero(self.live))
+
+    @property
+    def began(self) -> Ints:
+        """Where in the log each row was written first."""
+        return self.place if self.first is None else self.first
 
     def without(self, positions: Ints) -> Run:
         live = np.ones(len(self), dtype=bool) if self.live is None else self.live.copy()
@@ -48,6 +54,7 @@ class Run:
         return Run(
             self.child[positions], self.ts[positions], self.data[positions],
             self.epoch[positions], self.replaces[positions], self.place[positions],
+            first=None if self.first is None else self.first[positions],
         )  # fmt: skip
 
     def living(self) -> Run:
@@ -81,16 +88,23 @@ class Run:
             return self.data.slice(first, count)
         return self.data[positions]
 
-    def within(self, low: int, high: int, spans: Spans | None = None) -> Ints:
+    def within(self, low: int, high: int, spans: Spans | None = None, *, first: bool = False) -> Ints:
         """Positions of live rows of all children with ``low <= ts <= high``; ``spans``: and that were
-        written last in one of these spans of the log."""
+        written last (``first``: or first) in one of these spans of the log."""
         keep = (self.ts >= low) & (self.ts <= high)
         found = np.flatnonzero(keep if self.live is None else keep & self.live)
-        return found if spans is None else found[inside(self.place[found], spans)]
+        if spans is None:
+            return found
+        there = inside(self.place[found], spans)
+        if first and self.first is not None:
+            there |= inside(self.first[found], spans)
+        return found[there]
 
-    def written(self, spans: Spans) -> Run:
-        """The live rows that were written last in one of these spans of the log."""
+    def written(self, spans: Spans, *, first: bool = False) -> Run:
+        """The live rows that were written last (``first``: or first) in one of these spans of the log."""
         keep = inside(self.place, spans)
+        if first and self.first is not None:
+            keep |= inside(self.first, spans)
         return self.take(np.flatnonzero(keep if self.live is None else keep & self.live))
 
     def matches(self, other: Run, candidates: Ints, second: str | None) -> tuple[Ints, Ints]:
@@ -112,20 +126,23 @@ def concat(runs: Sequence[Run]) -> Run:
     child = np.concatenate([run.child for run in living])
     ts = np.concatenate([run.ts for run in living])
     order = sort_order(child, ts)
+    once = all(run.first is None for run in living)
     return Run(
         child[order], ts[order], pl.concat([run.data for run in living])[order],
         np.concatenate([run.epoch for run in living])[order],
         np.concatenate([run.replaces for run in living])[order],
         np.concatenate([run.place for run in living])[order],
+        first=None if once else np.concatenate([run.began for run in living])[order],
     )  # fmt: skip
 
 
 def write_run(
     child: Children, data: pl.DataFrame, absent: dict[str, Bools], epoch: npt.NDArray[np.int32],
-    place: Ints, second: str | None,
+    place: Ints, second: str | None, first: Ints | None = None,
 ) -> tuple[Run, dict[str, Bools]]:  # fmt: skip
     """Rows in the order of writing as a run: the last write of a key wins, cells it does not name
-    (``absent``) come from the write before. Also which cells are still not named."""
+    (``absent``) come from the write before, and it began where the first did (``first``: as a :class:`Run`
+    has it). Also which cells are still not named."""
     key = data.columns[0]
     ts = data[key].to_numpy().astype(np.int64, copy=False)
     if second is None:
@@ -135,14 +152,17 @@ def write_run(
         order = frame.select(pl.arg_sort_by("c", "t", "s", maintain_order=True)).to_series().to_numpy()
         order = order.astype(np.int64)
     child, ts, data, place = child[order], ts[order], data[order], place[order]
+    first = None if first is None else first[order]
     absent = {name: mask[order] for name, mask in absent.items()}
     last = last_of_key(child, ts, data[second] if second else None)
     if last.all():
-        return Run(child, ts, data, epoch[order], np.zeros(len(ts), dtype=bool), place), absent
+        none = np.zeros(len(ts), dtype=bool)
+        return Run(child, ts, data, epoch[order], none, place, first=first), absent
     data, absent = _fill(data, absent, last)
     keep = np.flatnonzero(last)
     none = np.zeros(len(keep), dtype=bool)
-    run = Run(child[keep], ts[keep], data[keep], epoch[order][keep], none, place[keep])
+    first = (place if first is None else first)[np.append(True, last[:-1])]
+    run = Run(child[keep], ts[keep], data[keep], epoch[order][keep], none, place[keep], first=first)
     return run, {name: mask[keep] for name, mask in absent.items()}
 
 
