@@ -201,7 +201,7 @@ class Answers:
         for them, or by rows written since) it says what they are now, or, of one that is open again,
         nothing: how that ends is told live, and may have been."""
         definition = rows.definition
-        told, settled = Told(self.catalog), Settled()
+        told = Told(self.catalog)
         known, slots = _numbered(requests, rows)
         groups, owner = known.groups, known.owner
         most = definition.spec.emission.most_history
@@ -211,6 +211,8 @@ class Answers:
             for batch in self._batches(history, requests, rows, owner, groups, writer):
                 told.hear(batch, 0)
                 past.add(batch)
+            left = history.left_open().items()
+            settled = Settled({(groups[place].id, one.start) for place, windows in left for one in windows})
             if live_first:
                 yield from handovers(requests, history.pasts(groups), slots)
             parts = self._changed(requests, rows, known, history.until, later)

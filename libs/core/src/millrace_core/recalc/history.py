@@ -11,11 +11,11 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.recalc.cut import Cutter
 from millrace_core.trigger.groups.columns import Array, Ints
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Bools
-from millrace_core.trigger.types.occurrences import CLOSE, HISTORY, Occurrences
+from millrace_core.trigger.types.occurrences import CLOSE, HISTORY, OPEN, Occurrences
 from millrace_core.trigger.types.reach import Rows
 from millrace_core.trigger.types.windower import Windower
 from millrace_core.wire.events import Group
-from millrace_core.wire.recalc import Past
+from millrace_core.wire.recalc import Opened, Past
 
 
 class History:
@@ -29,6 +29,8 @@ class History:
         self._cutter = Cutter(windower, groups)
         self._watermark = watermark
         self._newest = np.full(groups, NEVER, dtype=np.int64)
+        self._closed_at = np.full(groups, NEVER, dtype=np.int64)
+        self._opened: Occurrences | None = None
         self._waiting: Rows | None = None
 
     def take(self, rows: Rows) -> Occurrences:
@@ -69,17 +71,44 @@ class History:
                 f"FILL_HISTORY: there are more than {self._most} windows before the stream",
             )
         found.cause = np.full(len(found), HISTORY, dtype=np.int64)
+        self._note_openings(found)
         return found
+
+    def _note_openings(self, found: Occurrences) -> None:
+        """Of the windows that may still be open; those of a group close in the order of their starts."""
+        closed, opened = found.take(found.kind == CLOSE), found.take(found.kind == OPEN)
+        np.maximum.at(self._closed_at, closed.group, closed.start)
+        if self._opened is not None:
+            opened = Occurrences.join((self._opened, opened))
+        self._opened = opened.take(opened.start > self._closed_at[opened.group])
+
+    def left_open(self) -> dict[int, list[Opened]]:
+        """By group: the windows that history opened and did not close, as they were when they opened. How
+        they go on is told live, and so is this: what is told of one window by two is told in any order."""
+        found: dict[int, list[Opened]] = {}
+        if self._opened is None:
+            return found
+        arrays = (
+            getattr(self._opened, name).tolist() for name in ("group", "start", "end", "rownum", "detail")
+        )
+        for group, *window in zip(*arrays, strict=True):
+            found.setdefault(group, []).append(Opened(*window))
+        windower, memory = self._cutter.windower, self._cutter.memory
+        for group, windows in found.items():
+            still = {window.start for window in windower.so_far(memory.get(group))}
+            found[group] = [window for window in windows if window.start in still]
+        return {group: windows for group, windows in found.items() if windows}
 
     def pasts(self, groups: Sequence[Group]) -> Iterator[tuple[int, Past]]:
         """What the slot is handed of each group that has rows, by the group's number."""
+        opened = self.left_open()
         for place in np.flatnonzero(self._newest != NEVER).tolist():
             newest = int(self._newest[place])
             memory = None
             if self._cutter.last[place] != NEVER:
                 memory = msgspec.msgpack.encode(self._cutter.memory.get(place))
             ts, columns = rows_of(self._waiting, place)
-            yield place, Past(groups[place], ts, columns, newest, newest, memory)
+            yield place, Past(groups[place], ts, columns, newest, newest, memory, opened.get(place, []))
 
 
 def rows_of(rows: Rows | None, group: int) -> tuple[list[int], dict[str, list[object]]]:

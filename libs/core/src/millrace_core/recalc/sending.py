@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -38,6 +38,7 @@ class Work:
 
 
 Output = TriggerBatch | Handover
+OPENED: EventKind = "OPEN"
 CLOSED: EventKind = "CLOSE"
 
 
@@ -51,9 +52,11 @@ def retell(told: dict[int, int], found: Occurrences) -> None:
 
 
 class Settled:
-    """Between which starts (both included) something has been told of the windows of groups."""
+    """Between which starts (both included) something has been told of the windows of groups. ``opened``: the
+    windows (group, start) that others tell of as opened."""
 
-    def __init__(self) -> None:
+    def __init__(self, opened: Collection[tuple[int, int]] = ()) -> None:
+        self._opened = frozenset(opened)
         self._of: dict[int, list[tuple[int, int]]] = {}
         self._merged: dict[int, tuple[tuple[int, int], ...]] = {}
 
@@ -70,12 +73,14 @@ class Settled:
         return place < len(mine) and mine[place][0] <= start
 
     def without(self, batch: TriggerBatch) -> TriggerBatch:
-        """A batch without the closings of these windows."""
-        kept = [
-            event for event in batch.events
-            if event.kind != CLOSED or not self.holds(event.group.id, event.start)
-        ]  # fmt: skip
+        """A batch without the closings of these windows, and the openings that others tell of."""
+        kept = [event for event in batch.events if not self._is_told(event)]
         return batch if len(kept) == len(batch.events) else msgspec.structs.replace(batch, events=kept)
+
+    def _is_told(self, event: TriggerEvent) -> bool:
+        if event.kind == OPENED:
+            return (event.group.id, event.start) in self._opened
+        return event.kind == CLOSED and self.holds(event.group.id, event.start)
 
 
 def coalesced(parts: Sequence[Part]) -> list[Part]:

@@ -65,12 +65,22 @@ class Request(msgspec.Struct, frozen=True):
     left_out: tuple[int, int] | None = None
 
 
+class Opened(msgspec.Struct, frozen=True, array_like=True):
+    """A window that opened. ``detail``: as :class:`millrace_core.wire.events.TriggerEvent` has it."""
+
+    start: Int64
+    end: Int64
+    rownum: Int64
+    detail: dict[str, object] | None = None
+
+
 class Past(msgspec.Struct, frozen=True, array_like=True):
     """What lies before a group's live rows.
 
     ``memory``: its windower's memory (msgpack) after all rows up to T, ``newest``: its newest row; None: as
     it is. ``ts``, ``columns``: rows to judge behind that, in order: those that wait for T, or those written
-    while the stream was stopped. ``upto``: rows up to here are in this or an earlier message.
+    while the stream was stopped. ``upto``: rows up to here are in this or an earlier message. ``opened``: the
+    windows that are open, as they were when they opened: the slot tells of them.
     """
 
     group: Group
@@ -79,6 +89,7 @@ class Past(msgspec.Struct, frozen=True, array_like=True):
     upto: Int64
     newest: Int64 = 0
     memory: bytes | None = None
+    opened: list[Opened] = []
 
 
 class Handover(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ It asks calc-svc for it (topic ``recalc``). While it waits for history, live row
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -19,9 +19,9 @@ from millrace_core.trigger.stream.past import arrivals_of, hold, release, stretc
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.trigger.types import type_of
-from millrace_core.trigger.types.occurrences import HISTORY, LIVE
+from millrace_core.trigger.types.occurrences import HISTORY, LIVE, OPEN, Occurrence, as_arrays
 from millrace_core.wire.control import Offsets
-from millrace_core.wire.recalc import Handover, Part, Request, Taken
+from millrace_core.wire.recalc import Handover, Part, Past, Request, Taken
 
 
 class History:
@@ -152,6 +152,7 @@ class History:
             state.memory.put({place: memory})
             state.clock.singles["newest"][place] = past.newest
             state.clock.singles["started"][place] = 1
+        yield from self._tell_opened(known, at, seen)
         fed = state.held.singles["fed"]
         rows = arrivals_of(pasts, lambda place: int(fed[place]), windower.signals)
         for place, past in pasts:
@@ -167,6 +168,15 @@ class History:
         yield from self.judging.open_again([place for place, _ in known], np.array([at]), seen)
         if message.done:
             yield from self._go_live(at, seen)
+
+    def _tell_opened(self, known: Sequence[tuple[int, Past]], at: int, seen: Offsets) -> Iterator[Output]:
+        """The windows that history left open."""
+        found = [
+            (place, 0, Occurrence(OPEN, one.start, one.end, one.rownum, HISTORY, detail=one.detail))
+            for place, past in known
+            for one in past.opened
+        ]
+        yield from self.telling.tell(as_arrays(found, 0), np.array([at]), seen)
 
     def _go_live(self, at: int, seen: Offsets) -> Iterator[Output]:
         state = self.state
