@@ -19,8 +19,6 @@ SOURCES = sorted(
     for path in folder.rglob("*.py")
 )
 MOST_MODULES = 15
-FRONT_ENDS = {"legacy"}
-"""Front ends whose clauses are not the types' own: they make the specs themselves."""
 
 
 def imported(source: str) -> Iterator[str]:
@@ -40,11 +38,7 @@ def foreign(source: str) -> list[str]:
 
 
 def test_outside_their_folder_nobody_knows_a_type() -> None:
-    outside = {
-        path: foreign(path.read_text())
-        for path in SOURCES
-        if TYPES not in path.parents and path.parent.name not in FRONT_ENDS
-    }
+    outside = {path: foreign(path.read_text()) for path in SOURCES if TYPES not in path.parents}
     assert {str(path.relative_to(ROOT)): names for path, names in outside.items() if names} == {}
 
 

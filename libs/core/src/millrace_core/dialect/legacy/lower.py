@@ -29,13 +29,13 @@ from millrace_core.model.schema import Table
 from millrace_core.model.stream import GroupKey, Notify, Places, Source, StreamSpec
 from millrace_core.model.triggers import Trait, Trigger
 from millrace_core.timeline.precision import shortest_ns
-from millrace_core.trigger.types import Count, EveryRow, Interval, Session, type_named, type_of
+from millrace_core.trigger.types import type_named, type_of
 
 BY_CHILD = frozenset({"STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"})
 """Windows that a super table has only for each of its children."""
 MOST_SLIDES = 100
 """Windows that one row may be in."""
-EVERY_ROW = EveryRow()
+EVERY_ROW: Trigger = type_named("every row").spec()
 """The trigger of a stream without a window."""
 
 
@@ -78,7 +78,8 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
         output = result_table(
             statement, statement.into, names, keys, values, table, catalog, database or table.db
         )
-    gap = str(when.gap) if isinstance(when, Session) else None
+    length = type_of(when).measures(when).gap
+    gap = None if length is None else str(length)
     filled = over_stretch(query, items, keys, names) if emission.fill is not None else None
     places = Places()
     if statement.subtable is not None:
@@ -144,17 +145,17 @@ def _trigger(window: TriggerClause | None, table: Table, timezone: str) -> Trigg
         return EVERY_ROW
     found = trigger(window, table, timezone)
     where = window.sliding[0].position if window.sliding else window.position
-    if isinstance(found, Interval):
-        interval, sliding = shortest_ns(found.interval), shortest_ns(found.sliding)
-        if sliding > interval:
-            raise bad(f"SLIDING({found.sliding}) is longer than INTERVAL({found.interval})", where)
-        if interval > MOST_SLIDES * sliding:
+    size = type_of(found).measures(found)
+    if size.length is not None and size.step is not None:
+        length, step = shortest_ns(size.length), shortest_ns(size.step)
+        if step > length:
+            raise bad(f"SLIDING({size.step}) is longer than INTERVAL({size.length})", where)
+        if length > MOST_SLIDES * step:
             raise bad(
-                f"INTERVAL({found.interval}) is longer than {MOST_SLIDES} times SLIDING({found.sliding})",
-                where,
+                f"INTERVAL({size.length}) is longer than {MOST_SLIDES} times SLIDING({size.step})", where
             )
-    if isinstance(found, Count) and found.count < 2:
-        raise bad(f"COUNT_WINDOW: count_val {found.count} is less than 2", window.arguments[0].position)
+    if size.rows is not None and size.rows < 2:
+        raise bad(f"COUNT_WINDOW: count_val {size.rows} is less than 2", window.arguments[0].position)
     return found
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from millrace_core.model.rules import FIXED_UNITS, DurationRule, IntegerRule
 from millrace_core.model.schema import Precision
-from millrace_core.model.stream import Condition, EventType, StreamSpec
+from millrace_core.model.stream import Condition, Duration, EventType, StreamSpec
 from millrace_core.model.triggers import Trait, Trigger
 from millrace_core.timeline import Schedule
 from millrace_core.trigger.types.arguments import ARGUMENTS, Arguments, Quote, Syntax
@@ -59,6 +59,17 @@ class Grid(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """What a spec says of the size of its windows: their ``length`` and the ``step`` from one start to the
+    next, the ``gap`` that ends one, their number of ``rows``; None where it says nothing of it."""
+
+    length: Duration | None = None
+    step: Duration | None = None
+    gap: Duration | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerType(Generic[S]):
     """A trigger type. Whoever deals with triggers in general asks this and knows no type by name."""
 
@@ -98,6 +109,8 @@ class TriggerType(Generic[S]):
     """The conditions on rows in a spec."""
     counted: Callable[[S], tuple[str, ...]] = lambda spec: ()
     """The columns of which one must not be NULL for a row to count at all; none: every row counts."""
+    measures: Callable[[S], Measures] = lambda spec: Measures()
+    """The size of a spec's windows."""
     grid: Callable[[S, Precision], Grid] | None = None
     """Where its windows lie, of a type whose windows lie where they do whatever the rows are."""
     begins_with_row: Callable[[S], bool] = lambda spec: False

@@ -7,7 +7,7 @@ from millrace_core.model.triggers import Trait
 from millrace_core.trigger.types.count.read import read, write
 from millrace_core.trigger.types.count.spec import Count
 from millrace_core.trigger.types.count.windower import CountWindower
-from millrace_core.trigger.types.trigger_type import TriggerType
+from millrace_core.trigger.types.trigger_type import Measures, TriggerType
 
 MOST = (1 << 31) - 1
 """Rows of a window."""
@@ -21,5 +21,6 @@ COUNT = TriggerType(
     rules={"count_val": IntegerRule(1, MOST), "sliding_val": IntegerRule(1, MOST)},
     traits=frozenset({Trait.FINAL, Trait.ROWS, Trait.NUMBERED}),
     by_child=True,
+    measures=lambda trigger: Measures(rows=trigger.count),
     counted=lambda trigger: trigger.columns,
 )

@@ -10,7 +10,7 @@ from millrace_core.trigger.types.interval.read import read, write
 from millrace_core.trigger.types.interval.spec import Interval
 from millrace_core.trigger.types.interval.windower import IntervalWindower
 from millrace_core.trigger.types.moment import WINDOW_UNTIL
-from millrace_core.trigger.types.trigger_type import TriggerType
+from millrace_core.trigger.types.trigger_type import Measures, TriggerType
 
 INTERVAL = TriggerType(
     spec=Interval,
@@ -27,5 +27,6 @@ INTERVAL = TriggerType(
     },
     syntax=Syntax(then="SLIDING"),
     moment=WINDOW_UNTIL,
+    measures=lambda trigger: Measures(length=trigger.interval, step=trigger.sliding),
     grid=Grid.of,
 )
