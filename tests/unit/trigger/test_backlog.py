@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace_core.trigger.rows import Messages
-from millrace_core.trigger.slot import Slot, judge_batch
+from millrace_core.trigger.slot import Slot, evaluate_batch
 from millrace_core.trigger.slot import rows as slot_rows
 from millrace_core.trigger.slot.backlog import AT_ONCE, LONG, MOST
 from millrace_core.trigger.stream import Stream
@@ -76,7 +76,7 @@ class Kept:
                 messages, blob = Messages.of(records), self.blobs.get(number)
                 if not Slot.heeds(blob, messages):
                     return []
-                judged = judge_batch(blob, number, self.slots, messages, held.get(number))
+                judged = evaluate_batch(blob, number, self.slots, messages, held.get(number))
                 self.blobs[number], held[number] = judged.state, judged.slot
                 return judged.sent
 

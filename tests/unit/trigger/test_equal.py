@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace_core.trigger.groups import Columns
-from millrace_core.trigger.groups.watermark import NEVER, Clock, ClockMemory, Judged
+from millrace_core.trigger.groups.watermark import NEVER, Clock, ClockMemory, Evaluated
 from millrace_core.trigger.types.interval.grid import Grid
 from millrace_core.trigger.types.interval.windower import IntervalMemory, IntervalWindower
 from millrace_core.trigger.types.windower import Windower
@@ -111,7 +111,7 @@ def test_interval(
     for columns in (clocked, fast, slow):
         columns.grow(GROUPS)
     for batch in some:
-        judged: Judged = clock.judge(clocked, as_arrivals(batch))
+        judged: Evaluated = clock.judge(clocked, as_arrivals(batch))
         one = windower.on_rows(fast, judged)
         other = Windower.on_rows(windower, slow, judged)
         assert ordered(one) == ordered(other)

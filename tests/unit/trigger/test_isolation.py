@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from millrace_core.model.expression import Call, Constant, Field
 from millrace_core.model.stream import Condition, Duration, Options
 from millrace_core.trigger.rows import Messages, signals
-from millrace_core.trigger.slot import Slot, judge_batch
+from millrace_core.trigger.slot import Slot, evaluate_batch
 from millrace_core.trigger.slot.control import ControlRecords
 from millrace_core.trigger.stream import Stream
 from millrace_core.trigger.stream.period import PeriodStream
@@ -70,7 +70,7 @@ def windowers() -> Iterator[None]:
 
 
 class Deployment:
-    """Slots as the service runs them: state as bytes, batches by judge_batch."""
+    """Slots as the service runs them: state as bytes, batches by evaluate_batch."""
 
     def __init__(self, kit: Any, slots: int = 1) -> None:
         self.remarks: list[str] = []
@@ -86,7 +86,7 @@ class Deployment:
                 messages, blob = Messages.of(records), self.blobs.get(number)
                 if not Slot.heeds(blob, messages):
                     return []
-                judged = judge_batch(blob, number, self.slots, messages)
+                judged = evaluate_batch(blob, number, self.slots, messages)
                 self.blobs[number] = judged.state
                 remarks.extend(judged.remarks)
                 self.sent += [(t, k, v) for t, k, v in judged.sent]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millrace_core.trigger.rows import Messages
-from millrace_core.trigger.slot import Slot, judge_batch
+from millrace_core.trigger.slot import Slot, evaluate_batch
 from millrace_core.wire import dead
 from millrace_core.wire.operations import Register, encode_operation
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, buried_by, slot_for
@@ -36,7 +36,7 @@ class Deployment:
                 messages, blob = Messages.of(records), self.blobs.get(number)
                 if not Slot.heeds(blob, messages):
                     return []
-                judged = judge_batch(blob, number, self.slots, messages)
+                judged = evaluate_batch(blob, number, self.slots, messages)
                 self.blobs[number] = judged.state
                 return list(judged.sent)
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from millrace_core.trigger.rows import Messages
-from millrace_core.trigger.slot import VERSION, Slot, judge_batch
+from millrace_core.trigger.slot import VERSION, Slot, evaluate_batch
 from millrace_core.wire import control
 from millrace_core.wire.operations import Register
 from millrace_core.wire.topics import wal_topic
@@ -153,8 +153,8 @@ def test_slots_that_stay_in_memory(kit: Any, name: str) -> None:
             messages, blob = Messages.of(records), self.blobs.get(number)
             if not Slot.heeds(blob, messages):
                 return []
-            live = judge_batch(blob, number, self.slots, messages, self.held.get(number))
-            read = judge_batch(blob, number, self.slots, messages)
+            live = evaluate_batch(blob, number, self.slots, messages, self.held.get(number))
+            read = evaluate_batch(blob, number, self.slots, messages)
             assert (live.sent, live.state, live.remarks) == (read.sent, read.state, read.remarks)
             self.blobs[number], self.held[number] = live.state, live.slot
             return live.sent

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.rows import Messages, present
-from millrace_core.trigger.slot import Judged, Slot, judge_batch
+from millrace_core.trigger.slot import BatchResult, Slot, evaluate_batch
 from millrace_core.trigger.stream import Output
 from trigger_svc.states import SlotStates
 
@@ -57,12 +57,12 @@ def judge_slots(slots: int, states: SlotStates, batch: int) -> Judge:
 
 def judge_slot(
     state: bytes | None, number: int, slots: int, messages: Messages, slot: Slot | None = None
-) -> Judged | None:
-    """Judge what a slot gets in a micro-batch, as :func:`judge_batch` does; None, and nothing done, if it
+) -> BatchResult | None:
+    """Judge what a slot gets in a micro-batch, as :func:`evaluate_batch` does; None, and nothing done, if it
     means nothing to the slot."""
     if not Slot.heeds(state, messages):
         return None
-    judged = judge_batch(state, number, slots, messages, slot)
+    judged = evaluate_batch(state, number, slots, messages, slot)
     _remark(judged.remarks)
     return judged
 

@@ -7,15 +7,15 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from millrace_core.trigger.groups.columns import Array, Columns, Ints, starts_of
-from millrace_core.trigger.groups.watermark import NEVER, Judged, Moves
+from millrace_core.trigger.groups.watermark import NEVER, Evaluated, Moves
 from millrace_core.trigger.types.occurrences import Occurrences
 from millrace_core.trigger.types.reach import Rows
 from millrace_core.trigger.types.windower import Windower
 
 
 class Cutter:
-    """The memories of ``groups`` groups that have judged nothing yet, and how far each has come: ``began``,
-    if T was there before."""
+    """The memories of ``groups`` groups that have evaluated nothing yet, and how far each has come:
+    ``began``, if T was there before."""
 
     def __init__(self, windower: Windower, groups: int, began: int | None = None) -> None:
         self.windower = windower
@@ -24,7 +24,7 @@ class Cutter:
         self.last = np.full(groups, NEVER if began is None else began, dtype=np.int64)
 
     def feed(self, rows: Rows) -> Occurrences:
-        """Judge rows, none of them older than its group's rows before; T of a group moves along."""
+        """Evaluate rows, none of them older than its group's rows before; T of a group moves along."""
         group, ts = rows.group, rows.ts
         step = np.arange(len(ts), dtype=np.int64)
         heads = starts_of(group)
@@ -37,17 +37,17 @@ class Cutter:
         no = np.zeros(len(ts), dtype=bool)
         moves = Moves(group, step, before, ts)
         return self.windower.on_rows(
-            self.memory, Judged(group, ts, step, no, no, before, moves, rows.columns)
+            self.memory, Evaluated(group, ts, step, no, no, before, moves, rows.columns)
         )
 
     def advance(self, until: Ints) -> Occurrences:
-        """All rows up to ``until[group]`` have been judged: T is there."""
+        """All rows up to ``until[group]`` have been evaluated: T is there."""
         some = np.flatnonzero((self.last != NEVER) & (until > self.last))
         none, no = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
         moves = Moves(some, np.zeros(len(some), dtype=np.int64), self.last[some], until[some])
         self.last[some] = until[some]
         columns = {signal.name: _no_cells(signal.kind) for signal in self.windower.signals}
-        return self.windower.on_rows(self.memory, Judged(none, none, none, no, no, none, moves, columns))
+        return self.windower.on_rows(self.memory, Evaluated(none, none, none, no, no, none, moves, columns))
 
 
 def _no_cells(kind: str) -> Array:

@@ -11,7 +11,7 @@ from millrace_core.model.schema import stable_hash
 from millrace_core.wire.events import Group
 
 Handle = bytes | int
-"""What a group is found by: its table's name where tables are judged, its id where rows come regrouped."""
+"""What a group is found by: its table's name where tables are evaluated, its id where rows come regrouped."""
 
 
 def part_of(group: Group, stream: int, values: tuple[Any, ...]) -> Group:

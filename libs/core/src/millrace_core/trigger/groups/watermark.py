@@ -1,8 +1,9 @@
-"""The clock of a group: event time, watermark, expiry; which rows are judged when, and which are disorder.
+"""The clock of a group: event time, watermark, expiry; when rows are evaluated, and which are disorder.
 
-T = newest event time seen - WATERMARK; it never goes back. A row with ts <= T is judged at once, a later one
-waits, sorted, until T reaches it. A row with ts <= T that comes when T had reached it before, in a group that
-has judged something, is *late*. All of it for many groups in one pass over arrays (SEMANTICS, "Time").
+T = newest event time seen - WATERMARK; it never goes back. A row with ts <= T is evaluated at once, a later
+one waits, sorted, until T reaches it. A row with ts <= T that comes when T had reached it before, in a group
+that has evaluated something, is *late*. All of it for many groups in one pass over arrays (SEMANTICS,
+"Time").
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Bools = npt.NDArray[np.bool_]
 NEVER = -(1 << 63)
 """The newest time of a group that has seen no row."""
 RANGE = 1 << 62
-"""Times beyond +-RANGE cannot be judged (sums with durations would leave int64); such rows are counted."""
+"""Times beyond +-RANGE cannot be evaluated (sums with durations would leave int64); such rows are counted."""
 
 
 class Waiting(msgspec.Struct, array_like=True):
@@ -33,7 +34,7 @@ class Waiting(msgspec.Struct, array_like=True):
 
 
 class ClockMemory(msgspec.Struct, array_like=True):
-    """``started``: whether the group has judged a row."""
+    """``started``: whether the group has evaluated a row."""
 
     newest: int = NEVER
     started: int = 0
@@ -53,7 +54,7 @@ class Arrivals:
 class Moves:
     """T of a group moved from ``before`` to ``now`` at ``step``.
 
-    The first move of a group that had judged nothing is from its first judged row's time on.
+    The first move of a group that had evaluated nothing is from its first evaluated row's time on.
     """
 
     group: Ints
@@ -63,12 +64,12 @@ class Moves:
 
 
 @dataclass(slots=True)
-class Judged:
+class Evaluated:
     """What became of a batch of rows. A *step* is the place of a row among the arrivals: what caused it.
 
-    Rows are sorted by (group, step, ts), moves by (group, step); at one step rows are judged first, then T
+    Rows are sorted by (group, step, ts), moves by (group, step); at one step rows are evaluated first, then T
     moves. ``late`` rows come with ``before``, T at their arrival. ``unsure``: the row may be another version
-    of one that was judged before. ``dropped``: rows that count for nothing, by cause. ``open_only``: late
+    of one that was evaluated before. ``dropped``: rows that count for nothing, by cause. ``open_only``: late
     rows count in windows that are still open, and nowhere else.
     """
 
@@ -83,14 +84,14 @@ class Judged:
     dropped: dict[str, int] = field(default_factory=dict)
     open_only: bool = False
 
-    def part(self, groups: Bools) -> Judged:
+    def part(self, groups: Bools) -> Evaluated:
         """What became of the rows of some groups (bool[groups]); nothing is counted as dropped."""
         mine, moved = groups[self.group], groups[self.moves.group]
         moves = Moves(
             self.moves.group[moved], self.moves.step[moved], self.moves.before[moved], self.moves.now[moved]
         )
         columns = {name: values[mine] for name, values in self.columns.items()}
-        return Judged(
+        return Evaluated(
             self.group[mine], self.ts[mine], self.step[mine], self.late[mine], self.unsure[mine],
             self.before[mine], moves, columns, open_only=self.open_only,
         )  # fmt: skip
@@ -100,7 +101,7 @@ class Judged:
 class Clock:
     """Lengths in ticks. ``shared``: rows with equal times may be different rows (of several tables, or with a
     composite key); otherwise a time that comes again is the same row, written again. ``open_only``: as
-    :class:`Judged` has it."""
+    :class:`Evaluated` has it."""
 
     watermark: int = 0
     expired: int | None = None
@@ -123,8 +124,8 @@ class Clock:
             emission.late == "dropped",
         )
 
-    def judge(self, memory: Columns, rows: Arrivals) -> Judged:
-        """Take in rows: the memory moves on, and the rows that are judged now come out."""
+    def judge(self, memory: Columns, rows: Arrivals) -> Evaluated:
+        """Take in rows: the memory moves on, and the rows that are evaluated now come out."""
         group, ts = rows.group, rows.ts
         step = np.arange(len(ts))
         inside = (ts > -RANGE) & (ts < RANGE)
@@ -149,15 +150,15 @@ class Clock:
         seen = before != NEVER
         before_t = np.where(seen, before, self.watermark) - self.watermark
         arrived = _Arrived(group, ts, step, seen, before_t, newest - self.watermark, columns)
-        judged = self._at_once(memory, arrived) if not self.watermark else self._by_turn(memory, arrived)
-        judged.dropped, judged.open_only = dropped, self.open_only
+        evaluated = self._at_once(memory, arrived) if not self.watermark else self._by_turn(memory, arrived)
+        evaluated.dropped, evaluated.open_only = dropped, self.open_only
         ends = np.append(starts_of(group)[1:], len(group)) - 1
         memory.singles["newest"][group[ends]] = newest[ends]
-        memory.singles["started"][judged.group] = 1
-        return self._without_disorder(judged)
+        memory.singles["started"][evaluated.group] = 1
+        return self._without_disorder(evaluated)
 
-    def _at_once(self, memory: Columns, rows: _Arrived) -> Judged:
-        """No watermark: every row is judged at its own step."""
+    def _at_once(self, memory: Columns, rows: _Arrived) -> Evaluated:
+        """No watermark: every row is evaluated at its own step."""
         late = rows.seen & (rows.ts <= rows.before)
         moving = ~late
         moves = Moves(
@@ -166,13 +167,13 @@ class Clock:
             np.where(rows.seen, rows.before, rows.ts)[moving],
             rows.now[moving],
         )
-        return Judged(rows.group, rows.ts, rows.step, late, late, rows.before, moves, rows.columns)
+        return Evaluated(rows.group, rows.ts, rows.step, late, late, rows.before, moves, rows.columns)
 
-    def _by_turn(self, memory: Columns, rows: _Arrived) -> Judged:
+    def _by_turn(self, memory: Columns, rows: _Arrived) -> Evaluated:
         """Rows wait until T reaches them."""
         last = np.append(starts_of(rows.group)[1:], len(rows.group)) - 1
         touched, final = rows.group[last], rows.now[last]
-        early = rows.seen & (rows.ts <= rows.before)  # T was there first: judged at their own step
+        early = rows.seen & (rows.ts <= rows.before)  # T was there first: evaluated at their own step
         queue, again = self._queue(memory, touched, rows, ~early)
         ready = queue["ts"] <= final[np.searchsorted(touched, queue[OWNER])]
         memory.replace("waiting", touched, take(queue, ~ready))
@@ -191,7 +192,7 @@ class Clock:
             name: np.concatenate((out[name], values[early]))[order] for name, values in rows.columns.items()
         }
         moves = _first_moves(memory, rows, group, step, ts, late, unsure)
-        return Judged(group, ts, step, late, unsure, before, moves, columns)
+        return Evaluated(group, ts, step, late, unsure, before, moves, columns)
 
     def _queue(self, memory: Columns, touched: Ints, rows: _Arrived, timely: Bools) -> tuple[Records, Bools]:
         """Rows that wait or have just come, sorted by (group, ts); and which repeat the time before them."""
@@ -211,17 +212,17 @@ class Clock:
         newest = np.append(~repeats[1:], True)
         return take(queue, newest), np.zeros(int(newest.sum()), dtype=bool)
 
-    def _without_disorder(self, judged: Judged) -> Judged:
+    def _without_disorder(self, evaluated: Evaluated) -> Evaluated:
         """IGNORE_DISORDER: late rows are dropped; one at T itself may be another row of a shared group."""
-        if not self.ignore_disorder or not judged.late.any():
-            return judged
-        gone = judged.late & ((judged.ts < judged.before) | (not self.shared))
-        judged.dropped["late"] = int(gone.sum())
+        if not self.ignore_disorder or not evaluated.late.any():
+            return evaluated
+        gone = evaluated.late & ((evaluated.ts < evaluated.before) | (not self.shared))
+        evaluated.dropped["late"] = int(gone.sum())
         keep = ~gone
         for name in ("group", "ts", "step", "late", "unsure", "before"):
-            setattr(judged, name, getattr(judged, name)[keep])
-        judged.columns = {name: values[keep] for name, values in judged.columns.items()}
-        return judged
+            setattr(evaluated, name, getattr(evaluated, name)[keep])
+        evaluated.columns = {name: values[keep] for name, values in evaluated.columns.items()}
+        return evaluated
 
 
 @dataclass(slots=True)
@@ -237,10 +238,10 @@ class _Arrived:
     columns: dict[str, Array]
 
 
-def _nothing(dropped: dict[str, int], rows: Arrivals) -> Judged:
+def _nothing(dropped: dict[str, int], rows: Arrivals) -> Evaluated:
     none, no = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
     columns = {name: values[:0] for name, values in rows.columns.items()}
-    return Judged(none, none, none, no, no, none, Moves(none, none, none, none), columns, dropped)
+    return Evaluated(none, none, none, no, no, none, Moves(none, none, none, none), columns, dropped)
 
 
 def running_newest(ts: Ints, first: Ints, known: Ints) -> tuple[Ints, Ints]:
@@ -264,10 +265,10 @@ def running_newest(ts: Ints, first: Ints, known: Ints) -> tuple[Ints, Ints]:
 def _first_moves(
     memory: Columns, rows: _Arrived, group: Ints, step: Ints, ts: Ints, late: Bools, unsure: Bools
 ) -> Moves:
-    """How T moved; in a group that had judged nothing it begins with its first judged row.
+    """How T moved; in a group that had evaluated nothing it begins with its first evaluated row.
 
     That row is not late, even if T was there first: there was nothing to be late for. (``late``, ``unsure``:
-    of the judged rows, corrected in place.)
+    of the evaluated rows, corrected in place.)
     """
     moving = (rows.now > rows.before) | ~rows.seen
     before = rows.before.copy()

@@ -1,4 +1,4 @@
-"""From messages to rows: what a batch holds, and the rows of one table's messages in the order of judging."""
+"""From messages to rows: what a batch holds, and the rows of one table's messages as they are evaluated."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rows of one message that belong to different groups: the message comes apart, one for each group.
 
-A stream that groups by columns judges rows, not messages. What is behind this step never sees the difference:
-each part has the message's place in the log, and the rows of one group.
+A stream that groups by columns evaluates rows, not messages. What is behind this step never sees the
+difference: each part has the message's place in the log, and the rows of one group.
 """
 
 from __future__ import annotations

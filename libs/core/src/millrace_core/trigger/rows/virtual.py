@@ -1,4 +1,4 @@
-"""Virtual tables in the slots: rows of source tables are sent on, and judged as rows of the virtual table.
+"""Virtual tables in the slots: rows of source tables are sent on, and evaluated as rows of the virtual table.
 
 Sending (:class:`Feeds`): the slot of a source table sends the mapped columns of each of its messages to the
 virtual table's WAL topic. Receiving (:class:`Inbox`): the slot of the virtual table's key takes each of them
@@ -37,7 +37,7 @@ from millrace_core.wire.virtual import Forwarded, Link, Origin
 
 MOST_KEPT = 1_000
 """Rows of one virtual table that the memory holds for rows of equal time that come from another source later:
-the newest ones. An older one is judged with the columns that come last, as if the others were NULL."""
+the newest ones. An older one is evaluated with the columns that come last, as if the others were NULL."""
 
 Message = tuple[str, bytes, bytes]
 """Topic, key, value."""
@@ -45,7 +45,7 @@ Message = tuple[str, bytes, bytes]
 
 class Feed(msgspec.Struct, array_like=True):
     """What one stream on a virtual table takes in. ``sources``: by WAL topic; ``since``: where the links
-    begin in a topic, ``live_from``: the rows that the stream judges, behind its last START."""
+    begin in a topic, ``live_from``: the rows that the stream evaluates, behind its last START."""
 
     table: Table
     running: bool = True

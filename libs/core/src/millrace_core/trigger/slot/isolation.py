@@ -16,9 +16,10 @@ from millrace_core.trigger.stream.telling import Output
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class BatchResult:
     """``sent``: messages, in order; ``state``: for the next batch; ``remarks``: what is worth a line of the
-    service's log; ``slot``: what the next batch may be judged by without reading the state, if anything."""
+    service's log; ``slot``: what the next batch may be evaluated by without reading the state, if
+    anything."""
 
     sent: list[Output]
     state: bytes
@@ -26,10 +27,10 @@ class Judged:
     slot: Slot | None = None
 
 
-def judge_batch(
+def evaluate_batch(
     state: bytes | None, number: int, slots: int, messages: Messages, slot: Slot | None = None
-) -> Judged:
-    """Judge one micro-batch of the slot ``number`` of ``slots``; ``state``: what the batch before left;
+) -> BatchResult:
+    """Evaluate one micro-batch of the slot ``number`` of ``slots``; ``state``: what the batch before left;
     ``slot``: the slot in this state, if there is one: it is used up.
 
     :raises ValueError: if the state was written by a newer version.
@@ -53,6 +54,6 @@ def judge_batch(
             aside |= {uid: cause for uid, cause in failed.causes.items() if uid not in again}
             continue
         # one that left streams out has them as bytes alone
-        return Judged(
+        return BatchResult(
             sent, after, tuple(dict.fromkeys(slot.contents.refused.remarks)), None if absent else slot
         )

@@ -44,19 +44,19 @@ class Judging:
         state.clock.grow(len(state.groups))
         state.memory.grow(len(state.groups))
         clock = definition.clock if self.expires else replace(definition.clock, expired=None)
-        judged = clock.judge(state.clock, rows)
-        found = definition.windower.on_rows(state.memory, judged)
+        evaluated = clock.judge(state.clock, rows)
+        found = definition.windower.on_rows(state.memory, evaluated)
         if definition.delay is not None:
             state.delays.grow(len(state.groups))
-            touched = np.unique(np.concatenate((judged.group, judged.moves.group))).tolist()
+            touched = np.unique(np.concatenate((evaluated.group, evaluated.moves.group))).tolist()
             definition.delay.follow(state.delays, state.memory, touched, found, written)
-        unused = definition.windower.unused(judged)
-        for cause, count in (judged.dropped | unused).items():
+        unused = definition.windower.unused(evaluated)
+        for cause, count in (evaluated.dropped | unused).items():
             state.count(cause, count)
         state.count("empty_windows", found.skipped)
         state.count("expired", found.over)
-        state.count("rows_used", len(judged.group) - sum(unused.values()) - found.over)
-        state.count("late_used", int(judged.late.sum()) - found.over)
+        state.count("rows_used", len(evaluated.group) - sum(unused.values()) - found.over)
+        state.count("late_used", int(evaluated.late.sum()) - found.over)
         shown = self._shown(spans_by_group(rows), found, written)
         yield from self.telling.tell(
             found if shown is None else Occurrences.join((found, shown)), written, seen

@@ -1,4 +1,4 @@
-"""What trigger types that go by the clock share. No row is judged; ticks say that instants came.
+"""What trigger types that go by the clock share. No row is evaluated; ticks say that instants came.
 
 What a group remembers is which rows it has not triggered on yet: only IGNORE_NODATA_TRIGGER asks for that.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from millrace_core.trigger.groups.columns import Columns
-from millrace_core.trigger.groups.watermark import Judged
+from millrace_core.trigger.groups.watermark import Evaluated
 from millrace_core.trigger.types.occurrences import Occurrence, Occurrences, Row
 from millrace_core.trigger.types.windower import Windower
 
@@ -41,5 +41,7 @@ class ClockWindower(Windower):
     def on_time(self, memory: NewsMemory, before: int, now: int) -> Iterable[Occurrence]:
         return ()
 
-    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
-        return Occurrences.of(judged.group[:0], judged.step[:0], 0, judged.ts[:0], judged.ts[:0], 0)
+    def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
+        return Occurrences.of(
+            evaluated.group[:0], evaluated.step[:0], 0, evaluated.ts[:0], evaluated.ts[:0], 0
+        )

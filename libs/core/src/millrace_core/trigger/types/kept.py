@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, Table, starts_of, take
-from millrace_core.trigger.groups.watermark import Bools, Judged, Moves
+from millrace_core.trigger.groups.watermark import Bools, Evaluated, Moves
 from millrace_core.trigger.types.occurrences import (
     CLOSE,
     INVALID,
@@ -109,21 +109,21 @@ def waits_for_true_for(true_for: int, start: int, last: int) -> list[Wait]:
     return [Wait("true_for", start + true_for)] if last - start < true_for else []
 
 
-def split(judged: Judged, special: Bools) -> tuple[Judged, Judged]:
+def split(evaluated: Evaluated, special: Bools) -> tuple[Evaluated, Evaluated]:
     """The rows of the groups in order, and those of ``special`` groups (bool[groups])."""
-    mine = special[judged.group]
+    mine = special[evaluated.group]
     if not mine.any():
-        return judged, _part(judged, mine)
-    return _part(judged, ~mine), _part(judged, mine)
+        return evaluated, _part(evaluated, mine)
+    return _part(evaluated, ~mine), _part(evaluated, mine)
 
 
-def _part(judged: Judged, mask: Bools) -> Judged:
+def _part(evaluated: Evaluated, mask: Bools) -> Evaluated:
     none = np.empty(0, dtype=np.int64)
-    columns = {name: values[mask] for name, values in judged.columns.items()}
-    return Judged(
-        judged.group[mask], judged.ts[mask], judged.step[mask], judged.late[mask], judged.unsure[mask],
-        judged.before[mask], Moves(none, none, none, none), columns, open_only=judged.open_only,
-    )  # fmt: skip
+    columns = {name: values[mask] for name, values in evaluated.columns.items()}
+    return Evaluated(
+        evaluated.group[mask], evaluated.ts[mask], evaluated.step[mask], evaluated.late[mask],
+        evaluated.unsure[mask], evaluated.before[mask], Moves(none, none, none, none), columns,
+    open_only=evaluated.open_only, )  # fmt: skip
 
 
 def first_reaching(

@@ -23,8 +23,8 @@ than the stream (or written while it was stopped)."""
 
 
 class Row(NamedTuple):
-    """A judged row; ``unsure``: it may be another version of one judged before; ``cells``: what the trigger
-    reads of it."""
+    """An evaluated row; ``unsure``: it may be another version of one evaluated before; ``cells``: what the
+    trigger reads of it."""
 
     ts: int
     unsure: bool

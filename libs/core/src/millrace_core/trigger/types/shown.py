@@ -1,6 +1,6 @@
 """Windows that are shown before they close (``Emission.when``: at once, or a delay after a row).
 
-What is shown is what would be told if the rows that wait for T had been judged, and nothing else came: the
+What is shown is what would be told if the rows that wait for T had been evaluated, and nothing else came: the
 windows that a copy of the group's memory closes with these rows, and those that are open in it. So a window
 is shown with all of its rows, and closes by T all the same. A window that was shown and is none any more is
 taken back. Where only the stored rows know what is open (rows were deleted), they are asked.
@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, take
-from millrace_core.trigger.groups.watermark import Judged, Moves
+from millrace_core.trigger.groups.watermark import Evaluated, Moves
 from millrace_core.trigger.rows.signals import typed
 from millrace_core.trigger.types.occurrences import (
     CLOSE,
@@ -185,13 +185,13 @@ def windows_of(
     return windows, vague
 
 
-def _in_order(windower: Windower, rows: Mapping[str, Ints]) -> Judged:
+def _in_order(windower: Windower, rows: Mapping[str, Ints]) -> Evaluated:
     ts = rows["ts"]
     group, no = np.zeros(len(ts), dtype=np.int64), np.zeros(len(ts), dtype=bool)
     step = np.arange(len(ts), dtype=np.int64)
     before = np.append(ts[:1], ts[:-1])
     columns = {signal.name: typed(signal, rows[signal.name]) for signal in windower.signals}
-    return Judged(group, ts, step, no, no, before, Moves(group, step, before, ts), columns)
+    return Evaluated(group, ts, step, no, no, before, Moves(group, step, before, ts), columns)
 
 
 def _touches(start: int, end: int, span: tuple[Ints, Ints]) -> bool:

@@ -1,4 +1,4 @@
-"""What every trigger type is to the slot: judged rows and moves of T in, occurrences out.
+"""What every trigger type is to the slot: evaluated rows and moves of T in, occurrences out.
 
 A windower is three functions over one group's memory, :meth:`Windower.on_row`, :meth:`~Windower.on_late` and
 :meth:`~Windower.on_time`: its definition. :meth:`~Windower.on_rows` does the same for a batch of many groups;
@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from millrace_core.trigger.groups.columns import Columns, Ints
-from millrace_core.trigger.groups.watermark import Bools, Judged
+from millrace_core.trigger.groups.watermark import Bools, Evaluated
 from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.types.occurrences import (
     RECALC,
@@ -63,11 +63,11 @@ class Windower(ABC):
 
     @abstractmethod
     def on_row(self, memory: Any, row: Row) -> Iterable[Occurrence]:
-        """A row is judged in order."""
+        """A row is evaluated in order."""
 
     @abstractmethod
     def on_late(self, memory: Any, row: Row, before: int) -> Iterable[Occurrence]:
-        """A row is judged that T (``before``) had passed when it came."""
+        """A row is evaluated that T (``before``) had passed when it came."""
 
     def is_over(self, memory: Any, row: Row, before: int) -> bool:
         """Whether all windows that a late row falls into, or would open, have closed (T is ``before``)."""
@@ -79,7 +79,7 @@ class Windower(ABC):
 
     @abstractmethod
     def on_time(self, memory: Any, before: int, now: int) -> Iterable[Occurrence]:
-        """T moved; all rows up to ``now`` have been judged."""
+        """T moved; all rows up to ``now`` have been evaluated."""
 
     def on_delete(self, memory: Any, first: int, last: int) -> Iterable[Occurrence]:
         """Stored rows in ``[first, last]`` are gone; T is at ``last`` or later.
@@ -91,7 +91,7 @@ class Windower(ABC):
 
     def on_unknown(self, memory: Any, ts: int, now: int) -> Iterable[Occurrence]:
         """A row was written at ``ts``, which T (``now``) has reached, and only the stored rows know what it
-        is and whether it counts. It may have been judged before in another version, or never.
+        is and whether it counts. It may have been evaluated before in another version, or never.
 
         What closed there is cut again now; an open window that may have it, when it closes.
         """
@@ -120,7 +120,7 @@ class Windower(ABC):
         """How many windows :meth:`on_time` is about to leave out because they are too many."""
         return 0
 
-    def unused(self, judged: Judged) -> dict[str, int]:
+    def unused(self, evaluated: Evaluated) -> dict[str, int]:
         """How many of these rows mean nothing to it, by cause (a counter of ``wire.counters``)."""
         return {}
 
@@ -131,9 +131,8 @@ class Windower(ABC):
 
     def calm(self, memory: Columns, seen: Bools, until: Ints) -> Span:
         """Between which values of T rows would mean nothing to all groups that have rows (``seen``), whose T
-        is
-        ``until`` (one for each): then a slot need not look at them yet. Only a type that reads nothing but
-        times can tell."""
+        is ``until`` (one for each): then a slot need not look at them yet. Only a type that reads nothing
+        but times can tell."""
         return NEVER_CALM
 
     def reach(self, origin: int | None = None) -> Reach:
@@ -143,14 +142,14 @@ class Windower(ABC):
         """
         raise TypeError(f"{type(self).__name__} is never cut again")
 
-    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
+    def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
         """The same for all rows of a batch; the memories move on."""
-        groups = np.unique(np.concatenate((judged.group, judged.moves.group))).tolist()
+        groups = np.unique(np.concatenate((evaluated.group, evaluated.moves.group))).tolist()
         memories = {group: memory.get(group) for group in groups}
         found: list[tuple[int, int, Occurrence]] = []
         skipped = over = 0
-        on_late = self.on_late_in_open if judged.open_only else self.on_late
-        for group, step, happening in _happenings(judged):
+        on_late = self.on_late_in_open if evaluated.open_only else self.on_late
+        for group, step, happening in _happenings(evaluated):
             mine = memories[group]
             match happening:
                 case (int(before), int(now)):
@@ -166,15 +165,17 @@ class Windower(ABC):
         return as_arrays(found, skipped, over)
 
 
-def _happenings(judged: Judged) -> Iterator[tuple[int, int, tuple[Any, Any]]]:
+def _happenings(evaluated: Evaluated) -> Iterator[tuple[int, int, tuple[Any, Any]]]:
     """(group, step, (row, None) | (late row, T) | (T before, T now)), in order."""
-    moves = judged.moves
-    names = list(judged.columns)
-    cells = [dict(zip(names, values, strict=True)) for values in zip(*judged.columns.values(), strict=True)]
+    moves = evaluated.moves
+    names = list(evaluated.columns)
+    cells = [
+        dict(zip(names, values, strict=True)) for values in zip(*evaluated.columns.values(), strict=True)
+    ]
     happenings: list[tuple[int, int, int, tuple[Any, Any]]] = []
-    for i, (group, step) in enumerate(zip(judged.group.tolist(), judged.step.tolist(), strict=True)):
-        row = Row(int(judged.ts[i]), bool(judged.unsure[i]), cells[i] if cells else {})
-        happenings.append((group, step, 0, (row, int(judged.before[i]) if judged.late[i] else None)))
+    for i, (group, step) in enumerate(zip(evaluated.group.tolist(), evaluated.step.tolist(), strict=True)):
+        row = Row(int(evaluated.ts[i]), bool(evaluated.unsure[i]), cells[i] if cells else {})
+        happenings.append((group, step, 0, (row, int(evaluated.before[i]) if evaluated.late[i] else None)))
     arrays = (moves.group, moves.step, moves.before, moves.now)
     for group, step, before, now in zip(*(array.tolist() for array in arrays), strict=True):
         happenings.append((group, step, 1, (before, now)))

@@ -15,7 +15,7 @@ import numpy as np
 
 from millrace_core.model.expression import AnyExpression, Call, Field
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, starts_of
-from millrace_core.trigger.groups.watermark import Judged
+from millrace_core.trigger.groups.watermark import Evaluated
 from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.types.count.reach import CountReach
 from millrace_core.trigger.types.occurrences import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar
@@ -101,14 +101,14 @@ class CountWindower(Windower):
 
     # ------------------------------------------------------------------ the same over arrays
 
-    def unused(self, judged: Judged) -> dict[str, int]:
-        counts = judged.columns.get(COUNTS)
+    def unused(self, evaluated: Evaluated) -> dict[str, int]:
+        counts = evaluated.columns.get(COUNTS)
         return {} if counts is None else {"null_columns": len(counts) - int(counts.sum())}
 
-    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
-        group, ts, step = judged.group, judged.ts, judged.step
-        if COUNTS in judged.columns:
-            counts = judged.columns[COUNTS]
+    def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
+        group, ts, step = evaluated.group, evaluated.ts, evaluated.step
+        if COUNTS in evaluated.columns:
+            counts = evaluated.columns[COUNTS]
             group, ts, step = group[counts], ts[counts], step[counts]
         if not len(group):
             return Occurrences.of(group, step, OPEN, ts, ts, 1)

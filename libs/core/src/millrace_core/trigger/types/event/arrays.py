@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, objects, starts_of
-from millrace_core.trigger.groups.watermark import NEVER, Bools, Judged
+from millrace_core.trigger.groups.watermark import NEVER, Bools, Evaluated
 from millrace_core.trigger.types.kept import Detail, first_reaching, keep, occurrences, sums
 from millrace_core.trigger.types.occurrences import CLOSE, OPEN, Occurrences
 
@@ -79,30 +79,35 @@ class _Windows:
 
 
 def in_order(
-    rule: EventRule, most_kept: int, memory: Columns, judged: Judged, columns: dict[str, Array]
+    rule: EventRule, most_kept: int, memory: Columns, evaluated: Evaluated, columns: dict[str, Array]
 ) -> Occurrences:
     """Some rows in order, none of which may be another version of an earlier one; the memories move on.
 
     ``columns``: the values of ``rule.names``.
     """
     # rows that waited for T have their flags as objects
-    start, end = (np.asarray(judged.columns[name], dtype=bool) for name in ("start", "end"))
+    start, end = (np.asarray(evaluated.columns[name], dtype=bool) for name in ("start", "end"))
     flags = START * start + END * end.astype(np.int64)
-    heads = starts_of(judged.group)
-    windows = _windows(rule, memory, judged, flags, heads, columns)
-    opened = _open(rule, judged, windows)
+    heads = starts_of(evaluated.group)
+    windows = _windows(rule, memory, evaluated, flags, heads, columns)
+    opened = _open(rule, evaluated, windows)
     found = [
-        _told_open(rule, judged, windows, opened),
-        _told_close(rule, judged, windows, columns),
+        _told_open(rule, evaluated, windows, opened),
+        _told_close(rule, evaluated, windows, columns),
     ]
-    _remember(rule, most_kept, memory, judged, flags, windows, heads, columns)
+    _remember(rule, most_kept, memory, evaluated, flags, windows, heads, columns)
     return Occurrences.join(found)
 
 
 def _windows(
-    rule: EventRule, memory: Columns, judged: Judged, flags: Ints, heads: Ints, columns: dict[str, Array]
+    rule: EventRule,
+    memory: Columns,
+    evaluated: Evaluated,
+    flags: Ints,
+    heads: Ints,
+    columns: dict[str, Array],
 ) -> _Windows:
-    group = judged.group
+    group = evaluated.group
     ends, starts = np.flatnonzero(flags & END), np.flatnonzero(flags & START)
     touched = group[heads]
     going = heads[memory.singles["start"][touched] != NEVER]
@@ -125,7 +130,7 @@ def _windows(
         cells[new] = _cells(columns, row[new])
     return _Windows(
         mine, np.where(new, row, -1), row, np.minimum(by + 1, upto), by < upto,
-        np.where(new, judged.ts[row], memory.singles["start"][mine]),
+        np.where(new, evaluated.ts[row], memory.singles["start"][mine]),
         np.where(new, 0, memory.singles["rows"][mine]),
         ~new & (memory.singles["told"][mine] > 0),
         cells,
@@ -139,15 +144,15 @@ def _cells(columns: dict[str, Array], rows: Ints) -> Array:
     )
 
 
-def _open(rule: EventRule, judged: Judged, windows: _Windows) -> Ints:
+def _open(rule: EventRule, evaluated: Evaluated, windows: _Windows) -> Ints:
     """The row that takes each window to ``true_for``, -1 if none does (or it was told of before)."""
     if not rule.true_for:
         return windows.open_row
-    rows, places = np.arange(len(judged.group)), (windows.begin, windows.end)
-    return first_reaching(rule.true_for, judged.ts, rows, places, windows.start, windows.told)
+    rows, places = np.arange(len(evaluated.group)), (windows.begin, windows.end)
+    return first_reaching(rule.true_for, evaluated.ts, rows, places, windows.start, windows.told)
 
 
-def _told_open(rule: EventRule, judged: Judged, windows: _Windows, opened: Ints) -> Occurrences:
+def _told_open(rule: EventRule, evaluated: Evaluated, windows: _Windows, opened: Ints) -> Occurrences:
     place = np.flatnonzero(opened >= 0)
     row = opened[place]
     windows.told[place] = True
@@ -155,28 +160,30 @@ def _told_open(rule: EventRule, judged: Judged, windows: _Windows, opened: Ints)
     detail = None
     if rule.told:
         detail = objects([rule.opening(cells) for cells in windows.cells[place].tolist()])
-    where = windows.group[place], judged.step[row]
-    return occurrences(OPEN, where, windows.start[place], judged.ts[row], rows, detail)
+    where = windows.group[place], evaluated.step[row]
+    return occurrences(OPEN, where, windows.start[place], evaluated.ts[row], rows, detail)
 
 
-def _told_close(rule: EventRule, judged: Judged, windows: _Windows, columns: dict[str, Array]) -> Occurrences:
+def _told_close(
+    rule: EventRule, evaluated: Evaluated, windows: _Windows, columns: dict[str, Array]
+) -> Occurrences:
     place = np.flatnonzero(windows.closes & windows.told)
     row = windows.end[place] - 1
     rows = sums(windows.earlier[place], windows.end[place] - windows.begin[place])
     detail = None
     if rule.told:
         detail = objects([rule.closing(cells) for cells in _cells(columns, row).tolist()])
-    where = windows.group[place], judged.step[row]
-    return occurrences(CLOSE, where, windows.start[place], judged.ts[row], rows, detail)
+    where = windows.group[place], evaluated.step[row]
+    return occurrences(CLOSE, where, windows.start[place], evaluated.ts[row], rows, detail)
 
 
 def _remember(
-    rule: EventRule, most_kept: int, memory: Columns, judged: Judged, flags: Ints, windows: _Windows,
+    rule: EventRule, most_kept: int, memory: Columns, evaluated: Evaluated, flags: Ints, windows: _Windows,
     heads: Ints, columns: dict[str, Array],
 ) -> None:  # fmt: skip
-    singles, touched = memory.singles, judged.group[heads]
-    tails = np.append(heads[1:], len(judged.group))
-    singles["last"][touched] = judged.ts[tails - 1]
+    singles, touched = memory.singles, evaluated.group[heads]
+    tails = np.append(heads[1:], len(evaluated.group))
+    singles["last"][touched] = evaluated.ts[tails - 1]
     # of several assignments to one group the last window's stays
     closed = np.flatnonzero(windows.closes)
     closed = closed[np.append(windows.group[closed][1:] != windows.group[closed][:-1], True)[: len(closed)]]
@@ -184,7 +191,7 @@ def _remember(
     for name, fresh in (("start", NEVER), ("rows", 0), ("told", 0), ("cells", None)):
         singles[name][owner] = fresh
     singles["closed_start"][owner] = windows.start[closed]
-    singles["floor"][owner] = judged.ts[windows.end[closed] - 1]
+    singles["floor"][owner] = evaluated.ts[windows.end[closed] - 1]
     open_ = np.flatnonzero(~windows.closes)
     owner = windows.group[open_]
     singles["start"][owner], singles["cells"][owner] = windows.start[open_], windows.cells[open_]
@@ -198,7 +205,12 @@ def _remember(
     anew[place] = True
     kept = _newest(np.flatnonzero(flags), since, tails, most_kept)
     cells = _cells(columns, kept) if rule.told else np.full(len(kept), None, dtype=object)
-    fresh_rows = {OWNER: judged.group[kept], "ts": judged.ts[kept], "flags": flags[kept], "cells": cells}
+    fresh_rows = {
+        OWNER: evaluated.group[kept],
+        "ts": evaluated.ts[kept],
+        "flags": flags[kept],
+        "cells": cells,
+    }
     cut, floor = keep(memory, touched, fresh_rows, anew, most_kept)
     singles["floor"][cut], singles["closed_start"][cut] = floor, NEVER
 

@@ -22,7 +22,7 @@ import msgspec
 from millrace_core.model.expression import Field
 from millrace_core.model.stream import Condition
 from millrace_core.trigger.groups.columns import Columns
-from millrace_core.trigger.groups.watermark import NEVER, RANGE, Judged
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Evaluated
 from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.types.event.arrays import END, START, EventRule, in_order
 from millrace_core.trigger.types.event.reach import EventReach
@@ -64,7 +64,7 @@ class EventRow(msgspec.Struct, array_like=True):
 
 class EventMemory(msgspec.Struct, array_like=True):
     """The open window's ``start`` (NEVER: none is open), the number of its ``rows``, whether its opening was
-    ``told``, the opening row's ``cells``. ``last``: the newest row judged.
+    ``told``, the opening row's ``cells``. ``last``: the newest row evaluated.
 
     ``closed_start``: of the last closed window, where it is known; ``floor``: rows up to here are not in
     ``kept``: that window's last row, or later ones that were forgotten. ``redo``: the earliest late row among
@@ -291,11 +291,11 @@ class EventWindower(Windower):
 
     # ------------------------------------------------------------------ over arrays
 
-    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
+    def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
         """Groups without late rows all at once, the others row by row."""
         special = memory.singles["redo"] != ALWAYS
-        special[judged.group[judged.unsure]] = True
-        plain, odd = split(judged, special)
+        special[evaluated.group[evaluated.unsure]] = True
+        plain, odd = split(evaluated, special)
         cells = {name: plain.columns[CELL + name] for name in self.rule.names}
         parts = [in_order(self.rule, self.most_kept, memory, plain, cells)] if len(plain.group) else []
         if len(odd.group) or not parts:

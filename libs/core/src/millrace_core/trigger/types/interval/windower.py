@@ -1,8 +1,8 @@
 """INTERVAL: windows of fixed length at fixed distances, empty ones included (seed 000; SEMANTICS, "Windows").
 
-A window ``[start, end)`` opens with the first row judged in it and closes when T >= end. From the first row
-of a group on every window closes, empty ones too (an empty one opens with its closing). A late row changes
-the windows still open, and closed ones are recalculated.
+A window ``[start, end)`` opens with the first row evaluated in it and closes when T >= end. From the first
+row of a group on every window closes, empty ones too (an empty one opens with its closing). A late row
+changes the windows still open, and closed ones are recalculated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, Table, starts_of, take
-from millrace_core.trigger.groups.watermark import Bools, Judged, Moves
+from millrace_core.trigger.groups.watermark import Bools, Evaluated, Moves
 from millrace_core.trigger.types.interval.grid import Grid
 from millrace_core.trigger.types.interval.reach import IntervalReach
 from millrace_core.trigger.types.occurrences import (
@@ -198,16 +198,16 @@ class IntervalWindower(Windower):
 
     # ------------------------------------------------------------------ the same over arrays
 
-    def unused(self, judged: Judged) -> dict[str, int]:
+    def unused(self, evaluated: Evaluated) -> dict[str, int]:
         """Rows that lie in no window: SLIDING is larger than INTERVAL."""
         if self.grid.sliding <= self.grid.interval:
             return {}
-        return {"in_gap": int((self.grid.last(judged.ts) < self.grid.unclosed(judged.ts)).sum())}
+        return {"in_gap": int((self.grid.last(evaluated.ts) < self.grid.unclosed(evaluated.ts)).sum())}
 
-    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
+    def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
         touched = np.zeros(memory.count, dtype=bool)
-        touched[judged.group] = True
-        touched[judged.moves.group] = True
+        touched[evaluated.group] = True
+        touched[evaluated.moves.group] = True
         open_ = memory.lists["open"]
         before = take(open_, touched[open_[OWNER]])
         parts = [
@@ -220,29 +220,29 @@ class IntervalWindower(Windower):
             )
         ]
         found: list[Occurrences] = []
-        first, last = self.grid.unclosed(judged.ts), self.grid.last(judged.ts)
+        first, last = self.grid.unclosed(evaluated.ts), self.grid.last(evaluated.ts)
         over = 0
-        if judged.open_only and judged.late.any():
-            closed = self.grid.unclosed(judged.before)
-            over = int((judged.late & (first <= last) & (last < closed)).sum())
-            first = np.where(judged.late, np.maximum(first, closed), first)
-        earlier = first < memory.singles["first"][judged.group]
+        if evaluated.open_only and evaluated.late.any():
+            closed = self.grid.unclosed(evaluated.before)
+            over = int((evaluated.late & (first <= last) & (last < closed)).sum())
+            first = np.where(evaluated.late, np.maximum(first, closed), first)
+        earlier = first < memory.singles["first"][evaluated.group]
         if earlier.any():
-            np.minimum.at(memory.singles["first"], judged.group[earlier], first[earlier])
+            np.minimum.at(memory.singles["first"], evaluated.group[earlier], first[earlier])
         for back in range(self.grid.overlap):
             window = last - back
             inside = window >= first
-            if judged.late.any():
-                gone = inside & judged.late & (window < self.grid.unclosed(judged.before))
-                found += self._again(judged.group[gone], window[gone], judged.step[gone])
+            if evaluated.late.any():
+                gone = inside & evaluated.late & (window < self.grid.unclosed(evaluated.before))
+                found += self._again(evaluated.group[gone], window[gone], evaluated.step[gone])
                 inside &= ~gone
-            parts.append(_runs(judged, window, inside))
+            parts.append(_runs(evaluated, window, inside))
         windows = _merge(parts)
         fresh = windows.step >= 0
         found.append(
             self._occurrences(OPEN, windows.group[fresh], windows.window[fresh], windows.step[fresh], 1)
         )
-        closes = self._close(memory.count, windows, judged.moves, found)
+        closes = self._close(memory.count, windows, evaluated.moves, found)
         memory.replace("open", np.flatnonzero(touched), _as_table(windows, ~closes))
         told = Occurrences.join(found)
         told.over = over
@@ -314,11 +314,13 @@ class IntervalWindower(Windower):
         return Occurrences.of(group, step, kind, start, self.grid.end(window), rownum, cause)
 
 
-def _runs(judged: Judged, window: Ints, inside: Bools) -> _Windows:
+def _runs(evaluated: Evaluated, window: Ints, inside: Bools) -> _Windows:
     """Rows that follow each other in one window, counted."""
     whole = inside.all()
-    group, step = (judged.group, judged.step) if whole else (judged.group[inside], judged.step[inside])
-    unsure = judged.unsure if whole else judged.unsure[inside]
+    group, step = (
+        (evaluated.group, evaluated.step) if whole else (evaluated.group[inside], evaluated.step[inside])
+    )
+    unsure = evaluated.unsure if whole else evaluated.unsure[inside]
     window = window if whole else window[inside]
     if not len(group):
         return _Windows(group, window, step, group, group)

@@ -16,7 +16,7 @@ import numpy as np
 
 from millrace_core.trigger.groups.columns import Columns, Ints, starts_of
 from millrace_core.trigger.groups.spans import spans_of
-from millrace_core.trigger.groups.watermark import Judged
+from millrace_core.trigger.groups.watermark import Evaluated
 from millrace_core.trigger.types.occurrences import CLOSE, RETRACT, Occurrence, Occurrences, Row
 from millrace_core.trigger.types.rows.reach import RowsReach
 from millrace_core.trigger.types.windower import Windower
@@ -56,18 +56,18 @@ class RowsWindower(Windower):
     def reach(self, origin: int | None = None) -> RowsReach:
         return RowsReach()
 
-    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
-        timely = ~judged.late
-        group, ts, step = judged.group[timely], judged.ts[timely], judged.step[timely]
+    def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
+        timely = ~evaluated.late
+        group, ts, step = evaluated.group[timely], evaluated.ts[timely], evaluated.step[timely]
         heads = starts_of(group)
         tails = np.append(heads[1:], len(group))[: len(heads)] - 1
         in_order = Occurrences.of(group[heads], step[tails], CLOSE, ts[heads], ts[tails], tails - heads + 1)
         if timely.all():
             return in_order
-        return Occurrences.join((in_order, self._late(judged)))
+        return Occurrences.join((in_order, self._late(evaluated)))
 
-    def _late(self, judged: Judged) -> Occurrences:
-        group, ts, step = (a[judged.late] for a in (judged.group, judged.ts, judged.step))
+    def _late(self, evaluated: Evaluated) -> Occurrences:
+        group, ts, step = (a[evaluated.late] for a in (evaluated.group, evaluated.ts, evaluated.step))
         found: list[tuple[int, int, int, int]] = []
         for place in np.unique(group).tolist():
             mine = group == place

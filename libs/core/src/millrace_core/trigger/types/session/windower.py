@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from millrace_core.trigger.groups.columns import Columns, Ints
-from millrace_core.trigger.groups.watermark import NEVER, RANGE, Bools, Judged, Moves
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Bools, Evaluated, Moves
 from millrace_core.trigger.types.occurrences import (
     CLOSE,
     INVALID,
@@ -241,26 +241,31 @@ class SessionWindower(Windower):
 
     # ------------------------------------------------------------------ the same over arrays
 
-    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
+    def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
         """Groups in which a late row changes a session go by the definition, the others over arrays."""
-        sessions, wild = self._sessions(memory, judged)
+        sessions, wild = self._sessions(memory, evaluated)
         if not wild.any():
-            return self._close_all(memory, sessions, judged.moves)
-        by_hand = Windower.on_rows(self, memory, judged.part(wild))
-        rest = judged.part(~wild)
+            return self._close_all(memory, sessions, evaluated.moves)
+        by_hand = Windower.on_rows(self, memory, evaluated.part(wild))
+        rest = evaluated.part(~wild)
         sessions, _ = self._sessions(memory, rest)
         return Occurrences.join((by_hand, self._close_all(memory, sessions, rest.moves)))
 
-    def _sessions(self, memory: Columns, judged: Judged) -> tuple[_Sessions, Bools]:
+    def _sessions(self, memory: Columns, evaluated: Evaluated) -> tuple[_Sessions, Bools]:
         """The sessions of the groups with rows or moves; and, by group, whether a late row changes one."""
-        timely = ~judged.late
+        timely = ~evaluated.late
         every = timely.all()
         rows = slice(None) if every else np.flatnonzero(timely)
-        group, ts, step, unsure = judged.group[rows], judged.ts[rows], judged.step[rows], judged.unsure[rows]
+        group, ts, step, unsure = (
+            evaluated.group[rows],
+            evaluated.ts[rows],
+            evaluated.step[rows],
+            evaluated.unsure[rows],
+        )
         # a session that was open stands before its group's rows, as if it were one
         touched = np.zeros(memory.count, dtype=bool)
-        touched[judged.group] = True
-        touched[judged.moves.group] = True
+        touched[evaluated.group] = True
+        touched[evaluated.moves.group] = True
         before = {name: array[touched] for name, array in memory.singles.items()}
         was = before["rows"] > 0
         known = np.flatnonzero(touched)[was]
@@ -281,24 +286,26 @@ class SessionWindower(Windower):
         found.rows[old] += before["rows"][was] - 1
         wild = np.zeros(memory.count, dtype=bool)
         if not every and not len(heads):
-            wild[judged.group] = True
+            wild[evaluated.group] = True
         elif not every:
-            late = np.flatnonzero(judged.late)
-            above = late - np.arange(len(late)) + np.searchsorted(known, judged.group[late], side="right") - 1
+            late = np.flatnonzero(evaluated.late)
+            above = (
+                late - np.arange(len(late)) + np.searchsorted(known, evaluated.group[late], side="right") - 1
+            )
             session = np.searchsorted(heads, above, side="right") - 1
-            last = np.where((above >= 0) & (group[above] == judged.group[late]), ts[above], NEVER)
-            inside = self._inside(judged, late, found.start[session], last)
+            last = np.where((above >= 0) & (group[above] == evaluated.group[late]), ts[above], NEVER)
+            inside = self._inside(evaluated, late, found.start[session], last)
             found.rows += np.bincount(session[inside], minlength=len(heads))
             found.unsure[session[inside]] = 1
-            wild[judged.group[late[~inside]]] = True
+            wild[evaluated.group[late[~inside]]] = True
         return found, wild
 
-    def _inside(self, judged: Judged, late: Ints, start: Ints, last: Ints) -> Bools:
+    def _inside(self, evaluated: Evaluated, late: Ints, start: Ints, last: Ints) -> Bools:
         """Which late rows (their places) lie inside the session before them, which is open when they come.
 
         ``last``: its last row then, NEVER if the group has had no session.
         """
-        time, t = judged.ts[late], judged.before[late]
+        time, t = evaluated.ts[late], evaluated.before[late]
         inside: Bools = (last != NEVER) & (start <= time) & (time <= last) & (t <= last + self.gap)
         return inside
 

@@ -1,8 +1,8 @@
 """SLIDING: instants at fixed distances of event time (seed 000; SEMANTICS, "Windows").
 
 An instant fires when T reaches it, and owns the rows after the instant before it up to its own time.
-A group begins with its first judged row: if that lies on an instant, the instant fires at once. From there on
-instants without rows fire too. Slides of a day or more are counted from the midnight of that row's
+A group begins with its first evaluated row: if that lies on an instant, the instant fires at once. From
+there on instants without rows fire too. Slides of a day or more are counted from the midnight of that row's
 day, so each group has instants of its own: any of them (its *origin*) tells all others.
 
 Late rows count for nothing (the clock drops and counts them; one at T itself, in a group of several tables,
@@ -22,7 +22,7 @@ import numpy as np
 from millrace_core.model.schema import Precision
 from millrace_core.timeline import Schedule, ticks, zone
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, Table, first_not_less, starts_of, take
-from millrace_core.trigger.groups.watermark import NEVER, Bools, Judged
+from millrace_core.trigger.groups.watermark import NEVER, Bools, Evaluated
 from millrace_core.trigger.types.occurrences import ON_TIME, Occurrence, Occurrences, Row
 from millrace_core.trigger.types.sliding.reach import SlidingReach
 from millrace_core.trigger.types.sliding.spec import Sliding
@@ -215,35 +215,35 @@ class SlidingWindower(Windower):
 
     # ------------------------------------------------------------------ the same over arrays
 
-    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
+    def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
         touched = np.zeros(memory.count, dtype=bool)
-        touched[judged.group] = True
-        touched[judged.moves.group] = True
-        self._begin(memory, judged)
-        origin = memory.singles["past"][judged.group]
-        instant = self.after(judged.ts - 1, origin)
-        counts = ~judged.late
-        if judged.late.any():
+        touched[evaluated.group] = True
+        touched[evaluated.moves.group] = True
+        self._begin(memory, evaluated)
+        origin = memory.singles["past"][evaluated.group]
+        instant = self.after(evaluated.ts - 1, origin)
+        counts = ~evaluated.late
+        if evaluated.late.any():
             # T had reached all instants up to its own time
-            counts |= instant > self.at_or_before(judged.before, origin)
+            counts |= instant > self.at_or_before(evaluated.before, origin)
         shares = take(memory.lists["shares"], touched[memory.lists["shares"][OWNER]])
-        shares = _merged(shares, judged, instant, counts)
-        fired, skipped = self._fired(memory, judged, shares)
+        shares = _merged(shares, evaluated, instant, counts)
+        fired, skipped = self._fired(memory, evaluated, shares)
         memory.replace("shares", np.flatnonzero(touched), self._left(memory, shares))
         return self._occurrences(fired, shares, skipped)
 
-    def _begin(self, memory: Columns, judged: Judged) -> None:
-        """Groups that had judged nothing begin before their first row's instant."""
+    def _begin(self, memory: Columns, evaluated: Evaluated) -> None:
+        """Groups that had evaluated nothing begin before their first row's instant."""
         past = memory.singles["past"]
-        group, first = np.unique(judged.group, return_index=True)
+        group, first = np.unique(evaluated.group, return_index=True)
         fresh = past[group] == NEVER
-        ts = judged.ts[first[fresh]]
+        ts = evaluated.ts[first[fresh]]
         origin = self.schedule.day_of(ts) if self.origin is None else np.full_like(ts, self.origin)
         past[group[fresh]] = self.at_or_before(ts - 1, origin)
 
-    def _fired(self, memory: Columns, judged: Judged, shares: Table) -> tuple[_Fired, int]:
+    def _fired(self, memory: Columns, evaluated: Evaluated, shares: Table) -> tuple[_Fired, int]:
         """What the moves of T fire, and how many instants are left out; the memory's ``past`` moves on."""
-        moves = judged.moves
+        moves = evaluated.moves
         past = memory.singles["past"]
         since = past[moves.group]
         reached = self.at_or_before(moves.now, since)
@@ -295,12 +295,12 @@ class SlidingWindower(Windower):
         return found
 
 
-def _merged(shares: Table, judged: Judged, instant: Ints, counts: Bools) -> Table:
+def _merged(shares: Table, evaluated: Evaluated, instant: Ints, counts: Bools) -> Table:
     """The shares with the rows that count added, by (group, instant)."""
-    owner = np.concatenate((shares[OWNER], judged.group[counts]))
+    owner = np.concatenate((shares[OWNER], evaluated.group[counts]))
     instants = np.concatenate((shares["instant"], instant[counts]))
     rows = np.concatenate((shares["rows"], np.ones(int(counts.sum()), dtype=np.int64)))
-    unsure = np.concatenate((shares["unsure"], judged.unsure[counts].astype(np.int64)))
+    unsure = np.concatenate((shares["unsure"], evaluated.unsure[counts].astype(np.int64)))
     order = np.lexsort((instants, owner))
     owner, instants = owner[order], instants[order]
     if not len(owner):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, objects, starts_of
-from millrace_core.trigger.groups.watermark import Bools, Judged
+from millrace_core.trigger.groups.watermark import Bools, Evaluated
 from millrace_core.trigger.types.kept import Detail, first_reaching, keep, occurrences, sums
 from millrace_core.trigger.types.occurrences import CLOSE, OPEN, Occurrences
 
@@ -78,20 +78,22 @@ class _Runs:
         return np.flatnonzero(self.next)
 
 
-def in_order(rule: StateRule, most_kept: int, memory: Columns, judged: Judged) -> Occurrences:
+def in_order(rule: StateRule, most_kept: int, memory: Columns, evaluated: Evaluated) -> Occurrences:
     """Some rows in order, none of which may be another version of an earlier one; the memories move on."""
-    heads = starts_of(judged.group)
-    valued = np.flatnonzero(judged.columns[STATE] != None)  # noqa: E711 - element by element
-    runs = _runs(rule, memory, judged, heads, valued)
-    opened = _open(rule, judged, runs, valued)
-    found = [_told_open(rule, memory, judged, runs, opened), _told_close(rule, judged, runs)]
-    _remember(most_kept, memory, judged, runs, valued, heads)
+    heads = starts_of(evaluated.group)
+    valued = np.flatnonzero(evaluated.columns[STATE] != None)  # noqa: E711 - element by element
+    runs = _runs(rule, memory, evaluated, heads, valued)
+    opened = _open(rule, evaluated, runs, valued)
+    found = [_told_open(rule, memory, evaluated, runs, opened), _told_close(rule, evaluated, runs)]
+    _remember(most_kept, memory, evaluated, runs, valued, heads)
     return Occurrences.join(found)
 
 
-def _places(memory: Columns, judged: Judged, heads: Ints, valued: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+def _places(
+    memory: Columns, evaluated: Evaluated, heads: Ints, valued: Ints
+) -> tuple[Ints, Ints, Ints, Ints]:
     """The runs' ``group``, ``open_row``, ``begin``, ``end``."""
-    group, states = judged.group, judged.columns["state"][valued]
+    group, states = evaluated.group, evaluated.columns["state"][valued]
     first = starts_of(group[valued])
     before = np.empty(len(valued), dtype=object)
     before[1:] = states[:-1]
@@ -110,16 +112,16 @@ def _places(memory: Columns, judged: Judged, heads: Ints, valued: Ints) -> tuple
     return mine, open_row, begin, end
 
 
-def _runs(rule: StateRule, memory: Columns, judged: Judged, heads: Ints, valued: Ints) -> _Runs:
-    group, open_row, begin, end = _places(memory, judged, heads, valued)
+def _runs(rule: StateRule, memory: Columns, evaluated: Evaluated, heads: Ints, valued: Ints) -> _Runs:
+    group, open_row, begin, end = _places(memory, evaluated, heads, valued)
     at = np.searchsorted(valued, end) - 1
     final = np.append(valued, -1)[at]
     final = np.where(final >= begin, final, -1)
     next_ = np.append(group[1:] == group[:-1], False)[: len(group)]
     was = {name: memory.singles[name][group] for name in (*FIELDS, "state")}
     new, some = open_row >= 0, final >= 0
-    last = np.where(some, judged.ts[final], was["last"])
-    start = np.where(new, judged.ts[begin], was["start"])
+    last = np.where(some, evaluated.ts[final], was["last"])
+    start = np.where(new, evaluated.ts[begin], was["start"])
     earlier = np.where(new, 0, sums(was["rows"], was["after"]))
     behind = end - np.where(some, final + 1, begin)
     after = np.where(some, behind, sums(was["after"], behind))
@@ -129,51 +131,53 @@ def _runs(rule: StateRule, memory: Columns, judged: Judged, heads: Ints, valued:
         earlier[before + 1] = after[before]
     return _Runs(
         group, open_row, begin, end, final, next_,
-        np.where(new, judged.columns["state"][begin], was["state"]), start, last, earlier,
+        np.where(new, evaluated.columns["state"][begin], was["state"]), start, last, earlier,
         np.where(some, sums(earlier, final - begin + 1), was["rows"]), after, ~new & (was["told"] > 0),
     )  # fmt: skip
 
 
-def _open(rule: StateRule, judged: Judged, runs: _Runs, valued: Ints) -> Ints:
+def _open(rule: StateRule, evaluated: Evaluated, runs: _Runs, valued: Ints) -> Ints:
     """The row that takes each run to ``true_for``, -1 if none does (or it was told of before)."""
     if not rule.true_for:
         return runs.open_row
-    rows = np.arange(len(judged.group)) if rule.extend == 1 else valued
-    return first_reaching(rule.true_for, judged.ts, rows, (runs.begin, runs.end), runs.start, runs.told)
+    rows = np.arange(len(evaluated.group)) if rule.extend == 1 else valued
+    return first_reaching(rule.true_for, evaluated.ts, rows, (runs.begin, runs.end), runs.start, runs.told)
 
 
-def _bounds(rule: StateRule, judged: Judged, runs: _Runs) -> tuple[Ints, Ints, Ints, Ints]:
+def _bounds(rule: StateRule, evaluated: Evaluated, runs: _Runs) -> tuple[Ints, Ints, Ints, Ints]:
     """Of the runs that close and are long enough: their places, closing rows, ends, numbers of rows."""
     place = runs.previous
     row = runs.begin[place + 1]
     end, rows = runs.last[place], runs.rows[place]
     if rule.extend == 1:
-        end = np.maximum(end, judged.ts[row] - 1)
+        end = np.maximum(end, evaluated.ts[row] - 1)
         rows = sums(rows, runs.after[place])
     long = end - runs.start[place] >= rule.true_for
     return place[long], row[long], end[long], rows[long]
 
 
-def _told_close(rule: StateRule, judged: Judged, runs: _Runs) -> Occurrences:
-    place, row, end, rows = _bounds(rule, judged, runs)
+def _told_close(rule: StateRule, evaluated: Evaluated, runs: _Runs) -> Occurrences:
+    place, row, end, rows = _bounds(rule, evaluated, runs)
     detail = None
     if rule.told:
         states, after = runs.state[place].tolist(), runs.state[place + 1].tolist()
         detail = objects([rule.closing(one, two) for one, two in zip(states, after, strict=True)])
-    where = runs.group[place], judged.step[row]
+    where = runs.group[place], evaluated.step[row]
     return occurrences(CLOSE, where, runs.start[place], end, rows, detail)
 
 
-def _told_open(rule: StateRule, memory: Columns, judged: Judged, runs: _Runs, opened: Ints) -> Occurrences:
+def _told_open(
+    rule: StateRule, memory: Columns, evaluated: Evaluated, runs: _Runs, opened: Ints
+) -> Occurrences:
     """Openings: with the row that reaches the duration, or with the closing that does."""
     place = np.flatnonzero(opened >= 0)
     row = opened[place]
-    end = judged.ts[row]
+    end = evaluated.ts[row]
     rows = sums(runs.earlier[place], row - runs.begin[place] + 1)
     told = runs.told.copy()
     told[place] = True
     if rule.true_for and rule.extend == 1:
-        closing, by, until, count = _bounds(rule, judged, runs)
+        closing, by, until, count = _bounds(rule, evaluated, runs)
         late = ~told[closing]
         place, row = np.concatenate((place, closing[late])), np.concatenate((row, by[late]))
         end, rows = np.concatenate((end, until[late])), np.concatenate((rows, count[late]))
@@ -185,15 +189,15 @@ def _told_open(rule: StateRule, memory: Columns, judged: Judged, runs: _Runs, op
         before[runs.previous + 1] = runs.state[runs.previous]
         states = zip(before[place].tolist(), runs.state[place].tolist(), strict=True)
         detail = objects([rule.opening(one, two) for one, two in states])
-    return occurrences(OPEN, (runs.group[place], judged.step[row]), runs.start[place], end, rows, detail)
+    return occurrences(OPEN, (runs.group[place], evaluated.step[row]), runs.start[place], end, rows, detail)
 
 
 def _remember(
-    most_kept: int, memory: Columns, judged: Judged, runs: _Runs, valued: Ints, heads: Ints
+    most_kept: int, memory: Columns, evaluated: Evaluated, runs: _Runs, valued: Ints, heads: Ints
 ) -> None:
-    touched = judged.group[heads]
+    touched = evaluated.group[heads]
     singles = memory.singles
-    count = np.diff(np.append(heads, len(judged.group)))
+    count = np.diff(np.append(heads, len(evaluated.group)))
     stateless = singles["state"][touched] == None  # noqa: E711
     stateless[np.isin(touched, runs.group)] = False
     idle = touched[stateless]
@@ -210,7 +214,7 @@ def _remember(
         singles[name][group] = getattr(runs, name)[last]
     if len(group):
         rows = _newest(valued, runs, last, most_kept)
-        fresh = {OWNER: judged.group[rows], "ts": judged.ts[rows]}
+        fresh = {OWNER: evaluated.group[rows], "ts": evaluated.ts[rows]}
         cut, floor = keep(memory, group, fresh, anew, most_kept)
         singles["floor"][cut] = floor
 

@@ -22,7 +22,7 @@ import msgspec
 
 from millrace_core.model.expression import Field
 from millrace_core.trigger.groups.columns import Columns
-from millrace_core.trigger.groups.watermark import NEVER, RANGE, Judged
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Evaluated
 from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.types.kept import (
     ALWAYS,
@@ -380,11 +380,11 @@ class StateWindower(Windower):
 
     # ------------------------------------------------------------------ over arrays
 
-    def on_rows(self, memory: Columns, judged: Judged) -> Occurrences:
+    def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
         """Groups without late rows all at once, the others row by row."""
         special = (memory.singles["redo"] != ALWAYS) | (memory.singles["start"] == NEVER)
-        special[judged.group[judged.unsure]] = True
-        plain, odd = split(judged, special)
+        special[evaluated.group[evaluated.unsure]] = True
+        plain, odd = split(evaluated, special)
         parts = [in_order(self.rule, self.most_kept, memory, plain)] if len(plain.group) else []
         if len(odd.group) or not parts:
             parts.append(super().on_rows(memory, odd))
