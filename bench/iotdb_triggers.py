@@ -184,12 +184,12 @@ def steady(stand: Stand, count: int, rate: int, seconds: float) -> dict[str, obj
     left = total - (stand.fired() - before)
     late = stand.until(before + total)
     now = seconds_of(parts)
+    cost = {name: (now[name] - was) / (total * POINTS) * 1e6 for name, was in used.items()}
+    cost["total"] = sum(cost.values())
     return {
         "offered_points_per_s": round(total * POINTS / fed), "behind_s": round(late, 1),
         "behind_points": int(left * POINTS),
-        "cpu_s_per_million_points": {
-            name: round((now[name] - was) / (total * POINTS) * 1e6, 2) for name, was in used.items()
-        },
+        "cpu_s_per_million_points": {name: round(value, 2) for name, value in cost.items()},
     }  # fmt: skip
 
 
@@ -248,12 +248,12 @@ def main() -> None:
             found |= drained(stand, count, rate, seconds)
             if given.idle:
                 found |= idle(stand, given.idle)
+            text = json.dumps(found, indent=2)
+            print(text)
+            if given.out is not None:
+                given.out.write_text(text + "\n")
         finally:
             stand.stop()
-    text = json.dumps(found, indent=2)
-    print(text)
-    if given.out is not None:
-        given.out.write_text(text + "\n")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from tests.unit.gateway.conftest import Rig
 
 from api_gateway.service import gateway_app
+from millrace_core.dialect.iotdb.schema import Schema
 from millrace_core.wire import operations
 
 TOPIC = "wal.root-2ep.devices"
@@ -204,6 +205,33 @@ def test_records(rig: Rig, door: Door) -> None:
     )  # fmt: skip
     assert (http, body) == (200, OK)
     assert written(rig) == [("root.p.d", {"time": 1, "v": 1}), ("root.p.e", {"time": 2, "v": 2, "w": False})]
+
+
+def test_many_devices_are_made_with_few_messages(
+    rig: Rig, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"root.p.line{number % 3}.d{number}" for number in range(200)]
+    appends: list[int] = []
+    append = rig.log.append
+    monkeypatch.setattr(rig.log, "append", lambda some: appends.append(len(some)) or append(some))
+    text = [number % 2 == 0 for number in range(200)]
+    found = door.post(
+        "insertRecords", timestamps=[1] * 201, devices=[*names, names[0]], is_aligned=False,
+        measurements_list=[["v", "w"] if one else ["v"] for one in text] + [["x"]],
+        data_types_list=[["TEXT", "DOUBLE"] if one else ["INT64"] for one in text] + [["INT32"]],
+        values_list=[["a", 1.5] if one else [7] for one in text] + [[3]],
+    )  # fmt: skip
+    assert found == (200, OK)
+    assert len(appends) < 20, "that does not grow with the devices"
+    assert door.ask("COUNT DEVICES")["values"] == [[200]]
+    listed = door.ask("SHOW TIMESERIES root.p.line0.d0.*")["values"]
+    assert list(zip(listed[0], listed[3], strict=True)) == [
+        ("root.p.line0.d0.v", "TEXT"), ("root.p.line0.d0.w", "DOUBLE"), ("root.p.line0.d0.x", "INT32"),
+    ]  # fmt: skip
+    stored = dict(written(rig)[:200])
+    assert [len(stored), len(written(rig))] == [200, 201]
+    rig.restart()
+    assert len(Schema(rig.gateway.context.catalog).devices()) == 200
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def queries(catalog: Catalog, runs: Sequence[QueryRuns]) -> Iterator[dict[str, o
             "range_start_ms": query.start, "range_end_ms": query.end,
             "timeout_policy": "DISCARD" if query.discard else "BLOCKED", "runs_done": told.succeeded,
             "runs_failed": told.failed, "runs_skipped": told.skipped, "result_rows": told.rows,
-            "last_instant": told.done, "next_instant": first(query) if told.next is None else told.next,
+            "last_instant": told.done, "next_instant": _next(query, told),
             "last_ended": _ended(told), "last_took_ms": told.took if told.at else None,
         }  # fmt: skip
 
@@ -76,6 +76,12 @@ def counters(catalog: Catalog, runs: Sequence[QueryRuns]) -> Iterator[dict[str, 
                 "unit": counter.unit, "service": "api-gateway", "kind": counter.sort,
                 "meaning": counter.meaning,
             }  # fmt: skip
+
+
+def _next(query: ContinuousQuery, told: QueryRuns) -> int:
+    if told.next is not None:
+        return told.next
+    return first(query) if told.done is None else told.done + query.every
 
 
 def _ended(told: QueryRuns) -> int | None:
