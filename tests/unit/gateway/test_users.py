@@ -68,6 +68,19 @@ def test_a_user_may_do_nothing_at_first(house: Any) -> None:
     assert as_ann(house, "SELECT server_version()") is None
 
 
+def test_a_refusal_does_not_say_whether_a_table_is_there(house: Any) -> None:
+    def told(sql: str) -> str:
+        with pytest.raises(MillraceError) as caught:
+            house.gateway.executor.execute(Session("ann", None, "UTC", NOW), sql)
+        assert caught.value.code is ErrorCode.PERMISSION
+        return caught.value.message
+
+    for sql in ("SELECT * FROM a.{}", "DESCRIBE a.{}", "DROP TABLE a.{}", "DELETE FROM a.{} WHERE ts < 0"):
+        assert told(sql.format("t")) == told(sql.format("absent"))
+    house("GRANT READ ON a.t TO ann")
+    assert "on the table a.t" in told("DROP TABLE a.t")
+
+
 def test_reading_and_writing_are_granted_apart(house: Any) -> None:
     house("GRANT READ ON a.* TO ann")
     assert as_ann(house, "SELECT v FROM a.t") is None

@@ -55,7 +55,12 @@ def check(catalog: Catalog, user: str, needs: Iterable[Need]) -> None:
             raise MillraceError(ErrorCode.PERMISSION, "Insufficient privilege: only a superuser may do this")
         if need.db in catalog.databases and not _has(catalog, granted, need):
             what = "any privilege" if need.kind == "any" else f"the privilege to {need.kind}"
-            known = need.table is not None and catalog.find(need.db, need.table) is not None
+            # whether there is a table is not for everybody to know
+            known = (
+                need.table is not None
+                and catalog.find(need.db, need.table) is not None
+                and sees(catalog, user, need.db, need.table)
+            )
             on = f"table {need.db}.{need.table}" if known else f"database {need.db}"
             raise MillraceError(
                 ErrorCode.PERMISSION,
