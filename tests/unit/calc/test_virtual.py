@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -158,7 +159,8 @@ def test_slices_for_many_triggers(system: System) -> None:
         (source,) = plan_query(
             "SELECT ts, x, tbname FROM virt", "d", system.catalog.catalog, "UTC", 0
         ).sources
-    moments = [Moment({"_tid": tid}, Group(0, (), None)) for tid in (0, 1)]
+    relation = pl.DataFrame({"_tid": [0, 1]}, schema={"_tid": pl.Int32})
+    moments = [Moment(relation, place, Group(0, (), None)) for place in (0, 1)]
     found = set_relation(source, system.store, moments, (), 1_000).to_pylist()
     assert len(found) == 2 * 30
     assert {row["_tid"] for row in found} == {0, 1}

@@ -11,12 +11,20 @@ import pyarrow as pa
 import structlog
 
 from calc_svc.jobs.news import stream_news
-from calc_svc.jobs.sources import TID, Moment, TooManyRows, moments_of, one_relation, set_relation
+from calc_svc.jobs.sources import (
+    TID,
+    Moment,
+    TooManyRows,
+    moments_of,
+    one_relation,
+    set_relation,
+    tids_of,
+)
 from calc_svc.spark.session import Engine, Lane, Relation
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.columns import plain_arrow
 from calc_svc.store.tables import TableStore
-from millrace_core.calc.outcome import NOTIFY, Outcome, outcome_of
+from millrace_core.calc.outcome import NOTIFY, Outcome, outcome_of, outcomes_of
 from millrace_core.errors import MillraceError, PlanError
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, system_rows, trigger_relation
@@ -111,7 +119,7 @@ class Calculator:
         """The outcomes; with FORCE_OUTPUT those without a row get theirs, in one job for all."""
         if plan.forced_sql is None:
             return outcomes
-        empty = [i for i, outcome in enumerate(outcomes) if outcome.error is None and not len(outcome.rows)]
+        empty = [i for i, outcome in enumerate(outcomes) if outcome.error is None and not outcome.count]
         if not empty:
             return outcomes
         result = lane.run(plan.forced_sql, {TRIG: plain_arrow(relation[empty])}, spec.timezone)
@@ -120,7 +128,7 @@ class Calculator:
         found = list(outcomes)
         for i in empty:
             place = places[relation[TID][i]]
-            found[i] = Outcome(rows[place : place + 1])
+            found[i] = Outcome(rows, own=(place, place + 1))
         return found
 
     def _each(self, spec: StreamSpec, plan: Plan, moments: list[Moment], lane: Lane) -> list[Outcome]:
@@ -147,14 +155,9 @@ class Calculator:
                     source, self.store, moments, spec.partition, SET_ROWS
                 )
         result = lane.run(plan.set_sql or "", relations, spec.timezone)
-        tids = result.column(0).to_numpy()
-        rows = result_frame(result, plan, offset=1)
-        order = np.argsort(tids, kind="stable")
-        tids, rows = tids[order], rows[order]
-        wanted = np.array([moment.row[TID] for moment in moments], dtype=np.int64)
-        begins, ends = np.searchsorted(tids, wanted, "left"), np.searchsorted(tids, wanted, "right")
-        parts = [rows[int(b) : int(e)] for b, e in zip(begins, ends, strict=True)]
-        return [outcome_of(part, plan) for part in parts]
+        tids = result.column(0).to_numpy().astype(np.int64)
+        wanted = tids_of(moments).astype(np.int64)
+        return outcomes_of(result_frame(result, plan, offset=1), tids, wanted, plan)
 
     def _one(self, spec: StreamSpec, plan: Plan, moment: Moment, lane: Lane) -> Outcome:
         try:
@@ -182,8 +185,8 @@ class Calculator:
     def _system_for_all(self, source: SourceUse, moments: Sequence[Moment]) -> pa.Table:
         rows = self._system(source)
         parts = [
-            rows.append_column(TID, pa.array([moment.row[TID]] * rows.num_rows, pa.int32()))
-            for moment in moments
+            rows.append_column(TID, pa.array([tid] * rows.num_rows, pa.int32()))
+            for tid in tids_of(moments).tolist()
         ]
         return pa.concat_tables(parts)
 

@@ -26,7 +26,7 @@ from millrace_core.store.family import TBNAME, Family
 from millrace_core.store.place import Spans, spans_of
 from millrace_core.store.rows import HIGHEST, LOWEST
 from millrace_core.store.run import Children
-from millrace_core.store.search import Ints, expand
+from millrace_core.store.search import Ints
 from millrace_core.wire.events import Group, TriggerEvent
 
 TID = "_tid"
@@ -41,24 +41,46 @@ class TooManyRows(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A trigger as the plan sees it: its row of the trigger relation, its group, the stretches of the log
-    since the trigger before (PERIOD only), when its stream was made (ms), and whether its rows count as often
-    as they were written."""
+    """A trigger as the plan sees it: the trigger relation and its place there, its group, the stretches of
+    the log since the trigger before (PERIOD only), when its stream was made (ms), and whether its rows count
+    as often as they were written."""
 
-    row: TriggerRow
+    relation: pl.DataFrame
+    place: int
     group: Group
     written: Spans = ()
     created: int = 0
     rewritten: bool = False
 
+    @property
+    def row(self) -> TriggerRow:
+        """Its row of the trigger relation."""
+        return self.relation.row(self.place, named=True)
+
 
 def moments_of(spec: StreamSpec, relation: pl.DataFrame, events: Sequence[TriggerEvent]) -> list[Moment]:
     """The events beside their rows of the trigger relation."""
-    rows = relation.rows(named=True)
     return [
-        Moment(row, e.group, spans_of(e.written), spec.created, counts_rewritten(spec, e))
-        for row, e in zip(rows, events, strict=True)
+        Moment(
+            relation,
+            place,
+            e.group,
+            spans_of(e.written) if e.written else (),
+            spec.created,
+            counts_rewritten(spec, e),
+        )
+        for place, e in enumerate(events)
     ]
+
+
+def _rows_of(moments: Sequence[Moment]) -> pl.DataFrame:
+    """The rows of some moments of one relation."""
+    return moments[0].relation[[moment.place for moment in moments]]
+
+
+def tids_of(moments: Sequence[Moment]) -> np.ndarray:
+    """The numbers of the triggers of one relation."""
+    return _rows_of(moments)[TID].to_numpy()
 
 
 def fields_of(source: SourceUse) -> list[tuple[str, pa.DataType]]:
@@ -80,6 +102,14 @@ def range_of(source: SourceUse, row: TriggerRow) -> tuple[int, int]:
     low = None if source.low is None else source.low.evaluate(row)
     high = None if source.high is None else source.high.evaluate(row)
     return LOWEST if low is None else low, HIGHEST if high is None else high
+
+
+def ranges_of(source: SourceUse, rows: pl.DataFrame) -> tuple[Ints, Ints]:
+    """:func:`range_of` for all rows of a trigger relation."""
+    none = np.full(len(rows), LOWEST), np.full(len(rows), HIGHEST)
+    low = none[0] if source.low is None else source.low.evaluate_all(rows, LOWEST)
+    high = none[1] if source.high is None else source.high.evaluate_all(rows, HIGHEST)
+    return low, high
 
 
 def members(
@@ -240,17 +270,20 @@ def set_relation(
 ) -> pa.Table:
     """The slices of all triggers in one relation, each row with its trigger's ``_tid``.
 
+    ``moments``: of one trigger relation.
+
     :raises TooManyRows: for more than ``limit`` rows, or one trigger's that Spark should read from files.
     """
+    rows = _rows_of(moments)
+    tids = rows[TID].to_numpy()
     if len(moments) == 1:
         alone = one_relation(source, store, moments[0], partition)
         if isinstance(alone, Parquet):
             raise TooManyRows
-        tid = pa.array([moments[0].row[TID]] * alone.num_rows, pa.int32())
+        tid = pa.array([int(tids[0])] * alone.num_rows, pa.int32())
         return alone.add_column(0, pa.field(TID, pa.int32()), tid)
     stored = store.readable(_table(source))
-    ranges = np.array([range_of(source, moment.row) for moment in moments], dtype=np.int64).reshape(-1, 2)
-    low, high = ranges[:, 0], ranges[:, 1]
+    low, high = ranges_of(source, rows)
     if source.written:
         view, data, child, owner = _written_slices(source, stored, moments, partition, limit)
     else:
@@ -259,7 +292,6 @@ def set_relation(
             data, child, owner = _same_for_all(view, moments, int(low[0]), int(high[0]), limit)
         else:
             data, child, owner = _own_slices(source, stored, view, moments, partition, low, high, limit)
-    tids = np.array([moment.row[TID] for moment in moments], dtype=np.int32)
     frame = described(view, data, child, source.columns, _table(source))
     frame = frame.with_columns(pl.Series(TID, tids[owner]))
     return to_arrow(frame, [(TID, pa.int32()), *fields_of(source)])
@@ -280,16 +312,7 @@ def _own_slices(
     source: SourceUse, stored: StoredTable | VirtualTable, view: View, moments: Sequence[Moment],
     partition: Sequence[str], low: Ints, high: Ints, limit: int,
 ) -> tuple[pl.DataFrame, Children, Ints]:  # fmt: skip
-    with stored.lock:
-        everyone = np.array(list(stored.family.numbers.values()), dtype=np.int32)
-        parts = [members(source, stored, moment, partition) for moment in moments]
-    sets = [everyone if part is None else part for part in parts]
-    if sum(map(len, sets)) > limit:
-        raise TooManyRows
-    child = np.concatenate(sets)
-    ends = np.cumsum([len(part) for part in sets], dtype=np.int64)
-    starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])
-    _, trigger = expand(starts, ends)
+    child, trigger = _members_of_all(source, stored, moments, partition, limit)
     if int(view.slices.count(child, low[trigger], high[trigger]).sum()) > limit:
         raise TooManyRows
     data, owner, of = view.slices.between(child, low[trigger], high[trigger])
@@ -302,6 +325,27 @@ def _own_slices(
             data = pl.concat([data, more])
             owner, of = np.concatenate([owner, again[asked]]), np.concatenate([of, of_more])
     return data, of, trigger[owner]
+
+
+def _members_of_all(
+    source: SourceUse, stored: StoredTable | VirtualTable, moments: Sequence[Moment],
+    partition: Sequence[str], limit: int,
+) -> tuple[Children, Ints]:  # fmt: skip
+    """The tables that a source reads for each trigger, by number, and the trigger that each is read for."""
+    if source.own_table and isinstance(stored, StoredTable):  # one each: the usual case, thousands of them
+        with stored.lock:
+            own = stored.family.numbers_of([moment.group.table or "" for moment in moments])
+        if len(own) > limit:
+            raise TooManyRows
+        return own, np.arange(len(own), dtype=np.int64)
+    with stored.lock:
+        everyone = np.array(list(stored.family.numbers.values()), dtype=np.int32)
+        parts = [members(source, stored, moment, partition) for moment in moments]
+    sets = [everyone if part is None else part for part in parts]
+    if sum(map(len, sets)) > limit:
+        raise TooManyRows
+    sizes = np.array([len(part) for part in sets], dtype=np.int64)
+    return np.concatenate(sets), np.repeat(np.arange(len(sets), dtype=np.int64), sizes)
 
 
 def _written_slices(

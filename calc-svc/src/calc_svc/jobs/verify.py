@@ -247,7 +247,7 @@ def _farthest(found: Sequence[tuple[TriggerEvent, Outcome]]) -> int:
     """How far the rows of these results lie from their windows, in ticks of the trigger table."""
     far = 0
     for event, outcome in found:
-        ts = outcome.rows["r0"].drop_nulls().to_numpy() if len(outcome.rows) else ()
+        ts = outcome.rows["r0"].drop_nulls().to_numpy() if outcome.count else ()
         if len(ts):
             far = max(far, farthest(event.start, event.end, np.asarray(ts, dtype=np.int64)))
     return far

@@ -178,7 +178,7 @@ def closed_empty(grid: Grid, event: TriggerEvent, rows: Rows) -> TriggerEvent | 
 
 def only(outcome: Outcome, starts: Ranges) -> Outcome:
     """The rows of windows that begin in these ranges."""
-    if outcome.error is not None or not len(outcome.rows):
+    if outcome.error is not None or not outcome.count:
         return outcome
     begins = outcome.rows["r0"].to_numpy()
     place = np.searchsorted(np.array(starts.lasts, dtype=np.int64), begins)

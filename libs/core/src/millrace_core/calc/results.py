@@ -10,7 +10,7 @@ import msgspec
 import polars as pl
 
 from millrace_core.calc.conversion import Where, convert, rescaled, scale
-from millrace_core.calc.outcome import NOTIFY, Outcome
+from millrace_core.calc.outcome import NOTIFY, Outcome, rows_of
 from millrace_core.calc.shapes import shape_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Column, Precision, Table, cut_name
@@ -118,29 +118,29 @@ def write_results(
     used = [(event, outcome) for event, outcome in found if outcome.error is None]
     if not used:
         return written
-    found_rows = pl.concat([outcome.rows for _, outcome in used])
+    found_rows = rows_of([outcome for _, outcome in used])
     frame = _converted(found_rows, result, columns, precision, table.precision, spec.timezone)
-    timed = frame[columns[0].name].is_not_null().to_list()
+    keys = frame[columns[0].name]
+    timed = keys.is_not_null().to_list() if keys.null_count() else None
     end = 0
     for event, outcome in used:
-        own = range(end, end + len(outcome.rows))
+        own = range(end, end + outcome.count)
         end = own.stop
         # an opening calculation creates the sub-table even if it gives no row
         if not own and event.kind != "OPEN":
             continue
         home = subtable(event.group)
         tables.setdefault(home.name, home)
-        kept = [place for place in own if timed[place]]
+        kept = own if timed is None else [place for place in own if timed[place]]
         written.null_keys += len(own) - len(kept)
         by_table.setdefault(home.name, []).extend(kept)
     topic = wal_topic(table.db, table.name)
     few = any(len(places) < MANY_ROWS for places in by_table.values())
     rows = frame.to_dicts() if few else []
-    times = frame[columns[0].name]
     for name, places in by_table.items():
         written.rows += len(places)
         if with_times:
-            written.times[name] = times[places].to_list()
+            written.times[name] = keys[places].to_list()
         new = table.kind == "super" and not known(name)
         if len(places) < MANY_ROWS:
             written.messages += _message(topic, tables[name], [rows[place] for place in places], new)
@@ -219,13 +219,15 @@ def notices(
         and (met is None or met[place])
     ]
     cells = _result_cells(result, events, times)
+    stream, pause = spec.full_name, spec.notify is not None and spec.notify.pause_on_failure
+    to = {kind: _urls(spec, kind) for kind in EVENT_TYPES.values()}
+    base_of = _bases(spec, factor)
     for place, (event, _) in enumerate(events):
         kind = event_type(event)
-        urls = _urls(spec, kind)
-        base = _base(spec, event, kind, table_name(event.group), factor)
-        pause = spec.notify is not None and spec.notify.pause_on_failure
+        group = str(event.group.id)
+        base = base_of(event, kind, group, table_name(event.group))
         found += [
-            Notice(spec.full_name, str(event.group.id), told_of, urls, pause)
+            Notice(stream, group, told_of, to[kind], pause)
             for told_of in _with_results(base, cells.get(place))
         ]
     return found
@@ -241,22 +243,30 @@ def _urls(spec: StreamSpec, kind: EventType) -> tuple[str, ...]:
     return spec.notify.urls if always or kind in spec.notify.events else ()
 
 
-def _base(
-    spec: StreamSpec, event: TriggerEvent, kind: EventType, table: str | None, factor: tuple[int, int]
-) -> dict[str, object]:
+def _bases(
+    spec: StreamSpec, factor: tuple[int, int]
+) -> Callable[[TriggerEvent, EventType, str, str | None], dict[str, object]]:
+    """What is told of an event whatever its result is, from its type, its group's id and its table's name."""
     type_, shape = type_of(spec.trigger), shape_of(spec)
-    if table is None and shape.names_table:
-        table = sub_table(spec.name, event.group.id)
-    base: dict[str, object] = {} if table is None else {"tableName": table}
-    base |= {
-        "eventType": kind, "eventTime": event.localtime // 1_000_000, shape.id: event.id,
-        shape.type: shape.types.get(type_.name, type_.name), "groupId": str(event.group.id),
-    }  # fmt: skip
-    if type_.window:
-        base["windowStart"] = event.start * factor[0] // factor[1]
-        if event.kind != "OPEN":
-            base["windowEnd"] = event.end * factor[0] // factor[1]
-    return base | (event.detail or {})
+    called, window, (up, down) = shape.types.get(type_.name, type_.name), type_.window, factor
+    id_, kind_of_trigger = shape.id, shape.type
+
+    def base_of(event: TriggerEvent, kind: EventType, group: str, table: str | None) -> dict[str, object]:
+        if table is None and shape.names_table:
+            table = sub_table(spec.name, event.group.id)
+        base: dict[str, object] = {} if table is None else {"tableName": table}
+        base["eventType"] = kind
+        base["eventTime"] = event.localtime // 1_000_000
+        base[id_] = event.id
+        base[kind_of_trigger] = called
+        base["groupId"] = group
+        if window:
+            base["windowStart"] = event.start * up // down
+            if event.kind != "OPEN":
+                base["windowEnd"] = event.end * up // down
+        return base | event.detail if event.detail else base
+
+    return base_of
 
 
 Cells = list[dict[str, object] | None]
@@ -269,23 +279,25 @@ def _result_cells(
 ) -> dict[int, Cells]:  # fmt: skip
     """By the event's place: its result rows, converted all at once."""
     calculated = [
-        (place, outcome) for place, (_, outcome) in enumerate(events) if outcome and outcome.error is None
+        (place, outcome)
+        for place, (_, outcome) in enumerate(events)
+        if outcome is not None and outcome.error is None
     ]
     if not calculated:
         return {}
-    rows = pl.concat([outcome.rows for _, outcome in calculated])
+    rows = rows_of([outcome for _, outcome in calculated])
     columns = (rescaled(rows[f"r{place}"], column, times) for place, column in enumerate(result))
     plain = _plain(pl.DataFrame(list(columns)))
     names = [column.name for column in result]
-    all_cells: Cells = [dict(zip(names, row, strict=True)) for row in plain.iter_rows()]
+    all_cells: Cells = [dict(zip(names, row, strict=True)) for row in plain.rows()]
     if NOTIFY in rows.columns:
         wanted = rows[NOTIFY].to_list()
         all_cells = [cells if told else None for cells, told in zip(all_cells, wanted, strict=True)]
     found: dict[int, Cells] = {}
     begin = 0
     for place, outcome in calculated:
-        found[place] = all_cells[begin : begin + len(outcome.rows)]
-        begin += len(outcome.rows)
+        found[place] = all_cells[begin : begin + outcome.count]
+        begin += outcome.count
         if NOTIFY in rows.columns and not found[place]:
             found[place] = [None]  # a condition over no row is not met
     return found
@@ -297,5 +309,6 @@ def _with_results(base: dict[str, object], cells: Cells | None) -> list[dict[str
         return [base]
     told = [row for row in cells if row is not None]
     if len(told) == 1:
-        return [base | {"result": told[0]}]
+        base["result"] = told[0]
+        return [base]
     return [base | {"result": row, "resultIndex": place} for place, row in enumerate(told)]

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+import polars as pl
 from sqlglot import exp
 
 from millrace_core.model.schema import Precision, Table
@@ -46,6 +49,12 @@ _INCLUSIVE: dict[Comparison, Callable[[float], int]] = {
 }
 
 
+_STEP: dict[Comparison, int] = {">=": 0, ">": 1, "<=": 0, "<": -1}
+"""The same for whole numbers: what is added."""
+_LARGE = 2**61
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+
+
 def evaluate(formula: Formula, row: Mapping[str, object]) -> float | None:
     """The formula's value; None if anything in it is NULL."""
     match formula:
@@ -57,6 +66,26 @@ def evaluate(formula: Formula, row: Mapping[str, object]) -> float | None:
             values = [evaluate(argument, row) for argument in arguments]
             return None if None in values else _OPERATIONS[operation](*values)
     raise AssertionError(formula)
+
+
+def _whole_numbers(formula: Formula, rows: pl.DataFrame) -> pl.Series | None:
+    """The values of a sum or difference of whole numbers, for each row; None of any other formula, and where
+    a value would be too large to be added to."""
+    match formula:
+        case ("const", int(value)) if abs(value) < _LARGE:
+            found = pl.repeat(value, len(rows), dtype=pl.Int64, eager=True)
+        case ("ref", name) if rows.schema[name] == pl.Int64:
+            found = rows[name]
+        case ("add" | "sub" as operation, a, b):
+            left, right = _whole_numbers(a, rows), _whole_numbers(b, rows)
+            if left is None or right is None:
+                return None
+            found = left + right if operation == "add" else left - right
+        case _:
+            return None
+    low, high = found.min(), found.max()
+    small = (low is None or low > -_LARGE) and (high is None or high < _LARGE)  # type: ignore[operator]
+    return found if small else None
 
 
 def references(formula: Formula) -> frozenset[str]:
@@ -85,6 +114,23 @@ class Bound:
         if not found:
             return None
         return max(found) if self.terms[0][0][0] == ">" else min(found)
+
+    def evaluate_all(self, rows: pl.DataFrame, none: int) -> npt.NDArray[np.int64]:
+        """:meth:`evaluate` for each row of a trigger relation; ``none`` where it does not bound."""
+        columns = [_whole_numbers(formula, rows) for _, formula in self.terms]
+        if any(column is None for column in columns):
+            names = sorted(self.references)
+            given = rows.select(names).rows(named=True) if names else [{}] * len(rows)
+            found = [self.evaluate(row) for row in given]
+            return np.array([none if value is None else value for value in found], dtype=np.int64)
+        lower = self.terms[0][0][0] == ">"
+        bound = np.full(len(rows), _LEAST if lower else _GREATEST)
+        for (comparison, _), column in zip(self.terms, columns, strict=True):
+            assert column is not None
+            values = (column + _STEP[comparison]).fill_null(_LEAST if lower else _GREATEST).to_numpy()
+            bound = np.maximum(bound, values) if lower else np.minimum(bound, values)
+        bound[bound == (_LEAST if lower else _GREATEST)] = none
+        return bound
 
     @property
     def references(self) -> frozenset[str]:

@@ -134,8 +134,8 @@ def trigger_relation(spec: StreamSpec, events: Sequence[TriggerEvent]) -> pl.Dat
     data: dict[str, pl.Series] = {"_tid": pl.Series(range(len(events)), dtype=pl.Int32)}
     for name in columns():
         take = values.get(name)
-        column_ = [take(event) if take else None for event in events]
-        data[name] = pl.Series(column_, dtype=pl.Int64)
+        cells = [take(event) for event in events] if take else [None] * len(events)
+        data[name] = pl.Series(cells, dtype=pl.Int64)
     for i, type_ in enumerate(grouping_types(spec)):
         data[f"_g{i + 1}"] = pl.Series(
             [event.group.key[i] for event in events], dtype=polars_type(type_.type)
