@@ -68,19 +68,19 @@ class Intake:
     ) -> tuple[np.ndarray, list[_Barrier]]:
         """Each message's member at its place in the log (-1: not to be used), and what deletes."""
         operations: dict[int, Operation] = dict(decoded.operations)
+        if not operations and (numbers := self._known(keys)) is not None:
+            numbers[[bad.index for bad in taken.bad]] = -1
+            return numbers, []
         unusable = {bad.index for bad in taken.bad}
         with_rows = set(np.unique(decoded.message).tolist())
         numbers = np.full(len(keys), -1, dtype=np.int32)
         barriers: list[_Barrier] = []
-        table, known = self._family.table, self._family.numbers
-        own = table.name
+        known, own = self._family.numbers, self._family.table.name
         for index, key in enumerate(keys):
             if index in unusable:
                 continue
             try:
-                if key is None and table.kind == "super":
-                    raise WireError(ErrorCode.UNKNOWN_TABLE, f"no key: it names the child table of {own}")
-                name = own if key is None else name_of(key)
+                name = self._name(key)
                 if index in operations:
                     self._operate(index, name, operations[index], int(versions[index]), taken, barriers)
                 number = known.get(name, -1)
@@ -90,6 +90,23 @@ class Intake:
             except WireError as error:
                 taken.bad.append(Bad(index, error))
         return numbers, barriers
+
+    def _name(self, key: bytes | None) -> str:
+        """The member that a message's key names. :raises WireError: for a key that names none."""
+        table = self._family.table
+        if key is None and table.kind == "super":
+            raise WireError(ErrorCode.UNKNOWN_TABLE, f"no key: it names the child table of {table.name}")
+        return table.name if key is None else name_of(key)
+
+    def _known(self, keys: Sequence[bytes | None]) -> np.ndarray | None:
+        """Each message's member where all are known, which is the usual case: each key is looked at once,
+        however many messages have it. Else None."""
+        known = self._family.numbers
+        try:
+            members = {key: known[self._name(key)] for key in set(keys)}
+        except (WireError, KeyError):
+            return None
+        return np.fromiter((members[key] for key in keys), dtype=np.int32, count=len(keys))
 
     def _operate(
         self, index: int, name: str, operation: Operation, version: int, taken: Taken,
