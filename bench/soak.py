@@ -3,9 +3,14 @@
 Rows of 50 tables come at R a second (default 2,000) for N minutes (default 60), with the time of 23 hours and
 54 minutes ago: their database keeps a day, so they leave it after six minutes; WAL_RETENTION_PERIOD is two
 minutes. Three streams judge them: windows by table, over all tables (which go through ``regroup``), sessions.
-Once every ten seconds the bytes of each part of the data folder and the resident memory of each process are
-noted. All of it should be flat after the first ten minutes: what is compared is the mean of the last quarter
-with the mean of the quarter before it, behind the first ten minutes (of a short run: behind its first half).
+Once every ten seconds the bytes of each part of the data folder and the memory of each process are noted. All
+of it should be flat after the first ten minutes: the mean of the last quarter is compared with that of
+the quarter before it, behind the first ten minutes (of a short run: behind its first half).
+
+Judged are three things: the disk; the resident memory of all processes but Java's (``memory``); and of Java's
+the heap in use behind a garbage collection (``heap``: the least of the last collections, as their logs tell).
+Java's resident memory (``java``) is shown and not judged: a JVM fills its heap up to ``-Xmx`` before it takes
+the trouble to collect what is old, so it grows for an hour though nothing is kept.
 """
 
 from __future__ import annotations
@@ -13,6 +18,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,9 +45,16 @@ SETTINGS = {
 FIGURES = (
     Figure("disk_growth", "times", "<=", MOST_GROWTH),
     Figure("memory_growth", "times", "<=", MOST_GROWTH),
+    Figure("heap_growth", "times", "<=", MOST_GROWTH),
 )
+KINDS = ("disk", "memory", "heap")
+"""What is judged."""
+COLLECTIONS, LOG_TAIL = 10, 16_384
+AFTER = re.compile(rb"Pause (?!Remark|Cleanup).*?\d+M->(\d+)M\(\d+M\)")
+"""A collection in a log of Java's: what is in use behind it."""
 Look = dict[str, int]
-"""Bytes by part: ``disk/…`` of a folder, ``memory/…`` of a process."""
+"""Bytes by part: ``disk/…`` of a folder, ``memory/…`` of a service without its JVM, ``java/…`` of its JVM,
+``heap/…`` of a JVM's log."""
 
 
 def statements() -> list[str]:
@@ -61,7 +75,14 @@ def statements() -> list[str]:
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
-    """``{disk_growth, memory_growth, looks}``; ``looks``: seconds and bytes by part, over time."""
+    """The growth of each of KINDS, and ``looks``: seconds and bytes by part, over time."""
+    with tempfile.TemporaryDirectory(prefix="millrace-soak-") as folder:
+        options = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -Xlog:gc:file={folder}/gc-%p.log".strip()
+        with environment({"JAVA_TOOL_OPTIONS": options}):
+            return _measure(given, Path(folder))
+
+
+def _measure(given: argparse.Namespace, logs: Path) -> dict[str, Any]:
     minutes = 2.0 if given.quick else given.minutes
     looks: list[tuple[float, Look]] = []
     with environment(SETTINGS), stage("soak", statements()) as one:
@@ -73,7 +94,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
                 sent += PER_MESSAGE
             feed.serve()
             if now >= next_look:
-                looks.append((round(now, 1), look(one)))
+                looks.append((round(now, 1), look(one, logs)))
                 next_look = now + LOOK_SECONDS
                 say(_line(looks[-1]))
             time.sleep(0.05)
@@ -88,13 +109,26 @@ def _send(feed: Feed, topic: str, number: int) -> None:
     feed.write(topic, f"d{number % TABLES}", json.dumps(rows).encode())
 
 
-def look(one: Stage) -> Look:
-    """What everything takes now."""
+def look(one: Stage, logs: Path) -> Look:
+    """What everything takes now. ``logs``: where the JVMs write of their collections."""
     data = one.stack.settings.data_dir
     found = {f"disk/{path.name}": used(path) for path in sorted(data.iterdir())}
     for name in NAMES:
-        found[f"memory/{name}"] = sum(part.memory_info().rss for part in family(one.process(name)))
+        found[f"memory/{name}"] = found[f"java/{name}"] = 0
+        for part in family(one.process(name)):
+            kind = "java" if part.name() == "java" else "memory"
+            found[f"{kind}/{name}"] += part.memory_info().rss
+    for log in sorted(logs.glob("gc-*.log")):
+        found[f"heap/{log.stem}"] = live_heap(log)
     return found
+
+
+def live_heap(log: Path) -> int:
+    """Bytes in use behind the collection, of the last ones, that left the least; 0 before the first."""
+    with log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL))
+        left = [int(found) for found in AFTER.findall(file.read())]
+    return min(left[-COLLECTIONS:], default=0) << 20
 
 
 def used(path: Path) -> int:
@@ -115,10 +149,7 @@ def growth(looks: Sequence[tuple[float, Look]], seconds: float) -> dict[str, flo
     steady = [found for at, found in looks if at >= warm]
     half = len(steady) // 2
     before, last = steady[:half], steady[half:]
-    return {
-        f"{kind}_growth": round(_mean(last, kind) / max(_mean(before, kind), 1), 3)
-        for kind in ("disk", "memory")
-    }
+    return {f"{kind}_growth": round(_mean(last, kind) / max(_mean(before, kind), 1), 3) for kind in KINDS}
 
 
 def _mean(looks: Sequence[Look], kind: str) -> float:
@@ -131,8 +162,8 @@ def total(found: Mapping[str, int], kind: str) -> int:
 
 def _line(found: tuple[float, Look]) -> str:
     parts = ", ".join(f"{name} {size / 1e6:.0f}" for name, size in found[1].items())
-    disk, memory = (total(found[1], kind) / 1e6 for kind in ("disk", "memory"))
-    return f"{found[0]:.0f} s: disk {disk:.0f} MB, memory {memory:.0f} MB ({parts})"
+    sums = ", ".join(f"{kind} {total(found[1], kind) / 1e6:.0f} MB" for kind in (*KINDS, "java"))
+    return f"{found[0]:.0f} s: {sums} ({parts})"
 
 
 if __name__ == "__main__":

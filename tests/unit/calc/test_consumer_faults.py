@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Child, Table
 from millrace_core.wire import status
 from millrace_core.wire.status import StreamPaused
-from millrace_core.wire.topics import STATUS, WAL_PREFIX, wal_topic
-from millrace_wal import MemoryLog, Message
+from millrace_core.wire.topics import REGISTRATIONS, STATUS, WAL_PREFIX, wal_topic
+from millrace_wal import MemoryLog, Message, replay
 from millrace_wal.flaky import FAILURES, FlakyLog
 
 from .conftest import METERS, PLAIN, Running, eventually, row
@@ -149,3 +149,32 @@ def test_whatever_fails_the_store_is_as_without_failures(faulty: Faulty, seed: i
     for uid in range(3):
         eventually(lambda: faulty.catalog.paused(uid) == clean.catalog.paused(uid))  # noqa: B023
     clean.stop()
+
+
+@pytest.mark.parametrize("value", [{"ts": "noon"}, {"tags": {"site": 2}, "rows": [row(1)]}])
+def test_what_was_not_written_when_it_stopped_is_read_again(tmp_path: Path, value: Any) -> None:
+    """A dead letter and a registration. All is flushed at the end: how far was read must not be past them."""
+    log = MemoryLog()
+    system = Running(tmp_path / "tables", log=log)
+    system.define(METERS, Child("power", "meters", "m1", (1,)))
+    system.catalog = CatalogView()
+    system.store = TableStore(system.catalog, system.folder, system.memory_rows)
+
+    class Away(FlakyLog):
+        def append(self, messages: Sequence[Message], timeout: float = 30) -> list[tuple[int, int]]:
+            reader.stopping.set()
+            raise MillraceError(ErrorCode.UNAVAILABLE, "the broker cannot be reached")
+
+    reader = WalConsumer(Away(log), system.catalog, system.store)
+    reader.begin()
+    system.send("m2" if "tags" in value else "m1", value)
+    with pytest.raises(MillraceError, match="calc-svc stops"):
+        for _ in range(3):
+            reader.step()
+    reader.end()
+    system.store.table(METERS).flush()
+    system.start()
+    system.wait()
+    told = [record.key for record in replay(log, REGISTRATIONS.name)]
+    system.stop()
+    assert (len(system.letters()), told) == ((0, [b"power.m2"]) if "tags" in value else (1, []))

@@ -392,5 +392,7 @@ class WalConsumer:
         self._logger.error("a message is lost", topic=message.topic, key=message.key, error=str(error))
 
     def _patiently(self, action: Callable[[], object]) -> None:
-        """Write, however long the broker is away: positions do not move before."""
-        patiently(action, self.stopping, self._logger, "writing dead letters and registrations")
+        """Write, however long the broker is away: positions do not move before, nor where it stops before."""
+        what = "writing dead letters and registrations"
+        if not patiently(action, self.stopping, self._logger, what):
+            raise MillraceError(ErrorCode.UNAVAILABLE, f"{what}: calc-svc stops, and the broker is away")

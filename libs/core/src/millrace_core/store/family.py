@@ -34,6 +34,8 @@ class Family:
     """Name -> number, of those that exist."""
     dropped: dict[str, int] = field(default_factory=dict)
     """Name -> incarnation that was dropped last."""
+    untold: set[str] = field(default_factory=set)
+    """Those of which stored rows alone tell: neither the catalog nor a registration has."""
     _incarnations: dict[str, int] = field(default_factory=dict)
     _described: tuple[int, pl.DataFrame] | None = None
     _groups: dict[tuple[str, ...], dict[Tags, list[int]]] = field(default_factory=dict)
@@ -55,17 +57,28 @@ class Family:
         """Take in a child; None where it is known already, or was dropped since (an old record)."""
         if self.table.kind == "normal" or child.incarnation <= self.dropped.get(child.name, -1):
             return None
+        if child.name in self.untold:
+            return self._tell(current(child, self.table))
         if child.name in self.numbers and child.incarnation <= self._incarnations[child.name]:
             return None
         self._incarnations[child.name] = child.incarnation
         child = current(child, self.table)
         return self._enter(child.name, child.tags, child.uid)
 
+    def _tell(self, child: Child) -> int:
+        """Its rows are here already: they were stored before it could be registered."""
+        number = self.numbers[child.name]
+        self.untold.remove(child.name)
+        self._incarnations[child.name], self.uids[number] = child.incarnation, child.uid
+        self.retag(child.name, child.tags)
+        return number
+
     def drop(self, name: str) -> int | None:
         """Forget a child: its number, or None where there is none of this name."""
         if self.table.kind == "normal":
             return self.numbers.get(name)
         number = self.numbers.pop(name, None)
+        self.untold.discard(name)
         if number is not None:
             self.dropped[name] = self._incarnations[name]
             self._groups.clear()
@@ -78,6 +91,7 @@ class Family:
             return known
         child = Child(self.table.db, self.table.name, name, (None,) * len(self.table.tags))
         self._incarnations[name] = 0
+        self.untold.add(name)
         return self._enter(name, child.tags, child.uid)
 
     def retag(self, name: str, tags: Tags) -> None:

@@ -119,7 +119,8 @@ class Intake:
                     family.table.db, family.table.name, name, self._read_tags(tags, version),
                     max(incarnation, family.next_incarnation(name)), version=family.table.version,
                 )  # fmt: skip
-                if name not in family.numbers and family.register(child) is not None:
+                known = name in family.numbers and name not in family.untold
+                if not known and family.register(child) is not None:
                     taken.children.append(child)
             case Retag(tags=tags):
                 if name not in family.numbers:
