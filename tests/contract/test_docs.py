@@ -76,3 +76,15 @@ def test_decisions_that_are_cited_exist() -> None:
     sources = [path for part in PARTS for path in (ROOT / part).rglob("*.py")]
     cited = {number for path in (*DOCUMENTS, *sources) for number in _DECISION.findall(path.read_text())}
     assert cited and cited <= there
+
+
+def glossary() -> list[str]:
+    rows = [line for line in (ROOT / "docs/GLOSSARY.md").read_text().splitlines() if line.startswith("| ")]
+    return [row.split("|")[1].strip() for row in rows[1:]]
+
+
+def test_the_glossary_has_at_most_20_words_and_the_code_uses_each() -> None:
+    words = glossary()
+    assert words and len(words) <= 20
+    code = "\n".join(path.read_text() for path in (ROOT / "libs").rglob("src/**/*.py")).lower()
+    assert [word for word in words if word.lower() not in code] == []

@@ -40,7 +40,7 @@ def effects(rule: TriggerType[Any]) -> str:
         rule.keyword,
         "calculated again; ignored with IGNORE_DISORDER" if again else "ignored",
         "ignored; calculated again with DELETE_RECALC" if again else "ignored",
-        "it judges no rows" if rule.by_clock else "ignored",
+        "it reads no rows" if rule.by_clock else "ignored",
         "refused" if rule.by_clock else by_hand,
     )
     return "| " + " | ".join(cells) + " |"

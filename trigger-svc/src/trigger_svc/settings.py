@@ -20,7 +20,7 @@ class TriggerSettings(SparkSettings):
         "waiting.",
     )
     trigger_workers: int = Field(
-        default=2, ge=1, description="Workers that judge a large micro-batch side by side."
+        default=2, ge=1, description="Workers that evaluate a large micro-batch side by side."
     )
     trigger_heap: Heap = Field(default="1g", description="Java heap of the trigger query's driver.")
     trigger_poll_ms: int = Field(
@@ -29,7 +29,8 @@ class TriggerSettings(SparkSettings):
     trigger_small_batch: int = Field(
         default=30_000,
         ge=0,
-        description="Up to so many messages a micro-batch is judged in the driver, not by Spark's workers.",
+        description="A micro-batch of up to this many messages is evaluated in the driver, not by "
+        "Spark's workers.",
     )
     trigger_needless_topics: int = Field(
         default=64,

@@ -119,7 +119,7 @@ def _causes(case: Case, totals: Counter[str]) -> Iterator[str]:
         state = shown_state(spec, case.status).lower()
         yield f"It is {state}: rows that are written now do not trigger it. {start} starts it."
     if case.status == "Init" or not hosts:
-        yield "trigger-svc has not taken it up (yet): no row is judged before that."
+        yield "trigger-svc has not taken it up (yet): no row is evaluated before that."
     if case.status == "Paused":
         yield f"It waits with its calculations: {case.message}"
     if any(part.holding for part in hosts):

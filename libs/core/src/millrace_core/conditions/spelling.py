@@ -39,7 +39,7 @@ from millrace_core.plan.types.typed import Typed, typed, with_type
 MOST_DIGITS = 18  # a fraction of so many digits beside an unsigned BIGINT still fits into 128 bits
 Found = TypeVar("Found")
 FORBIDDEN = frozenset({"now", "today", "rand"})
-"""Functions whose value is another one when the row is judged again, after a restart."""
+"""Functions whose value is another one when the row is evaluated again, after a restart."""
 
 
 def condition_expression(tree: exp.Expr, table: Table, timezone: str, what: str) -> AnyExpression:

@@ -1,4 +1,4 @@
-"""Arguments as written to values of the model, judged by the rules of ``model/rules.py``."""
+"""Arguments as written to values of the model, checked by the rules of ``model/rules.py``."""
 
 from __future__ import annotations
 

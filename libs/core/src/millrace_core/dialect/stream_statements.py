@@ -1,4 +1,4 @@
-"""Statements on streams, as the parser gives them; ``stream.lower`` judges them."""
+"""Statements on streams, as the parser gives them; ``stream.lower`` checks them."""
 
 from __future__ import annotations
 

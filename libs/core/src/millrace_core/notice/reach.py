@@ -36,7 +36,7 @@ class Reach:
         self._allowed = (*self._only, *networks(allowed))
 
     def permits(self, place: Place) -> bool:
-        """Whether notifications may go there. An address that another one stands in is judged by both."""
+        """Whether notifications may go there. An address that another one stands in is checked as both."""
         return all(self._permits_one(one) for one in _meant(place))
 
     def _permits_one(self, place: Place) -> bool:

@@ -37,16 +37,16 @@ class DefineStream(ControlRecord, frozen=True, tag="define"):
 
 
 class StopStream(ControlRecord, frozen=True, tag="stop"):
-    """The stream judges nothing any more; its open windows stay. ``origins``: of a stream on a virtual table:
-    the ends of its source tables' topics, a moment before."""
+    """The stream evaluates nothing any more; its open windows stay. ``origins``: of a stream on a virtual
+    table: the ends of its source tables' topics, a moment before."""
 
     uid: int
     origins: dict[str, Offsets] = {}
 
 
 class StartStream(ControlRecord, frozen=True, tag="start"):
-    """The stream judges again, from ``live_from`` on; ``origins``: of a stream on a virtual table: the same
-    for its source tables, by topic. ``untreated``: what was written while it was stopped is history, and
+    """The stream evaluates again, from ``live_from`` on; ``origins``: of a stream on a virtual table: the
+    same for its source tables, by topic. ``untreated``: what was written while it was stopped is history, and
     treated as such."""
 
     uid: int
@@ -92,14 +92,15 @@ class DropTable(ControlRecord, frozen=True, tag="drop_table"):
 
 
 class KnowChildren(ControlRecord, frozen=True, tag="children"):
-    """Child tables (with tags) that existed when a stream was defined, for the one slot that judges them."""
+    """Child tables (with tags) that existed when a stream was defined, for the one slot that evaluates
+    them."""
 
     slot: int
     children: tuple[Child, ...]
 
 
 class KnowOrigins(ControlRecord, frozen=True, tag="origins"):
-    """What the virtual ``table`` takes from other tables, for one slot that judges some of these: it sends
+    """What the virtual ``table`` takes from other tables, for one slot that evaluates some of these: it sends
     their rows on for ``stream``, those from ``live_from`` (topic -> offsets) on. ``sources``: the super and
     normal tables of the links."""
 

@@ -5,9 +5,10 @@ partition of what it reads). :func:`combined` puts the records of a stream toget
 ``information_schema.ins_stream_counters`` and ``ins_streams`` show the result. Totals count from the making
 of the stream on, over restarts; ``docs/COUNTERS.md`` is this table for readers, held equal by a test.
 
-How exact: what trigger-svc counts lies in its checkpoint with what it judged: each row counts once, whatever
-crashes. What the other services count is written with what they did: what a killed process does again is
-counted again, but for ``events_taken``, ``events_again`` and ``repeated``, which remember their offsets.
+How exact: what trigger-svc counts lies in its checkpoint with what it evaluated: each row counts once,
+whatever crashes. What the other services count is written with what they did: what a killed process does
+again is counted again, but for ``events_taken``, ``events_again`` and ``repeated``, which remember their
+offsets.
 """
 
 from __future__ import annotations

@@ -78,9 +78,9 @@ class Past(msgspec.Struct, frozen=True, array_like=True):
     """What lies before a group's live rows.
 
     ``memory``: its windower's memory (msgpack) after all rows up to T, ``newest``: its newest row; None: as
-    it is. ``ts``, ``columns``: rows to judge behind that, in order: those that wait for T, or those written
-    while the stream was stopped. ``upto``: rows up to here are in this or an earlier message. ``opened``: the
-    windows that are open, as they were when they opened: the slot tells of them.
+    it is. ``ts``, ``columns``: rows to evaluate behind that, in order: those that wait for T, or those
+    written while the stream was stopped. ``upto``: rows up to here are in this or an earlier message.
+    ``opened``: the windows that are open, as they were when they opened: the slot tells of them.
     """
 
     group: Group
@@ -93,7 +93,7 @@ class Past(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Handover(msgspec.Struct, frozen=True):
-    """For the one slot that asked. ``done``: all has been told; the slot judges its live rows."""
+    """For the one slot that asked. ``done``: all has been told; the slot evaluates its live rows."""
 
     stream: int
     epoch: int

@@ -2,9 +2,9 @@
 
 Groups of several tables are those by tags, and the single group of an ungrouped super table.
 
-A slot that judges a child table cannot judge a group of several tables: it sends their rows on, through the
-``regroup`` topic, under the group's key. ``number`` counts a sending slot's messages per stream, so that
-a receiver knows a message that comes again after a restart.
+A slot that evaluates a child table cannot evaluate a group of several tables: it sends their rows on,
+through the ``regroup`` topic, under the group's key. ``number`` counts a sending slot's messages per stream,
+so that a receiver knows a message that comes again after a restart.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Regrouped(msgspec.Struct, frozen=True, array_like=True):
     trigger reads, as an Arrow IPC stream (empty where it reads none); ``seen``: as in TriggerBatch;
     ``written``: Kafka's timestamp of the newest message behind it, ms.
 
-    PERIOD judges no rows, and has none sent. ``change``: the sending slot has tables of this group from here
-    on (1), or has none any more (-1); ``news``: messages with rows, partition of the WAL topic -> (offset of
-    the first, of the last). ``deleted``: the table's rows in this range of time are gone;
+    PERIOD evaluates no rows, and has none sent. ``change``: the sending slot has tables of this group from
+    here on (1), or has none any more (-1); ``news``: messages with rows, partition of the WAL topic ->
+    (offset of the first, of the last). ``deleted``: the table's rows in this range of time are gone;
     ``everyone``: of which of the receiver's groups is not known.
     """
 

@@ -22,8 +22,8 @@ class StreamFailure(msgspec.Struct, frozen=True, tag="failure", tag_field="about
     """A stream failed, ``message`` says why: empty once it is well again.
 
     ``slot`` None: a calculation failed for good; the stream goes on, and is well when one succeeds. Key:
-    ``failure/<stream uid>``. Else trigger-svc has set the stream aside in this slot, where it judges nothing
-    until it is started again. Key: ``failure/<stream uid>/<slot>``.
+    ``failure/<stream uid>``. Else trigger-svc has set the stream aside in this slot, where it evaluates
+    nothing until it is started again. Key: ``failure/<stream uid>/<slot>``.
     """
 
     stream: int
@@ -79,7 +79,7 @@ class Counters(msgspec.Struct, frozen=True, tag="counters", tag_field="about"):
 
 
 class ReadUpTo(msgspec.Struct, frozen=True, tag="read", tag_field="about"):
-    """How far trigger-svc has read and judged a topic: partition -> the first offset that it has not.
+    """How far trigger-svc has read and evaluated a topic: partition -> the first offset that it has not.
     Key: ``read/<topic>``."""
 
     topic: str

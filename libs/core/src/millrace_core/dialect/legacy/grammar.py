@@ -1,4 +1,4 @@
-"""The grammar of CREATE STREAM in the older dialect (seed 002); ``lower`` judges what it gives."""
+"""The grammar of CREATE STREAM in the older dialect (seed 002); ``lower`` checks what it gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""STREAM_OPTIONS and NOTIFY, judged by the tables of ``model/options.py``."""
+"""STREAM_OPTIONS and NOTIFY, checked by the tables of ``model/options.py``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from millrace_core.trigger.types import TriggerType
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What options are judged against; ``notifies``: the stream has NOTIFY, ``stores``: it has INTO."""
+    """What options are checked against; ``notifies``: the stream has NOTIFY, ``stores``: it has INTO."""
 
     trigger: TriggerType[Any]
     table: Table | None

@@ -1,4 +1,4 @@
-"""Statements on streams (seed 000). CREATE STREAM is taken apart into its clauses; ``lower`` judges them."""
+"""Statements on streams (seed 000). CREATE STREAM is taken apart into its clauses; ``lower`` checks them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trigger of a stream: its arguments judged against the trigger table."""
+"""The trigger of a stream: its arguments checked against the trigger table."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def lower_expressions(scope: Scope, ctx: Context) -> None:
 class Lowerer:
     """Visits a typed expression bottom up and gives Spark's, typed as well.
 
-    ``condition``: it is one on the rows that trigger, which are judged without Spark, and know neither sums
-    beyond BIGINT nor texts cut by bytes.
+    ``condition``: it is one on the rows that trigger, which are evaluated without Spark, and know neither
+    sums beyond BIGINT nor texts cut by bytes.
     """
 
     def __init__(self, scope: Scope, ctx: Context, *, condition: bool = False) -> None:

@@ -1,8 +1,8 @@
 """NOTIFY's WHERE: a condition over columns of the result, by the names that SELECT gives them, or of
 constants.
 
-Over columns it is not met by an event without a result; one of constants judges every event, those that are
-not calculated too (SEMANTICS, "Notifications").
+Over columns it is not met by an event without a result; one of constants applies to every event, those that
+are not calculated too (SEMANTICS, "Notifications").
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from millrace_core.plan.types.typed import fail
 
 
 def add_notify(scope: Scope, ctx: Context) -> None:
-    """The condition becomes a last result column ``_notify``. One of constants does not: it judges events
+    """The condition becomes a last result column ``_notify``. One of constants does not: it applies to events
     without a result as well (:func:`of_constants`).
 
     :raises SqlError: UNKNOWN_COLUMN for what is not a column of the result, NOT_ALLOWED for a placeholder.

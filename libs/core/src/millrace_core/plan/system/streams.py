@@ -32,7 +32,7 @@ FAR = 253_402_300_799_000
 @dataclass(frozen=True, slots=True)
 class News:
     """What the services tell of streams. ``behind``: stream uid -> messages of the trigger table that are
-    stored and not yet judged. ``failures``: (uid, slot; None: the calculation) -> why it failed.
+    stored and not yet evaluated. ``failures``: (uid, slot; None: the calculation) -> why it failed.
     ``instance``: the process of trigger-svc. ``runs``: of continuous queries."""
 
     statuses: Statuses = field(default_factory=dict)
