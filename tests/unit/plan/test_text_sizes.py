@@ -10,6 +10,7 @@ import pytest
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.model.types import MAX_LENGTH
 from millrace_core.plan import plan_query
+from millrace_core.plan.functions.text_sizes import MOST_INSIDE
 
 GROWING = {
     "repeat": "repeat(concat('a', tbname), {n})",
@@ -49,10 +50,27 @@ def test_values_that_make_no_long_text_end_nothing(world: Any, name: str) -> Non
     assert world.query(f"SELECT length({GROWING[name].format(n=100)}) > 0 FROM meters LIMIT 1") == [(True,)]
 
 
+def nested(depth: int) -> str:
+    made = "tbname"
+    for _ in range(depth):
+        made = f"replace({made}, tbname, tbname)"
+    return f"SELECT {made} FROM meters"
+
+
 def test_nested_calls_do_not_double_each_other(world: Any) -> None:
-    """Each argument stands once in Spark's SQL: a depth of 100 is no longer than 100 calls."""
-    nested = "tbname"
-    for _ in range(100):
-        nested = f"replace({nested}, tbname, tbname)"
-    plan = plan_query(f"SELECT {nested} FROM meters", "d", world.catalog, "UTC", 0)
-    assert len(plan.one_sql({})) < 100_000
+    """Each argument stands once in Spark's SQL."""
+    plans = [plan_query(nested(depth), "d", world.catalog, "UTC", 0) for depth in (5, 10, 15)]
+    five, ten, fifteen = (len(plan.one_sql({})) for plan in plans)
+    assert fifteen - ten <= 1.1 * (ten - five)
+
+
+def test_only_so_many_may_be_inside_one_another(world: Any) -> None:
+    plan_query(nested(MOST_INSIDE), "d", world.catalog, "UTC", 0)
+    with pytest.raises(SqlError, match="17 inside one another, 16 are allowed") as caught:
+        plan_query(nested(MOST_INSIDE + 1), "d", world.catalog, "UTC", 0)
+    assert caught.value.code is ErrorCode.TOO_LARGE
+    # what fits by its types may be nested as anything else
+    deep = "'a'"
+    for _ in range(150):
+        deep = f"replace({deep}, 'a', 'b')"
+    plan_query(f"SELECT {deep} FROM meters", "d", world.catalog, "UTC", 0)

@@ -122,7 +122,7 @@ def _group_concat(it: Gathering) -> exp.Expr:
     value = chain(values) if len(values) > 1 else values[0]
     listed = exp.GroupConcat(this=value, separator=text(separator))
     order = exp.Order(expressions=[exp.Ordered(this=it.order.copy(), nulls_first=True)])
-    return bounded(it.name, exp.WithinGroup(this=listed, expression=order))
+    return bounded(it.name, it.node, exp.WithinGroup(this=listed, expression=order))
 
 
 # -- selections ---------------------------------------------------------------------------------------

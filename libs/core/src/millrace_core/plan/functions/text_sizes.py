@@ -10,13 +10,17 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from millrace_core.errors import ErrorCode
+from millrace_core.dialect.query.nodes import position_of
+from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.model.types import MAX_LENGTH
 from millrace_core.plan.functions.base import Call, Rule
 from millrace_core.plan.functions.text_lengths import repeat_type, replace_type
 from millrace_core.plan.spark.pieces import as_text, call, refused, when
 from millrace_core.plan.types.typed import BIGINT, DOUBLE, bytes_of, cast, fail, number, wrap
 
+MOST_INSIDE = 16
+"""Calls inside one another that are looked at while the query runs. Spark resolves one after the other from
+the inside, each by going through the whole query, and gives up at a hundred."""
 _ROW = "_x"
 _LONGEST = MAX_LENGTH - 3
 """Types that are as long as this, or longer, may have been cut off: an NCHAR's length counts four bytes."""
@@ -27,9 +31,21 @@ def fits(it: Call, rule: Rule) -> bool:
     return bytes_of(rule(it.types, it.node, it.precision)) < _LONGEST
 
 
-def within(parts: dict[str, exp.Expr], body: Callable[[dict[str, exp.Expr]], exp.Expr]) -> exp.Expr:
+def within(
+    at: exp.Expr, parts: dict[str, exp.Expr], body: Callable[[dict[str, exp.Expr]], exp.Expr]
+) -> exp.Expr:
     """``body`` over values that have names: each expression stands once, however often the body has it, so
-    that nested calls do not double each other."""
+    that nested calls do not double each other.
+
+    :raises SqlError: TOO_LARGE for too many inside one another.
+    """
+    inner = (one for node in parts.values() for one in node.find_all(exp.Transform))
+    level = 1 + max((one.meta.get("level", 0) for one in inner), default=0)
+    if level > MOST_INSIDE:
+        message = (
+            f"calls that may make a text of more than {MAX_LENGTH:,} bytes: {level} inside one another, "
+        )
+        raise SqlError(ErrorCode.TOO_LARGE, f"{message}{MOST_INSIDE} are allowed", position_of(at))
     row = exp.to_identifier(_ROW, quoted=True)
     names = {name: exp.to_identifier(name, quoted=True) for name in parts}
     given = [exp.PropertyEQ(this=names[name].copy(), expression=node) for name, node in parts.items()]
@@ -37,17 +53,18 @@ def within(parts: dict[str, exp.Expr], body: Callable[[dict[str, exp.Expr]], exp
         name: exp.Dot(this=row.copy(), expression=word.copy()) for name, word in names.items()
     }
     made = exp.Lambda(this=body(inside), expressions=[row.copy()])
-    one = exp.Array(expressions=[exp.Struct(expressions=given)])
-    return call("ELEMENT_AT", exp.Transform(this=one, expression=made), number(1))
+    one = exp.Transform(this=exp.Array(expressions=[exp.Struct(expressions=given)]), expression=made)
+    one.meta["level"] = level
+    return call("ELEMENT_AT", one, number(1))
 
 
-def bounded(name: str, made: exp.Expr) -> exp.Expr:
-    """A text that is some times as long as its arguments: looked at once it is made."""
+def bounded(name: str, at: exp.Expr, made: exp.Expr) -> exp.Expr:
+    """A text that is some times as long as its arguments: looked at once it is made. ``at``: the call."""
 
     def body(part: dict[str, exp.Expr]) -> exp.Expr:
         return _unless(name, _size(part["made"]), part["made"])
 
-    return within({"made": made}, body)
+    return within(at, {"made": made}, body)
 
 
 def repeat(it: Call) -> exp.Expr:
@@ -64,7 +81,7 @@ def repeat(it: Call) -> exp.Expr:
         size = exp.Mul(this=cast(_size(part["this"]), DOUBLE), expression=cast(part["times"].copy(), DOUBLE))
         return _unless(it.name, size, call("REPEAT", part["this"].copy(), part["times"].copy()))
 
-    return within({"this": this, "times": times}, body)
+    return within(it.node, {"this": this, "times": times}, body)
 
 
 def replace(it: Call) -> exp.Expr:
@@ -81,12 +98,12 @@ def replace(it: Call) -> exp.Expr:
         size = exp.Add(this=_size(without), expression=exp.Mul(this=share, expression=_size(put)))
         return _unless(it.name, size, call("REPLACE", this.copy(), what.copy(), put.copy()))
 
-    return within(dict(zip(("this", "what", "put"), it.args, strict=True)), body)
+    return within(it.node, dict(zip(("this", "what", "put"), it.args, strict=True)), body)
 
 
 def grown(build: Callable[[Call], exp.Expr], rule: Rule) -> Callable[[Call], exp.Expr]:
     """The function of which a result is at most some times as long as its arguments."""
-    return lambda it: build(it) if fits(it, rule) else bounded(it.name, build(it))
+    return lambda it: build(it) if fits(it, rule) else bounded(it.name, it.node, build(it))
 
 
 def _unless(name: str, size: exp.Expr, made: exp.Expr) -> exp.Expr:
