@@ -17,7 +17,16 @@ from millrace_core.catalog import StreamEntry, key_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.expression import Call, Constant, Field
 from millrace_core.model.schema import Child, Column, Database, Table
-from millrace_core.model.stream import Condition, Duration, Options, Output, OutputTag, Source, StreamSpec
+from millrace_core.model.stream import (
+    Condition,
+    Duration,
+    Emission,
+    Options,
+    Output,
+    OutputTag,
+    Source,
+    StreamSpec,
+)
 from millrace_core.model.triggers import Trigger
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.recalc.judged import Judged
@@ -190,6 +199,52 @@ def test_what_was_calculated_before_the_close_is_not_judged(desk: Any) -> None:
     plain.rows("c1", 1, 2, 15)
     plain.out("c1", (1, 2), (15, 77))
     assert plain.verify(0, 100) == [("extra", "out_c1", 15, None, None, '{"n":77}')]
+
+
+def older(it: Desk, when: Any = "at_once", every: int | None = None, fill: str | None = None) -> Desk:
+    """The desk's stream shows windows before they close, and may fill windows without rows."""
+    options = msgspec.structs.replace(it.spec.options, ignore_nodata_trigger=True)
+    emission = Emission(when, Duration(every, "a") if every else None, "retracted", fill=fill)
+    filled = f"SELECT _wstart AS ts, count(*) AS n FROM %%trows INTERVAL(10a) FILL({fill})" if fill else None
+    it.spec = msgspec.structs.replace(it.spec, options=options, emission=emission, filled=filled)
+    it.learn(StreamEntry(it.spec, "Running", 0, 0))
+    return it
+
+
+def test_windows_that_are_shown_at_once_are_judged_before_they_close(desk: Any) -> None:
+    it = older(desk(watermark=Duration(5, "a")))
+    it.rows("c1", 1, 2, 15, 31, 33)
+    it.out("c1", (0, 2), (10, 1), (30, 2))
+    assert it.verify(0, 100) == []
+    it.out("c1", (30, 1))
+    assert it.verify(0, 100) == [("different", "out_c1", 30, "n", "2", "1")]
+
+
+def test_windows_that_are_shown_after_a_delay_may_be_there(desk: Any) -> None:
+    it = older(desk(), "max_delay", 5000)
+    it.rows("c1", 1, 2, 15, 31, 33)
+    it.out("c1", (0, 2), (10, 1))
+    assert it.verify(0, 100) == []
+    it.out("c1", (30, 1))
+    assert it.verify(0, 100) == []
+    it.out("c1", (10, 2))
+    assert it.verify(0, 100) == [("different", "out_c1", 10, "n", "1", "2")]
+
+
+@pytest.mark.parametrize("when", ["at_once", "window_close"])
+@pytest.mark.parametrize("span", [(0, 100), (12, 38), (22, 23)])
+def test_what_is_filled_between_windows_with_rows_is_judged(desk: Any, when: Any, span: Any) -> None:
+    it = older(desk(), when, fill="VALUE, 7")
+    it.rows("c1", 1, 2, 35, 39, 61)
+    it.out("c1", (0, 2), (10, 7), (20, 7), (30, 2))
+    if when == "at_once":
+        it.out("c1", (40, 7), (50, 7), (60, 1))
+    assert it.verify(*span) == []
+    it.out("c1", (20, 8))
+    assert it.verify(*span) == [("different", "out_c1", 20, "n", "7", "8")]
+    it.out("c1", (20, 7), (70, 7), (-10, 7))
+    wrong = [("extra", "out_c1", ts, None, None, '{"n":7}') for ts in (-10, 70)]
+    assert it.verify(-50, 100) == wrong
 
 
 def test_an_output_that_follows_within_moments_is_waited_for(

@@ -22,18 +22,23 @@ from calc_svc.jobs.verify_rows import JudgedRows, rows_of_messages, stored_rows
 from calc_svc.spark.session import Lane
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
+from millrace_core.calc import filling
 from millrace_core.calc.conversion import scale
+from millrace_core.calc.filling import Stretch
 from millrace_core.calc.job_size import EVENTS_PER_JOB
 from millrace_core.calc.outcome import Outcome
 from millrace_core.calc.results import calculates, check_output, write_results
+from millrace_core.calc.retraction import Ranges
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan
 from millrace_core.recalc.judged import Judged, refusal
 from millrace_core.recalc.verify import Cells, Difference, Key, Texts, cut_range, differences, farthest
+from millrace_core.store.search import Ints
 from millrace_core.trigger.groups import RANGE
 from millrace_core.trigger.stream import Definition, compiled, essence
+from millrace_core.trigger.types import Grid, type_of
 from millrace_core.trigger.types.occurrences import Occurrences
 from millrace_core.wire.events import Group, TriggerEvent
 from millrace_core.wire.rows.decoder import RowDecoder
@@ -130,6 +135,10 @@ class _Run:
             cut = self._cut(rows, groups, (asked.first, asked.last))
             expected = self._results(cut.judged, plan, lane)
             allowed = set(self._results(cut.early, plan, lane))
+            if self.spec.filled is not None:
+                filled, early = self._filled(rows, groups, lane)
+                expected |= filled
+                allowed |= early
             until = min(time.monotonic() + SETTLE_SECONDS, self.deadline)
             found = self._compared(expected, allowed, groups)
             while found and time.monotonic() < until:
@@ -154,10 +163,71 @@ class _Run:
                 continue  # without a row there nothing can have closed in the range
             until = int(ts[-1]) - rows.definition.clock.watermark
             definition = rows.definition
-            cut = cut_range(definition.windower, span, until, read, delayed=definition.delay is not None)
+            showing = definition.showing
+            cut = cut_range(
+                definition.windower, span, until, read, delayed=definition.delay is not None,
+                shows=showing is not None,
+            )  # fmt: skip
             found.judged += self._events(definition, cut.judged, group)
             found.early += self._events(definition, cut.early, group)
+            # what is shown a delay after a row may not have been shown yet
+            shown = self._events(definition, cut.shown, group)
+            if showing is not None and showing.every:
+                found.early += shown
+            else:
+                found.judged += shown
         return found
+
+    def _filled(
+        self, rows: JudgedRows, groups: dict[Group, list[int]], lane: Lane
+    ) -> tuple[dict[Key, Cells], set[Key]]:
+        """The rows of windows without rows of their own, between windows that touch the range or lie next to
+        it; and the keys of those that may be there."""
+        spec, source, found = self.spec, self.spec.source, list[tuple[TriggerEvent, Ranges]]()
+        assert source is not None, "a stream without is refused"
+        grid_of = type_of(spec.trigger).grid
+        assert grid_of is not None, "FILL goes with INTERVAL"
+        grid, early, bounds = grid_of(spec.trigger, source.table.precision), list(found), rows.bounds()
+        for group, children in groups.items():
+            around = self._around(grid, rows, group, children, bounds)
+            if around is None:
+                continue
+            span = grid.start(around.bounds[0]), grid.end(around.bounds[-1]) - 1
+            cut = self._cut(rows, {group: children}, span)
+            shown = {event.start for event in cut.judged}
+            for kept, starts in ((found, shown), (early, shown | {event.start for event in cut.early})):
+                empty = filling.filled(grid, around, starts)
+                event = filling.over(grid, around, cut.judged[0]) if shown and len(empty) else None
+                if event is not None:
+                    kept.append((event, empty))
+        return self._results_of_filled(found, lane), set(self._results_of_filled(early, lane))
+
+    def _around(
+        self, grid: Grid, rows: JudgedRows, group: Group, children: list[int], bounds: tuple[int, int]
+    ) -> Stretch | None:
+        """The windows with rows that touch the range, and the nearest ones around it; None: it has none."""
+        read = rows.judged(group, children, self.asked.judged)
+
+        def times(low: int, high: int) -> Ints:
+            return np.asarray(read(low, high).rows.ts, dtype=np.int64)
+
+        first, last = max(self.asked.first, bounds[0]), min(self.asked.last, bounds[1])
+        if first > last:
+            return None
+        told = [(grid.unclosed(first), grid.last(last))]
+        around = filling.stretches(grid, told, filling.Rows(times, *bounds))
+        return around[0] if around[0].bounds else None
+
+    def _results_of_filled(
+        self, wanted: Sequence[tuple[TriggerEvent, Ranges]], lane: Lane
+    ) -> dict[Key, Cells]:
+        if not wanted:
+            return {}
+        asked = filling.query_of(self.spec)
+        plan, events = self.calculator.plan(asked), [event for event, _ in wanted]
+        outcomes = self.calculator.calculate(asked, plan, events, lane)
+        only = [filling.only(found, starts) for found, (_, starts) in zip(outcomes, wanted, strict=True)]
+        return self._written(list(zip(events, only, strict=True)), plan)
 
     def _check(self, events: int) -> None:
         if events > MOST_EVENTS:
@@ -183,22 +253,25 @@ class _Run:
     def _results(self, events: Sequence[TriggerEvent], plan: Plan, lane: Lane) -> dict[Key, Cells]:
         """The rows that these events write."""
         found: dict[Key, Cells] = {}
-        decoder = RowDecoder(self.output)
         for begin in range(0, len(events), EVENTS_PER_JOB):
             self._check(len(events))
             part = count_rows(self.calculator, self.spec, events[begin : begin + EVENTS_PER_JOB], plan, lane)
             outcomes = self.calculator.calculate(self.spec, plan, part, lane)
-            for outcome in outcomes:
-                if outcome.error is not None:
-                    raise outcome.error
             pairs = list(zip(part, outcomes, strict=True))
+            found |= self._written(pairs, plan)
             self._far = max(self._far, _farthest(pairs))
-            written = write_results(
-                self.spec, self.output, plan.result, plan.precision, pairs,
-                lambda group: self.names.of(self.spec, group), lambda _: True,
-            )  # fmt: skip
-            found |= rows_of_messages(written.messages, self.columns, decoder)
         return found
+
+    def _written(self, pairs: Sequence[tuple[TriggerEvent, Outcome]], plan: Plan) -> dict[Key, Cells]:
+        """The rows that these results are."""
+        for _, outcome in pairs:
+            if outcome.error is not None:
+                raise outcome.error
+        written = write_results(
+            self.spec, self.output, plan.result, plan.precision, pairs,
+            lambda group: self.names.of(self.spec, group), lambda _: True,
+        )  # fmt: skip
+        return rows_of_messages(written.messages, self.columns, RowDecoder(self.output))
 
     def _from_outside(
         self, rows: JudgedRows, groups: dict[Group, list[int]], plan: Plan, lane: Lane, known: bool

@@ -55,7 +55,7 @@ def cut_again(
     horizon = RANGE if part.open else part.until
     first, last = part.first, min(part.last, horizon)
     if first > last:
-        return Answer(_none(), 0)
+        return Answer(none_found(), 0)
     windower = of_group(windower, part.origin, part.until, read)
     reach = windower.reach(part.origin)
     stretch = settle(reach, first, last, horizon, read)
@@ -84,15 +84,15 @@ def cut_again(
         high = min(high, newest if part.open else reach.last_closed(part.until))
         kept.insert(0, _retracted(low, high, () if part.open else begun))
     if part.open:
-        shown = _shown(cutter, stretch.rows.only(~judged))
+        shown = shown_windows(cutter, stretch.rows.only(~judged))
         kept.append(shown.take(reach.touches(shown.start, shown.end, first, last)))
     return Answer(Occurrences.join(kept), len(stretch.rows), reach.keys(stretch, whole, first, last))
 
 
-def _shown(cutter: Cutter, behind: Rows) -> Occurrences:
+def shown_windows(cutter: Cutter, behind: Rows) -> Occurrences:
     """The windows that have not closed, as if the rows ``behind`` T had been judged."""
     windower, memory = cutter.windower, cutter.memory
-    later = cutter.feed(behind) if len(behind) else _none()
+    later = cutter.feed(behind) if len(behind) else none_found()
     closed = later.take(later.kind == CLOSE)
     open_ = list(windower.so_far(memory.get(0))) if windower.shows_open else []
     start, end, rows = (np.array([window[i] for window in open_], dtype=np.int64) for i in range(3))
@@ -142,6 +142,7 @@ def _gone(told: Collection[Window], starts: set[int], low: int, high: int, until
     return Occurrences.of(group, step, INVALID, start, end, ROWNUM_FROM_STORE, RECALC)
 
 
-def _none() -> Occurrences:
+def none_found() -> Occurrences:
+    """Nothing to tell."""
     none: Ints = np.empty(0, dtype=np.int64)
     return Occurrences.of(none, none, CLOSE, none, none, 0)

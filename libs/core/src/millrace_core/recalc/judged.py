@@ -69,7 +69,10 @@ def refusal(spec: StreamSpec) -> str | None:
         why = "what a result was made of cannot be told from the rows' times"
         return f"{type_.keyword} goes by the time of day: {why}"
     if spec.emission.when == "force_window_close":
-        return "the clock closes its windows: what had been written by then cannot be told from the rows"
+        return (
+            "FORCE_WINDOW_CLOSE: the clock closes its windows once, with what is written by then and never "
+            "again: which rows those were cannot be told from the stored rows"
+        )
     if spec.source is None:
         return "it has no trigger table"
     if spec.query is None or spec.output is None:
@@ -78,8 +81,6 @@ def refusal(spec: StreamSpec) -> str | None:
         return "with CALC_NOTIFY_ONLY it stores no results: there is nothing to compare with"
     if spec.source.table.virtual:
         return "its trigger table is virtual: windows are cut again from stored rows, and it stores none"
-    if spec.filled is not None:
-        return "FILL: what is filled depends on windows outside the range"
     if "WINDOW_CLOSE" not in spec.options.event_types and type_.window:
         return "EVENT_TYPE: it calculates at WINDOW_OPEN only, from the rows that were there at that moment"
     return None

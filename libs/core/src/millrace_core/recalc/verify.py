@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from millrace_core.model.schema import Column, Precision
+from millrace_core.recalc.answer import none_found, shown_windows
 from millrace_core.recalc.cut import Cutter, in_order
 from millrace_core.recalc.reach import Read, of_group, settle
 from millrace_core.timeline.text import format_local
@@ -30,19 +31,22 @@ TOLERANCE = {"FLOAT": 1e-5, "DOUBLE": 1e-9}
 @dataclass(frozen=True, slots=True)
 class CutRange:
     """What happened to the windows around a range, group 0. ``judged``: closings and instants in it;
-    ``early``: openings, and, where MAX_DELAY calculates them, windows that are open yet.
-    ``rows``: how many were read."""
+    ``early``: openings, and, where MAX_DELAY calculates them, windows that are open yet; ``shown``: windows
+    that have not closed, as a stream that shows them has them. ``rows``: how many were read."""
 
     judged: Occurrences
     early: Occurrences
+    shown: Occurrences
     rows: int
 
 
 def cut_range(
-    windower: Windower, span: tuple[int, int], until: int, read: Read, *, delayed: bool = False
-) -> CutRange:
+    windower: Windower, span: tuple[int, int], until: int, read: Read, *, delayed: bool = False,
+    shows: bool = False,
+) -> CutRange:  # fmt: skip
     """Cut the windows of one group that touch ``span`` (first, last), as they are when T is ``until``.
-    ``delayed``: the stream has MAX_DELAY.
+    ``delayed``: the stream has MAX_DELAY; ``shows``: it shows windows before they close, with the rows that
+    wait for T.
 
     Windows that are numbers of rows are counted from the group's first row on, all others from where the cut
     is certain.
@@ -50,12 +54,14 @@ def cut_range(
     windower = of_group(windower, None, until, read)
     reach = windower.reach()
     first, last = span
-    low, high = min(first, until), min(last, until)
-    stretch = read(-RANGE, until) if reach.anew else settle(reach, low, high, until, read)
+    horizon = RANGE if shows else until
+    low, high = min(first, horizon), min(last, horizon)
+    stretch = read(-RANGE, horizon) if reach.anew else settle(reach, low, high, horizon, read)
     cutter = Cutter(windower, 1)
     # what lies up to ``high`` is known: T may be one tick behind it
     upto = np.array([min(until, stretch.high + 1)], dtype=np.int64)
-    parts = [cutter.feed(stretch.rows), cutter.advance(upto)]
+    reached = stretch.rows.ts <= until
+    parts = [cutter.feed(stretch.rows.only(reached)), cutter.advance(upto)]
     cut = in_order(parts)
     closed = cut.take(cut.kind != OPEN)
     # a recalculation of states takes the window behind the range along; here it is not asked for
@@ -65,7 +71,10 @@ def cut_range(
     around = opened.take((opened.start >= stretch.low) & (opened.start <= last))
     if delayed:
         around = Occurrences.join((around, _open_yet(windower, cutter, last)))
-    return CutRange(closed, around, len(stretch.rows))
+    rows = stretch.rows.only(~reached) if shows else None
+    shown = none_found() if rows is None else shown_windows(cutter, rows)
+    shown = shown.take(reach.touches(shown.start, shown.end, first, last) & (shown.start <= last))
+    return CutRange(closed, around, shown, len(stretch.rows))
 
 
 def _open_yet(windower: Windower, cutter: Cutter, last: int) -> Occurrences:
