@@ -3,26 +3,32 @@ again the table alone counts (IGNORE UPDATE 1 of seed 002)."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from calc_svc.store import superseded_files
+from calc_svc.store.table import StoredTable
 from millrace_core.catalog import StreamEntry
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import Duration, Emission, Output, OutputTag, Source, StreamSpec
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.store.place import place_of
 from millrace_core.store.rows import TableRows
 from millrace_core.store.superseded import Superseded
 from millrace_core.trigger.types import Interval
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.operations import Delete, encode_operation
 
+from ...conftest import examples
 from .conftest import StoredTables
 
 INT = DataType("INT")
@@ -88,6 +94,18 @@ def test_what_is_calculated_again_is_read_as_the_table_is(desk: Desk, cause: str
     assert desk.results(cause) == [(1, 3)]
 
 
+def test_what_a_stream_was_told_to_leave_out_does_not_count(desk: Desk) -> None:
+    """RESUME IGNORE UNTREATED: of a window that stayed open rows of the pause are not in it; what is
+    calculated again is read as the table is."""
+    for offset, ts in enumerate((5, 6, 7)):
+        place = np.array([place_of(0, offset)], dtype=np.int64)
+        desk.stored.take([b"a"], [msgspec.json.encode([{"ts": ts, "v": 10**offset}])], place)
+    desk.learn(StreamEntry(SPEC, "Running", 1, 1, skipped=((0, 1, 2),)))
+    assert desk.results() == [(2, 101)]
+    assert desk.results("DELAY", (1, 2)) == [(2, 101), (0, None)]
+    assert desk.results("RECALC") == [(3, 111)]
+
+
 def test_what_was_deleted_was_never_written(desk: Desk) -> None:
     desk.write("a", (5, 1), (5, 2), (9, 10), (9, 20))
     desk.stored.take([b"a"], [encode_operation(Delete(0, 6))])
@@ -128,6 +146,107 @@ def test_all_that_was_written_is_in_the_table_or_superseded(batches: list[Any], 
         (c, t, v) for run in living for c, (t, v) in zip(run.child.tolist(), run.data.rows(), strict=True)
     ]
     assert sorted(found) == sorted(written)
+
+
+class Restarted:
+    """A table of its own; what is in memory alone can be forgotten."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.offset, self.log = folder, 0, list[tuple[bytes, bytes]]()
+        self.open()
+
+    def open(self) -> None:
+        self.stored = StoredTable(SOURCE, self.folder, [Child("d", "src", "a", (1,))], 1_000)
+        again = self.stored.resume({0: 0}, {0: self.offset})[0]
+        self.stored.count_rewritten()
+        for offset in range(again, self.offset):
+            self._take(offset)
+
+    def write(self, key: bytes, value: bytes) -> None:
+        self.log.append((key, value))
+        self.offset += 1
+        self._take(self.offset - 1)
+
+    def _take(self, offset: int) -> None:
+        key, value = self.log[offset]
+        self.stored.take([key], [value], np.array([place_of(0, offset)], dtype=np.int64))
+        self.stored.advance({0: offset + 1})
+
+    def versions(self) -> list[tuple[Any, ...]]:
+        """All that was written over: child, time, value."""
+        kept = self.stored.superseded()
+        names = self.stored.family.names
+        return sorted(
+            (names[child], *cells)
+            for run in kept.runs
+            for child, cells in zip(run.child.tolist(), run.data.rows(), strict=True)
+        )
+
+
+step = st.one_of(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99)), min_size=1, max_size=3),
+    st.sampled_from(["flush", "restart", "crash", "delete", "flush", "flush"]),
+)
+
+
+@settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(st.tuples(st.sampled_from([b"a", b"b"]), step), max_size=14))
+def test_restarts_forget_nothing_that_was_written_over(tmp_path_factory: Any, steps: Any) -> None:
+    """Whatever was flushed by then, and wherever a flush ended."""
+    one = Restarted(Path(tmp_path_factory.mktemp("restarted")))
+    truth: dict[tuple[bytes, int], list[int]] = {}
+    for key, what in steps:
+        if isinstance(what, list):
+            one.write(key, msgspec.json.encode([{"ts": ts, "v": v} for ts, v in what]))
+            for ts, v in what:
+                truth.setdefault((key, ts), []).append(v)
+        elif what == "delete":
+            one.write(key, encode_operation(Delete(0, 1)))
+            truth = {at: values for at, values in truth.items() if at[0] != key or at[1] > 1}
+        elif what == "flush":
+            one.stored.flush()
+        elif what == "restart":
+            one.open()
+        else:
+            with (
+                mock.patch.object(one.stored.delta, "commit", side_effect=OSError("no room")),
+                suppress(OSError),
+            ):
+                one.stored.flush()
+            one.open()
+        kept = sorted((at.decode(), ts, v) for (at, ts), values in truth.items() for v in values[:-1])
+        assert one.versions() == kept
+
+
+def test_files_of_what_was_written_over_are_put_together(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(superseded_files, "MOST_FILES", 3)
+    one = Restarted(tmp_path)
+    for number in range(12):
+        one.write(b"a", msgspec.json.encode([{"ts": 1, "v": number}]))
+        one.stored.flush()
+    assert len(list(tmp_path.glob("*/_superseded/*.parquet"))) <= 4
+    one.open()
+    assert [v for _, _, v in one.versions()] == list(range(11))
+
+
+def test_what_nobody_counts_any_more_has_no_files(tmp_path: Path) -> None:
+    one = Restarted(tmp_path)
+    for number in range(2):
+        one.write(b"a", msgspec.json.encode([{"ts": 1, "v": number}]))
+    one.stored.flush()
+    plain = StoredTable(SOURCE, tmp_path, [Child("d", "src", "a", (1,))], 1_000)
+    plain.resume({0: 0}, {0: 2})
+    plain.advance({0: 3})
+    plain.flush()
+    assert not list(tmp_path.glob("*/_superseded"))
+
+
+def test_what_was_written_over_gets_the_columns_of_an_altered_table(tmp_path: Path) -> None:
+    one = Restarted(tmp_path)
+    for number in range(2):
+        one.write(b"a", msgspec.json.encode([{"ts": 1, "v": number}]))
+    one.stored.evolve(msgspec.structs.replace(SOURCE, columns=(*SOURCE.columns, Column("w", INT))))
+    assert one.versions() == [("a", 1, 0, None)]
 
 
 def test_no_more_are_kept_than_there_is_room_for() -> None:

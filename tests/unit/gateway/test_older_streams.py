@@ -87,6 +87,28 @@ def test_pause_and_resume(older: Any) -> None:
     assert older.refused("RESUME STREAM nope", None).code is ErrorCode.NO_DATABASE
 
 
+def test_what_was_written_during_a_pause_is_left_out_where_resume_says_so(older: Any) -> None:
+    def skipped() -> Any:
+        return older.gateway.context.catalog.streams["", "s9"].skipped
+
+    older("INSERT INTO m1 VALUES (1, 1)")
+    older("PAUSE STREAM s9")
+    older("INSERT INTO m1 VALUES (2, 1) (3, 1)")
+    older("RESUME STREAM s9")
+    assert skipped() == ()
+    older("PAUSE STREAM s9")
+    older("RESUME STREAM IGNORE UNTREATED s9")
+    assert skipped() == (), "nothing was written meanwhile"
+    older("PAUSE STREAM s9")
+    older("INSERT INTO m1 VALUES (4, 1)")
+    older("RESUME STREAM IGNORE UNTREATED s9")
+    ((_, first, end),) = skipped()
+    assert end == first + 1
+    older("PAUSE STREAM s9")
+    older("RESUME STREAM s9")
+    assert skipped() == ((_, first, end),), "what was left out stays out"
+
+
 def test_each_dialect_has_its_own_words_for_stopping_and_starting(older: Any) -> None:
     older.calc.describes(("_twstart", "TIMESTAMP"), ("count(*)", "BIGINT"), ("avg(amps)", "DOUBLE"))
     older(NEWER)

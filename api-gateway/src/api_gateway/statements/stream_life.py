@@ -112,7 +112,12 @@ def _begin_anew(context: Context, entry: StreamEntry, untreated: bool) -> int:
         spec.uid, live_from(context, spec), epoch, origin_ends(context, spec), untreated=fills and untreated
     )
     number = context.append_control([(spec.full_name, record)])
-    context.writer.write([StreamEntry(spec, "Running", epoch, number)])
+    skipped = entry.skipped
+    if spec.emission.untreated == "live" and not untreated and entry.wanted == "Stopped":
+        ends = record.live_from.items()
+        missed = [(partition, entry.stopped_at.get(partition, 0), end) for partition, end in ends]
+        skipped += tuple(one for one in missed if one[1] < one[2])
+    context.writer.write([StreamEntry(spec, "Running", epoch, number, skipped=skipped)])
     return number
 
 
@@ -140,7 +145,10 @@ def _stop(context: Context, entry: StreamEntry | None) -> int:
         return entry.control if entry else -1
     record = control.StopStream(entry.spec.uid, origin_ends(context, entry.spec))
     number = context.append_control([(entry.spec.full_name, record)])
-    context.writer.write([msgspec.structs.replace(entry, wanted="Stopped", control=number)])
+    stopped = msgspec.structs.replace(
+        entry, wanted="Stopped", control=number, stopped_at=live_from(context, entry.spec)
+    )
+    context.writer.write([stopped])
     return number
 
 

@@ -29,6 +29,7 @@ from millrace_core.errors import MillraceError, PlanError
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, system_rows, trigger_relation
 from millrace_core.plan.analytics.anomaly import FAILED
+from millrace_core.store.place import Spans, spans_of_stretches
 from millrace_core.wire.events import TriggerEvent
 from millrace_core.wire.rows.decoded import polars_type
 
@@ -77,9 +78,14 @@ class Calculator:
     ) -> list[Outcome]:
         """Each event's outcome. Retryable errors are raised; others are the outcome of the one event."""
         relation = trigger_relation(spec, events)
-        moments = moments_of(spec, relation, events)
+        moments = moments_of(spec, relation, events, self._skipped(spec))
         outcomes = self._outcomes(spec, plan, relation, moments, lane)
         return self._forced(spec, plan, relation, outcomes, lane)
+
+    def _skipped(self, spec: StreamSpec) -> Spans:
+        """Where the rows lie in the log that the stream was told to leave out."""
+        entry = self.catalog.stream(spec.uid)
+        return () if entry is None else spans_of_stretches(entry.skipped)
 
     def _outcomes(
         self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Lane
@@ -110,7 +116,7 @@ class Calculator:
     ) -> list[Outcome]:
         """The same with one job per trigger: the fallback, and what the set-oriented plan is held against."""
         relation = trigger_relation(spec, events)
-        outcomes = self._each(spec, plan, moments_of(spec, relation, events), lane)
+        outcomes = self._each(spec, plan, moments_of(spec, relation, events, self._skipped(spec)), lane)
         return self._forced(spec, plan, relation, outcomes, lane)
 
     def _forced(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from calc_svc.store.delta import NAME
 from calc_svc.store.table import StoredTable, View
 from calc_svc.store.tables import TableStore
 from calc_svc.store.virtual import VirtualTable
-from millrace_core.calc.counting import counts_rewritten
+from millrace_core.calc.counting import as_it_came, counts_rewritten
 from millrace_core.errors import ErrorCode, PlanError
 from millrace_core.model.revisions import sources
 from millrace_core.model.schema import Column, Table
@@ -42,8 +42,8 @@ class TooManyRows(Exception):
 @dataclass(frozen=True, slots=True)
 class Moment:
     """A trigger as the plan sees it: the trigger relation and its place there, its group, the stretches of
-    the log since the trigger before (PERIOD only), when its stream was made (ms), and whether its rows count
-    as often as they were written."""
+    the log since the trigger before (PERIOD only), when its stream was made (ms), whether its rows count as
+    often as they were written, and the stretches of the log whose rows do not count in its window."""
 
     relation: pl.DataFrame
     place: int
@@ -51,6 +51,7 @@ class Moment:
     written: Spans = ()
     created: int = 0
     rewritten: bool = False
+    skipped: Spans = ()
 
     @property
     def row(self) -> TriggerRow:
@@ -58,8 +59,11 @@ class Moment:
         return self.relation.row(self.place, named=True)
 
 
-def moments_of(spec: StreamSpec, relation: pl.DataFrame, events: Sequence[TriggerEvent]) -> list[Moment]:
-    """The events beside their rows of the trigger relation."""
+def moments_of(
+    spec: StreamSpec, relation: pl.DataFrame, events: Sequence[TriggerEvent], skipped: Spans = ()
+) -> list[Moment]:
+    """The events beside their rows of the trigger relation; ``skipped``: what the stream was told to leave
+    out."""
     return [
         Moment(
             relation,
@@ -68,6 +72,7 @@ def moments_of(spec: StreamSpec, relation: pl.DataFrame, events: Sequence[Trigge
             spans_of(e.written) if e.written else (),
             spec.created,
             counts_rewritten(spec, e),
+            skipped if as_it_came(e) else (),
         )
         for place, e in enumerate(events)
     ]
@@ -205,6 +210,8 @@ def one_relation(
         return _files(source, stored, wanted, low, high)
     else:
         view = stored.view(low, high)
+    if source.kind == "trows" and moment is not None and moment.skipped:
+        view = replace(view, slices=view.slices.without(moment.skipped))
     if wanted is None:
         data, child = view.slices.within(low, high)
     else:
@@ -315,7 +322,7 @@ def _own_slices(
     child, trigger = _members_of_all(source, stored, moments, partition, limit)
     if int(view.slices.count(child, low[trigger], high[trigger]).sum()) > limit:
         raise TooManyRows
-    data, owner, of = view.slices.between(child, low[trigger], high[trigger])
+    data, owner, of = _between(source, view, moments, child, (low, high), trigger)
     again = np.flatnonzero(np.array([moment.rewritten for moment in moments], dtype=bool)[trigger])
     if source.kind == "trows" and isinstance(stored, StoredTable) and len(again):
         more, asked, of_more = stored.superseded().between(
@@ -346,6 +353,26 @@ def _members_of_all(
         raise TooManyRows
     sizes = np.array([len(part) for part in sets], dtype=np.int64)
     return np.concatenate(sets), np.repeat(np.arange(len(sets), dtype=np.int64), sizes)
+
+
+def _between(
+    source: SourceUse, view: View, moments: Sequence[Moment], child: Children, span: tuple[Ints, Ints],
+    trigger: Ints,
+) -> tuple[pl.DataFrame, Ints, Children]:  # fmt: skip
+    """As :meth:`Slices.between`, of these tables, each for its trigger (of whose times ``span`` tells)."""
+    low, high = (times[trigger] for times in span)
+    skipped = next((moment.skipped for moment in moments if moment.skipped), ())
+    if source.kind != "trows" or not skipped:
+        return view.slices.between(child, low, high)
+    partly = np.array([bool(moment.skipped) for moment in moments], dtype=bool)[trigger]
+    parts = []
+    for slices, mine in (
+        (view.slices, np.flatnonzero(~partly)), (view.slices.without(skipped), np.flatnonzero(partly)),
+    ):  # fmt: skip
+        data, owner, of = slices.between(child[mine], low[mine], high[mine])
+        parts.append((data, mine[owner], of))
+    datas, owners, children = zip(*parts, strict=True)
+    return pl.concat(datas), np.concatenate(owners), np.concatenate(children)
 
 
 def _written_slices(

@@ -45,7 +45,8 @@ Filter = tuple[str, str, object]
 LOG = "_delta_log"
 
 
-def _sync_path(path: Path) -> None:
+def sync_path(path: Path) -> None:
+    """It is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -131,16 +132,26 @@ class DeltaRows:
         versions = {partition: delta.transaction_version(_app(partition)) for partition in partitions}
         return {partition: version for partition, version in versions.items() if version is not None}
 
-    def commit(self, flush: Flush, names: Sequence[str], positions: Mapping[int, int]) -> None:
+    def reached(self, app: str) -> int:
+        """The number that a commit has said of something else; 0: none has."""
+        delta = self.open()
+        return (0 if delta is None else delta.transaction_version(app)) or 0
+
+    def commit(
+        self, flush: Flush, names: Sequence[str], positions: Mapping[int, int],
+        said: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
         """Make the flush durable. Deletions go first, in a commit of their own: after a crash between the two
-        they are replayed from the old positions, to the same end."""
+        they are replayed from the old positions, to the same end. ``said``: numbers that stand for other
+        files of the table (:meth:`reached`)."""
         opened = self.open()
         before = -1 if opened is None else opened.version()
         delta = self._with_columns(opened or self._create())
         if flush.deletions:
             delta.delete(" OR ".join(self._range(names[d.child], d.first, d.last) for d in flush.deletions))
+        numbers = {_app(partition): offset for partition, offset in positions.items()} | dict(said or {})
         properties = CommitProperties(
-            app_transactions=[Transaction(_app(partition), offset) for partition, offset in positions.items()]
+            app_transactions=[Transaction(app, number) for app, number in numbers.items()]
         )
         if len(flush.changed):
             parts = [self._rows(run, names, delta) for run in (flush.fresh, flush.changed)]
@@ -163,11 +174,11 @@ class DeltaRows:
             for line in entry.read_bytes().splitlines():
                 added = msgspec.json.decode(line).get("add")
                 if added is not None:
-                    _sync_path(self.path / unquote(added["path"]))
+                    sync_path(self.path / unquote(added["path"]))
             for path in (entry, *log.glob(f"{version:020}.checkpoint*"), *log.glob("_last_checkpoint")):
-                _sync_path(path)
+                sync_path(path)
         for folder in (log, self.path, *([self.path.parent] if before < 0 else [])):
-            _sync_path(folder)
+            sync_path(folder)
 
     def _version(self) -> int | None:
         delta = self.open()
@@ -234,7 +245,7 @@ class DeltaRows:
         """Rows with ``ts <= high`` that were written last in one of these spans of the log."""
         delta = self.open()
         if not spans or delta is None or all(field.name != PLACE for field in delta.schema().fields):
-            return self._rows_of(self.schema.empty_table())
+            return self.rows_of(self.schema.empty_table())
         until: Filter = (self.key, "<=", high)
         return self._read(*([(PLACE, ">=", first), (PLACE, "<", end), until] for first, end in spans))
 
@@ -242,11 +253,12 @@ class DeltaRows:
         """Rows that meet all of one of the lists."""
         delta = self.open()
         if delta is None:
-            return self._rows_of(self.schema.empty_table())
+            return self.rows_of(self.schema.empty_table())
         with self._readable():
-            return self._rows_of(delta.to_pyarrow_table(filters=list(filters)))
+            return self.rows_of(delta.to_pyarrow_table(filters=list(filters)))
 
-    def _rows_of(self, found: pa.Table) -> StoredRows:
+    def rows_of(self, found: pa.Table) -> StoredRows:
+        """The rows of a file's columns."""
         cells: list[Any] = [
             found[stored] if stored in found.column_names else pa.array([None] * len(found), type_)
             for _, stored, type_ in self.fields

@@ -12,14 +12,15 @@ import numpy as np
 import polars as pl
 
 from calc_svc.store.delta import DeltaRows, StoredRows
+from calc_svc.store.superseded_files import SupersededFiles
 from millrace_core.model.schema import TICKS_PER_SECOND, Child, Table
 from millrace_core.store.family import Family
 from millrace_core.store.intake import Intake, Taken
 from millrace_core.store.place import Spans
-from millrace_core.store.rows import CHILD, HIGHEST, LOWEST, Slices, TableRows
+from millrace_core.store.rows import CHILD, HIGHEST, LOWEST, Flush, Slices, TableRows
 from millrace_core.store.run import Children, Run, write_run
-from millrace_core.store.search import Ints
-from millrace_core.store.superseded import Superseded
+from millrace_core.store.search import Ints, sort_order
+from millrace_core.store.superseded import Superseded, Unsaved, superseded_run
 from millrace_core.wire.topics import wal_topic
 
 NS_PER_SECOND = 1_000_000_000
@@ -78,6 +79,7 @@ class StoredTable:
         for child in children:
             self.family.register(child)
         self._intake = Intake(self.family, self.rows)
+        self._superseded = SupersededFiles(self.delta)
         self._load(memory_rows)
 
     def _load(self, memory_rows: int) -> None:
@@ -131,11 +133,17 @@ class StoredTable:
 
     def count_rewritten(self) -> None:
         """From here on keep the versions of rows that are written over: a stream counts them. What was
-        written over before, or before a restart, it does not count."""
+        written over before it came it does not count."""
         with self.lock:
             if self.rows.superseded is None:
                 self.rows.seal()
                 self.rows.superseded = Superseded()
+                self.rows.superseded.load([self._as_superseded(one) for one in self._superseded.read()])
+
+    def _as_superseded(self, found: StoredRows) -> Run:
+        child, ts = self._numbers(found.names), found.data[self.rows.key].to_numpy().astype(np.int64)
+        order = sort_order(child, ts)
+        return superseded_run(child[order], ts[order], found.data[order], found.place[order])
 
     def superseded(self) -> Slices:
         """The rows that were written over, as far as they are kept."""
@@ -182,13 +190,17 @@ class StoredTable:
                     return 0
                 flush = self.rows.begin_flush()
                 names = list(self.family.names)
+                kept = self.rows.superseded
+                unsaved = kept.take_unsaved(whole=self._superseded.full) if kept is not None else None
             try:
-                self.delta.commit(flush, names, positions)
+                self._commit(flush, unsaved, names, positions)
             except BaseException:
                 with self.lock:
                     self._written_at = began or time.monotonic()
                     self.unflushed += rows
                     self.rows.fail_flush()
+                    if kept is not None:
+                        kept.unsaved()
                 raise
             with self.lock:
                 self.rows.end_flush(flush)
@@ -197,6 +209,16 @@ class StoredTable:
             with self.lock:
                 self._flushed, self._committed = positions, True
             return len(flush.fresh) + len(flush.changed)
+
+    def _commit(
+        self, flush: Flush, unsaved: Unsaved | None, names: Sequence[str], positions: Mapping[int, int]
+    ) -> None:
+        if self.rows.superseded is None:
+            self._superseded.remove()
+        said = {} if unsaved is None else self._superseded.write(unsaved, names)
+        self.delta.commit(flush, names, positions, said)
+        if unsaved is not None:
+            self._superseded.written(unsaved)
 
     def files(self, low: int, high: int) -> list[str]:
         """Parquet files of the rows with ``low <= ts <= high`` (and others), with all that had been taken."""

@@ -76,13 +76,17 @@ class StreamEntry(msgspec.Struct, frozen=True):
     """A stream and its life.
 
     ``wanted`` is what the user asked for last; ``control`` is the number of the control record that asks for
-    it: it is so once trigger-svc has applied that number.
+    it: it is so once trigger-svc has applied that number. ``stopped_at``: how far the topic of its trigger
+    table went when it was stopped; ``skipped``: stretches of that topic (partition, from, to) that it was
+    told to leave out when it went on.
     """
 
     spec: StreamSpec
     wanted: str  # 'Running' | 'Stopped'
     epoch: int
     control: int
+    stopped_at: dict[int, int] = {}
+    skipped: tuple[tuple[int, int, int], ...] = ()
 
 
 class Tombstone(msgspec.Struct, frozen=True):

@@ -37,7 +37,13 @@ def with_counts(
 def counts_rewritten(spec: StreamSpec, event: TriggerEvent) -> bool:
     """Whether rows that were written over count in the window, too: in one that is open, or closes, as its
     rows came. What is calculated again is read as the table is (SEMANTICS-FRONTENDS, S2)."""
-    return spec.emission.rewritten == "counted" and event.cause in ("LIVE", "DELAY")
+    return spec.emission.rewritten == "counted" and as_it_came(event)
+
+
+def as_it_came(event: TriggerEvent) -> bool:
+    """Whether a window is told of as its rows came: what was not treated then does not count in it. What is
+    calculated again is read as the table is."""
+    return event.cause in ("LIVE", "DELAY")
 
 
 def counting(spec: StreamSpec) -> StreamSpec:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -32,9 +32,14 @@ def partition_and_offset(place: Ints) -> tuple[Ints, Ints]:
 
 def spans_of(written: Mapping[int, tuple[int, int]] | None) -> Spans:
     """The spans of partition -> [from, to) offsets; empty ones are left out."""
+    return spans_of_stretches((partition, *span) for partition, span in (written or {}).items())
+
+
+def spans_of_stretches(stretches: Iterable[tuple[int, int, int]]) -> Spans:
+    """The spans of these stretches (partition, from, to) of one topic; empty ones are left out."""
     found = [
         (place_of(partition, first), place_of(partition, end))
-        for partition, (first, end) in sorted((written or {}).items())
+        for partition, first, end in sorted(stretches)
         if first < end
     ]
     return tuple(found)

@@ -106,6 +106,10 @@ class Slices:
         """Only the rows that were written last (``first``: or first) in one of these spans of the log."""
         return Slices(tuple(run.written(spans, first=first) for run in self.runs), self.empty)
 
+    def without(self, spans: Spans) -> Slices:
+        """Only the rows that were written last in none of these spans of the log."""
+        return Slices(tuple(run.not_written(spans) for run in self.runs), self.empty)
+
 
 @dataclass(slots=True)
 class TableRows:
@@ -263,7 +267,7 @@ class TableRows:
         self.seal()
         old, self.table = self.table, table
         if self.superseded is not None:
-            self.superseded = Superseded()
+            self.superseded.evolve(lambda data: recast(data, old.columns, table.columns))
         self.runs = [replace(run, data=recast(run.data, old.columns, table.columns)) for run in self.runs]
 
     def _grow(self, run: Run) -> None:
@@ -330,6 +334,8 @@ class TableRows:
 
     def expire(self, cut: int) -> None:
         """Rows before ``cut`` are gone, from Delta too; those that Delta lacks stay until their flush."""
+        if self.superseded is not None:
+            self.superseded.expire(cut)
         if self.floor < cut:
             self.evict(cut)
             self.floor = LOWEST  # what lies below is nowhere

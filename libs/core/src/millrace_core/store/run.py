@@ -105,6 +105,13 @@ class Run:
         keep = inside(self.place, spans)
         if first and self.first is not None:
             keep |= inside(self.first, spans)
+        return self._kept(keep)
+
+    def not_written(self, spans: Spans) -> Run:
+        """The live rows that were not written last in one of these spans of the log."""
+        return self._kept(~inside(self.place, spans))
+
+    def _kept(self, keep: Bools) -> Run:
         return self.take(np.flatnonzero(keep if self.live is None else keep & self.live))
 
     def matches(self, other: Run, candidates: Ints, second: str | None) -> tuple[Ints, Ints]:

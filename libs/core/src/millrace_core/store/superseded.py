@@ -1,10 +1,10 @@
 """Versions of rows that were written over, kept for streams that count a rewritten row once more
-(``Emission.rewritten``). They are in memory alone, and of a bounded number: the oldest writes go first."""
+(``Emission.rewritten``). They are of a bounded number: the oldest writes go first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -18,17 +18,51 @@ WIDTH = 16
 """Runs before they are merged."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unsaved:
+    """What files of superseded rows lack: these ``runs``; ``whole``: and nothing of what they have counts."""
+
+    runs: tuple[Run, ...]
+    whole: bool
+
+
 @dataclass(slots=True)
 class Superseded:
     """``runs``: sorted as other runs are; a key may be there several times."""
 
     most: int = MOST
     runs: list[Run] = field(default_factory=list)
+    _fresh: list[Run] = field(default_factory=list)
+    _whole: bool = True
+    """Whether files have to begin anew."""
+
+    def load(self, runs: Sequence[Run]) -> None:
+        """Take in what files hold, before anything is written over."""
+        for run in runs:
+            self._keep(run)
+        self._whole = False
+
+    def take_unsaved(self, *, whole: bool = False) -> Unsaved | None:
+        """What was kept since this was asked last; None: nothing, and no row has gone. ``whole``: everything
+        there is."""
+        fresh, whole = self._fresh, self._whole or whole
+        if not fresh and not whole:
+            return None
+        self._fresh, self._whole = [], False
+        return Unsaved(tuple(self.runs if whole else fresh), whole)
+
+    def unsaved(self) -> None:
+        """What was taken last did not become files."""
+        self._whole = True
 
     def add(self, run: Run) -> None:
         """These were written over."""
         if not len(run):
             return
+        self._fresh.append(run)
+        self._keep(run)
+
+    def _keep(self, run: Run) -> None:
         self.runs.append(run)
         while len(self.runs) > 1 and sum(map(len, self.runs)) > self.most:
             del self.runs[0]
@@ -48,18 +82,32 @@ class Superseded:
         positions = np.flatnonzero(~last)
         if len(positions):
             chosen = order[positions]
-            self.add(_run(child[chosen], ts[chosen], sorted_rows[positions], place[chosen]))
+            self.add(superseded_run(child[chosen], ts[chosen], sorted_rows[positions], place[chosen]))
 
     def forget(self, child: int, first: int, last: int) -> None:
         """Nothing was ever written in these times of a table: they were deleted."""
+        self._keep_only(lambda run: ~((run.child == child) & (run.ts >= first) & (run.ts <= last)))
+
+    def expire(self, cut: int) -> None:
+        """Rows before ``cut`` are gone."""
+        self._keep_only(lambda run: run.ts >= cut)
+
+    def _keep_only(self, wanted: Callable[[Run], Bools]) -> None:
         kept: list[Run] = []
         for run in self.runs:
-            gone: Bools = (run.child == child) & (run.ts >= first) & (run.ts <= last)
-            kept.append(run.take(np.flatnonzero(~gone)) if gone.any() else run)
+            stays = wanted(run)
+            self._whole |= not stays.all()
+            kept.append(run if stays.all() else run.take(np.flatnonzero(stays)))
         self.runs = [run for run in kept if len(run)]
 
+    def evolve(self, recast: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+        """The table was altered: these rows get its columns, as all do."""
+        self.runs = [replace(run, data=recast(run.data)) for run in self.runs]
+        self._whole = True
 
-def _run(child: Children, ts: Ints, data: pl.DataFrame, place: Ints) -> Run:
+
+def superseded_run(child: Children, ts: Ints, data: pl.DataFrame, place: Ints) -> Run:
+    """A run of rows that are sorted as runs are."""
     none = np.zeros(len(ts), dtype=bool)
     return Run(child, ts, data, np.zeros(len(ts), dtype=np.int32), none, place)
 
@@ -68,4 +116,4 @@ def _joined(runs: Sequence[Run]) -> Run:
     child, ts = np.concatenate([run.child for run in runs]), np.concatenate([run.ts for run in runs])
     place = np.concatenate([run.place for run in runs])
     order = sort_order(child, ts)
-    return _run(child[order], ts[order], pl.concat([run.data for run in runs])[order], place[order])
+    return superseded_run(child[order], ts[order], pl.concat([run.data for run in runs])[order], place[order])

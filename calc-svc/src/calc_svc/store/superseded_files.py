@@ -1,0 +1,98 @@
+"""The files of rows that were written over (``millrace_core.store.superseded``), beside a table's own.
+
+A file has what was written over since the one before, or (``whole``) all that is kept. Files are numbered;
+the Delta commit of the same flush names the number that it reaches. So a crash leaves files and rows as of
+one place in the log, and what is read again from there is written over again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from calc_svc.store.columns import to_arrow
+from calc_svc.store.delta import NAME, PLACE, DeltaRows, StoredRows, sync_path
+from millrace_core.store.run import Run
+from millrace_core.store.superseded import Unsaved
+
+FOLDER = "_superseded"
+APP = "superseded"
+WHOLE, MORE = "whole", "more"
+MOST_FILES = 64
+"""More of them are put together."""
+
+
+class SupersededFiles:
+    """Those of one table. One thread writes, none reads then."""
+
+    def __init__(self, delta: DeltaRows) -> None:
+        self._delta = delta
+        self.folder = delta.path / FOLDER
+        self._number = 0
+        """The file that was written last."""
+        self._files = 0
+
+    def read(self) -> list[StoredRows]:
+        """What the last commit has of them, file by file."""
+        found: list[Path] = []
+        reached = self._delta.reached(APP)
+        for path in self._paths():
+            if _number(path) <= reached:
+                found = [path] if path.stem.endswith(WHOLE) else [*found, path]
+        self._files = len(found)
+        return [self._delta.rows_of(pq.read_table(path)) for path in found]
+
+    @property
+    def full(self) -> bool:
+        """Whether the next file should hold all that is kept."""
+        return self._files >= MOST_FILES
+
+    def write(self, unsaved: Unsaved, names: Sequence[str]) -> dict[str, int]:
+        """Write a file; what the commit that it belongs to has to say of it."""
+        # asked each time: a flush may have failed behind its commit
+        number = self._number = self._delta.reached(APP) + 1
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path in self._paths():  # of a flush that failed, or that a crash ended
+            if _number(path) >= number:
+                path.unlink()
+        path = self.folder / f"{number:020}-{WHOLE if unsaved.whole else MORE}.parquet"
+        pq.write_table(self._table(unsaved.runs, names), path)
+        for one in (path, self.folder, self._delta.path):
+            sync_path(one)
+        return {APP: number}
+
+    def written(self, unsaved: Unsaved) -> None:
+        """The commit has been made: older files that say nothing any more go."""
+        self._files += 1
+        if unsaved.whole:
+            self._files = 1
+            for path in self._paths():
+                if _number(path) < self._number:
+                    path.unlink()
+
+    def remove(self) -> None:
+        """Nobody counts rewritten rows of this table."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _paths(self) -> list[Path]:
+        return sorted(self.folder.glob("*.parquet"))
+
+    def _table(self, runs: Sequence[Run], names: Sequence[str]) -> pa.Table:
+        fields = self._delta.fields
+        added = [(NAME, pa.string()), (PLACE, pa.int64())]
+        schema = pa.schema([pa.field(n, t) for n, t in [*added, *((n, t) for _, n, t in fields)]])
+        parts = [schema.empty_table()]
+        for run in runs:
+            tables = pa.array([names[number] for number in run.child.tolist()], pa.string())
+            cells = to_arrow(run.data, [(name, type_) for name, _, type_ in fields])
+            columns = [tables, pa.array(run.place, pa.int64()), *cells.columns]
+            parts.append(pa.table(columns, schema=schema))
+        return pa.concat_tables(parts)
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.partition("-")[0])
