@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from millrace_core.calc.outcome import Outcome
 from millrace_core.model.schema import Table
@@ -70,12 +69,14 @@ def retracts(spec: StreamSpec) -> bool:
 def settled(spec: StreamSpec, events: Sequence[TriggerEvent], outcomes: Mapping[int, Outcome]) -> Settled:
     """What the events leave. ``outcomes``: by ``id()`` of the event; what failed leaves its row as it is."""
     obsolete: dict[int, Ranges] = {}
-    kept: dict[int, set[int]] = {}
+    kept: dict[int, Ranges] = {}
     groups = {event.group.id: event.group for event in events}
     standing: list[tuple[TriggerEvent, Outcome]] = []
     type_ = type_of(spec.trigger)
     # a window of rows that stands leaves room for no other in it
     alone = Trait.ROWS in type_.traits and not type_.numbered
+    # where each row has a result of its own an event says which rows are read again, all as they are now
+    by_row = type_.by_row
     for event in reversed(events):
         gone = obsolete.setdefault(event.group.id, Ranges())
         outcome = outcomes.get(id(event))
@@ -84,24 +85,27 @@ def settled(spec: StreamSpec, events: Sequence[TriggerEvent], outcomes: Mapping[
         elif event.kind == "INVALID":
             gone.add(event.start, event.start)
         elif outcome is not None and outcome.error is not None:
-            kept.setdefault(event.group.id, set()).add(event.start)
+            kept.setdefault(event.group.id, Ranges()).add(event.start, event.end if by_row else event.start)
         elif outcome is not None:
-            if event.start not in gone:
+            if by_row or event.start not in gone:
                 standing.append((event, outcome))
             if alone and event.kind != "OPEN":
-                gone.add(event.start + 1, event.end)
+                gone.add(event.start + (not by_row), event.end)
     for gid, starts in kept.items():
         obsolete[gid] = _without(obsolete[gid], starts)
     standing.reverse()
     return Settled(standing, {gid: gone for gid, gone in obsolete.items() if len(gone)}, groups)
 
 
-def _without(ranges: Ranges, numbers: Collection[int]) -> Ranges:
+def _without(ranges: Ranges, others: Ranges) -> Ranges:
     left = Ranges()
     for first, last in ranges:
-        bounds = [first - 1, *sorted(number for number in numbers if first <= number <= last), last + 1]
-        for one, other in pairwise(bounds):
-            left.add(one + 1, other - 1)
+        begin = first
+        for low, high in others:
+            if low <= last and high >= begin:
+                left.add(begin, low - 1)
+                begin = high + 1
+        left.add(begin, last)
     return left
 
 

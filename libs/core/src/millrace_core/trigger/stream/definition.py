@@ -190,7 +190,7 @@ def _forced(spec: StreamSpec, table: Table) -> Forced | None:
 
 def _showing(spec: StreamSpec, windower: Windower) -> Showing | None:
     type_, emission = type_of(spec.trigger), spec.emission
-    if not type_.window or type_.nearest is not None:
+    if not type_.window or type_.by_row:
         return None  # instants have no windows, and rows by themselves have none
     if emission.when == "max_delay" and emission.every is not None:
         return Showing(min(duration_ns(emission.every), LONGEST), windower)

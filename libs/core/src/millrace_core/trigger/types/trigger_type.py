@@ -131,6 +131,11 @@ class TriggerType(Generic[S]):
         return Trait.INSTANTS not in self.traits
 
     @property
+    def by_row(self) -> bool:
+        """Rows trigger by themselves: each has a result of its own, under its own time."""
+        return self.nearest is not None
+
+    @property
     def recalculates(self) -> bool:
         """Disorder, updates and (with DELETE_RECALC) deletes make it calculate again."""
         return Trait.FINAL not in self.traits
