@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from millrace_core.model.stream import Duration
+from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.watermark import Arrivals
 from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.stream import essence
@@ -309,7 +310,7 @@ def test_what_was_written_during_a_stop_is_asked_for(kit: Any) -> None:
     found.stop({0: 8}, {}, {})
     assert (state.life.running, state.life.stopped_at) == (False, {0: 8})
     state.resume({0: 12}, epoch=1)
-    found.catch_up(True, {}, 6)
+    list(found.catch_up(True, {}, 6, Family()))
     assert [asked[0] for asked in telling.asked] == ["UNTREATED"]
     (sent,) = found.take_outgoing()
     assert recalc.decode_request(sent[2]).written == {0: (8, 12)}

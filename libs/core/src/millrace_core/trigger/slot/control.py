@@ -109,7 +109,7 @@ class ControlRecords:
                     self._know(child)
             case _:
                 pass  # about a stream that is not here, or another slot's children
-        out.extend(on_record(record, slot.streams, slot.seen, slot.inbox.taken, at))
+        out.extend(on_record(record, slot.streams, slot.seen, slot.inbox.taken, at, slot.family))
 
     def _start(self, record: control.StartStream, at: int) -> bool:
         """Whether the stream begins anew here. One that failed in another slot may run in this one: it misses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from millrace_core.trigger.groups.family import Family
@@ -21,10 +21,10 @@ FIRST, LAST = -(1 << 63), (1 << 63) - 1
 
 def on_record(
     record: control.AnyControl, streams: Mapping[int, AnyStream], seen: Mapping[str, Offsets],
-    taken: Mapping[str, Taken], at: int,
+    taken: Mapping[str, Taken], at: int, family: Callable[[str], Family],
 ) -> Iterator[Output]:  # fmt: skip
     """A control record is in force since ``at`` (ns); ``seen``: what the slot has seen, by topic; ``taken``:
-    what has come from the sources of virtual tables."""
+    what has come from the sources of virtual tables; ``family``: the tables of a topic."""
     match record:
         case control.StopStream(uid=uid) | control.StartStream(uid=uid) | control.RecalculateStream(uid=uid):
             stream = streams.get(uid)
@@ -38,7 +38,7 @@ def on_record(
         case control.StopStream(origins=origins):
             stream.stop(mine, origins, taken.get(topic, {}))
         case control.StartStream(untreated=untreated, origins=origins):
-            stream.catch_up(untreated, origins, at)
+            yield from stream.catch_up(untreated, origins, at, family(topic))
         case control.RecalculateStream(first=first, last=last):
             yield from stream.recalculate(first, last, mine, at)
 
@@ -65,6 +65,14 @@ def delete(
     name = messages.key_of(place)
     if not isinstance(stream, Stream) or not stream.definition.spec.options.delete_recalc:
         return
+    key = name if name is not None else stream.definition.table.name.encode()
+    written = int(messages.timestamp[place])
     if stream.uid in wanted and wanted[stream.uid][place]:
-        key = name if name is not None else stream.definition.table.name.encode()
-        yield from stream.delete(key, span, int(messages.timestamp[place]), seen, family)
+        yield from stream.delete(key, span, written, seen, family)
+    elif stream.missed(messages)[place]:
+        yield from stream.delete(key, span, written, seen, family, missed=True)
+
+
+def heeds_deletes(stream: AnyStream) -> bool:
+    """Whether deletes that come while it is stopped concern it, too."""
+    return isinstance(stream, Stream) and not stream.life.gone and bool(stream.life.missed_from)

@@ -16,7 +16,7 @@ from millrace_core.trigger.slot.backlog import FEW, MOST, Backlog, joined, spans
 from millrace_core.trigger.slot.contents import Contents
 from millrace_core.trigger.slot.hosted import AnyStream
 from millrace_core.trigger.slot.placing import Names, Tags, describe, placed, read_for, with_operations
-from millrace_core.trigger.slot.requests import delete, deletes_in
+from millrace_core.trigger.slot.requests import delete, deletes_in, heeds_deletes
 from millrace_core.trigger.stream.calm import Calm, calm_of
 from millrace_core.trigger.stream.stream import Stream
 from millrace_core.trigger.stream.telling import Output
@@ -145,12 +145,13 @@ class TableReader:
             wanted = {uid: mask[needed] for uid, mask in wanted.items()}
             messages = messages.take(np.flatnonzero(needed))
         begin = 0
-        for place, span in deletes_in(live, messages):
+        told = [stream for stream in streams if stream.live or heeds_deletes(stream)]
+        for place, span in deletes_in(told, messages):
             self._judge_part(topic, streams, wanted, messages, (begin, place), out)
-            family = slot.family(topic)
-            for stream in live:
+            family, seen = slot.family(topic), dict(slot.seen.get(topic, {}))
+            for stream in told:
                 with slot.changing(stream):
-                    out.extend(delete(stream, messages, place, span, wanted, dict(slot.seen[topic]), family))
+                    out.extend(delete(stream, messages, place, span, wanted, seen, family))
             begin = place
         self._judge_part(topic, streams, wanted, messages, (begin, len(messages)), out)
 

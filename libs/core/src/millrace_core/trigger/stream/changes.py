@@ -38,9 +38,24 @@ class Changes:
     # ------------------------------------------------------------------ deletes
 
     def delete(
+        self, name: bytes, span: tuple[int, int], written: int, seen: Offsets, family: Family,
+        *, missed: bool = False,
+    ) -> Iterator[Output]:  # fmt: skip
+        """Rows of a table are gone; ``written``: when that was (ms). ``missed``: the stream is stopped, or
+        was then."""
+        state = self.state
+        if missed and not state.life.running:
+            state.life.missed.append((name, *span))
+            return
+        # what was written during a stop and is told now is as a delete of that time has left it
+        holding = state.life.holding
+        state.life.holding = holding and not missed
+        yield from self._delete(name, span, written, seen, family)
+        state.life.holding = holding
+
+    def _delete(
         self, name: bytes, span: tuple[int, int], written: int, seen: Offsets, family: Family
     ) -> Iterator[Output]:
-        """Rows of a table are gone; ``written``: when that was (ms)."""
         state = self.state
         if state.definition.keys:
             yield from self._delete_by_keys(name, span, written, seen)

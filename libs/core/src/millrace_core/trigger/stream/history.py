@@ -12,8 +12,10 @@ import msgspec
 import numpy as np
 
 from millrace_core.trigger.groups.columns import Ints
+from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
 from millrace_core.trigger.stream.changes import Changes
+from millrace_core.trigger.stream.delay import NS_PER_MS
 from millrace_core.trigger.stream.judging import Judging
 from millrace_core.trigger.stream.past import arrivals_of, hold, release, stretches
 from millrace_core.trigger.stream.state import StreamState
@@ -83,15 +85,27 @@ class History:
         life.origins_stopped = life.origins if home else dict(origins)
         wanted = home and self._treats_untreated()
         life.taken = {name: dict(offsets) for name, offsets in taken.items()} if wanted else {}
+        definition = self.state.definition
+        heeds = definition.spec.emission.untreated == "live" and definition.spec.options.delete_recalc
+        life.missed_from = life.stopped_at if heeds else {}
 
-    def catch_up(self, untreated: bool, origins: Mapping[str, Offsets], at: int) -> None:
+    def catch_up(
+        self, untreated: bool, origins: Mapping[str, Offsets], at: int, family: Family
+    ) -> Iterator[Output]:
         """It has been started again; ``untreated``: what was written meanwhile is history; ``origins``: where
-        it is live from in the sources of a virtual table."""
+        it is live from in the sources of a virtual table; ``family``: the tables that there are."""
+        life = self.state.life
+        missed, life.missed = life.missed, []
+        if not untreated:
+            life.missed_from = {}
+        elif not life.holding:
+            # before the rows that were written meanwhile: these are as the deletes have left them
+            for name, first, last in missed:
+                yield from self.changes.delete(name, (first, last), at // NS_PER_MS, life.live_from, family)
         forced = self.state.definition.forced
         if forced is not None and not untreated:
             forced.forget(self.state.delays, at)
         state = self.state
-        life = state.life
         life.origins = dict(origins)
         if life.holding:
             self._ask_for_history(at)

@@ -30,7 +30,17 @@ class Routes:
 
     def wants(self, messages: Messages) -> Any:
         """bool[messages]: those that trigger this stream."""
-        begin = self.state.life.live_from
+        return self._since(messages, self.state.life.live_from)
+
+    def missed(self, messages: Messages) -> Any:
+        """bool[messages]: those that would have triggered it while it was stopped, if its deletes count."""
+        life = self.state.life
+        if not life.missed_from:
+            return np.zeros(len(messages), dtype=bool)
+        mask = self._since(messages, life.missed_from)
+        return mask & ~self._since(messages, life.live_from) if life.running else mask
+
+    def _since(self, messages: Messages, begin: Offsets) -> Any:
         if len(messages) and messages.partition[0] == messages.partition[-1]:
             mask = messages.offset >= begin.get(int(messages.partition[0]), 0)
         else:

@@ -47,6 +47,8 @@ class Life(msgspec.Struct, array_like=True):
     stored rows know what they are, and which T has not reached, or that came while rows were held.
     ``divided``: of each table whose rows are sent on by their keys, the ids of the groups. ``lost``: deletes
     while rows were held of groups that only history knows: (table, or empty for all, first, last).
+    ``missed_from``: from where on deletes count though the stream was stopped; ``missed``: those that came
+    while it was: (table, first, last).
     ``dirty``: closed windows that changed and are cut again at ``dirty_until`` (ns), as in ``deleted``.
     """
 
@@ -75,6 +77,8 @@ class Life(msgspec.Struct, array_like=True):
     lost: list[tuple[bytes, int, int]] = []
     dirty: list[tuple[int, int, int]] = []
     dirty_until: int = 0
+    missed_from: Offsets = {}
+    missed: list[tuple[bytes, int, int]] = []
 
 
 class StreamState:
@@ -132,7 +136,7 @@ class StreamState:
         life = self.life
         life.gone = True
         life.holding, life.deleted, life.awaited, life.unknown, life.newest = False, [], [], [], {}
-        life.divided, life.lost, life.dirty = {}, [], []
+        life.divided, life.lost, life.dirty, life.missed = {}, [], [], []
         self._begin()
 
     def resume(self, live_from: Offsets, epoch: int) -> None:

@@ -92,9 +92,11 @@ class Stream:
         if self.definition.fills_history:
             self.life.newest = {}  # what was written meanwhile may be newer
 
-    def catch_up(self, untreated: bool, origins: Mapping[str, Offsets], at: int) -> None:
+    def catch_up(
+        self, untreated: bool, origins: Mapping[str, Offsets], at: int, family: Family
+    ) -> Iterator[Output]:
         """As :meth:`History.catch_up`."""
-        self.history.catch_up(untreated, origins, at)
+        return self.history.catch_up(untreated, origins, at, family)
 
     def recalculate(self, first: int, last: int | None, seen: Offsets, at: int) -> Iterator[Output]:
         """As :meth:`History.recalculate`."""
@@ -166,11 +168,16 @@ class Stream:
         if rows is not None:
             yield from self.history.take(*rows, self.life.seen)
 
+    def missed(self, messages: Messages) -> Any:
+        """As :meth:`Routes.missed`."""
+        return self.routes.missed(messages)
+
     def delete(
-        self, name: bytes, span: tuple[int, int], written: int, seen: Offsets, family: Family
-    ) -> Iterator[Output]:
+        self, name: bytes, span: tuple[int, int], written: int, seen: Offsets, family: Family,
+        *, missed: bool = False,
+    ) -> Iterator[Output]:  # fmt: skip
         """As :meth:`Changes.delete`."""
-        return self.changes.delete(name, span, written, seen, family)
+        return self.changes.delete(name, span, written, seen, family, missed=missed)
 
     def lose_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
         """As :meth:`Changes.lose_versions`."""
