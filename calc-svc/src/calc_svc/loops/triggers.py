@@ -246,6 +246,7 @@ class TriggerLoop:
         while left:
             with self._overtaking.turn() as turn:
                 self._calculating = time.monotonic()
+                left = turn.freshened(left)
                 found = list(self._workers.map(partial(self._run_job, waits), left.items()))
                 self._calculating = float("inf")
                 waiting |= {one.stream: one.waits for one in found if one.waits is not None}

@@ -55,6 +55,10 @@ class TriggerEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     written: dict[int, tuple[int, int]] | None = None
 
 
+ANSWERING = -1
+"""In place of a slot, in answers to requests."""
+
+
 class TriggerBatch(msgspec.Struct, frozen=True):
     """The events of one stream from one slot, in order; the order within a group is binding.
 
