@@ -48,7 +48,15 @@ def moving(stack: Stack, db: str) -> dict[str, dict[int, int]]:
 def results_of(rest: Rest, stream: Stream, db: str) -> list[Result]:
     """The output table's rows, as a user reads them."""
     rows = rest.execute(reading(stream, db)).rows
-    return [Result(str(row[0]), *(None if cell is None else int(cell) for cell in row[1:])) for row in rows]  # type: ignore[arg-type]
+    return [
+        Result(str(row[0] or ""), *(None if cell is None else int(cell) for cell in row[1:])) for row in rows
+    ]  # type: ignore[arg-type]
+
+
+def verified(rest: Rest, stream: Stream, db: str) -> list[str]:
+    """What VERIFY STREAM says of a stream over all times, in lines."""
+    answer = rest.execute(f"VERIFY STREAM {stream.full_name(db)} FROM '2025-12-01' TO '2026-12-01'")
+    return [f"VERIFY {stream.name}: {' | '.join(map(str, row))}" for row in answer.rows]
 
 
 def rows_of_table(rest: Rest, db: str, table: str) -> list[tuple[Any, ...]]:

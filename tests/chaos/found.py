@@ -9,7 +9,7 @@ from tests.chaos.changes import Change
 from tests.chaos.judge import Verdict, judge
 from tests.chaos.oracle import Result
 from tests.chaos.replay import Made, could_not_be, empty_by_right, never_was
-from tests.chaos.streams import Interval, Stream
+from tests.chaos.streams import Stream
 from tests.chaos.workload import site_of
 
 
@@ -23,7 +23,7 @@ def verdict(
     """Holds an output table against the oracle's results; ``changes``: those of its trigger table. ``made``:
     of a stream that began with history, child -> when. Of a stream that takes results back nothing beyond
     these may be left."""
-    if stream.retract:
+    if stream.exact:
         return judge(stream.name, expected, found, list)
     return judge(stream.name, expected, found, lambda beyond: never(stream, changes, beyond, made or {}))
 
@@ -39,7 +39,7 @@ def never(
         own = [one for one in changes if group_of(stream, one.child) == group]
         newest = max((one.first for one in own if one.row is not None), default=0)
         _, left = empty_by_right(stream, list(rows), newest - stream.watermark)
-        if isinstance(stream.trigger, Interval) and stream.no_data:
+        if stream.fires_empty:
             found += left  # a window that has lost its rows says so
         elif stream.by == "tbname":
             found += never_was(stream, own, left, made.get(group))

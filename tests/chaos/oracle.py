@@ -7,13 +7,13 @@ the watermark) has closed it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import duckdb
 import polars as pl
 from tests.chaos.changes import Change
-from tests.chaos.streams import Count, Event, Interval, Session, Sliding, State, Stream, Trigger
+from tests.chaos.streams import Count, Event, EveryRow, Interval, Session, Sliding, State, Stream
 
 
 class Result(NamedTuple):
@@ -78,7 +78,7 @@ class Oracle:
         """The results that must be there, in order. ``before``: of a stream that was made later, child -> the
         place before which rows were there for certain (none: all rows were written since).
         """
-        group = {"tbname": "child", "site": "cast(site AS VARCHAR)", "": "''"}[stream.by]
+        group = GROUPS[stream.by]
         kept = "" if stream.least is None else f"WHERE v >= {stream.least}"
         for name, select in {
             "all_rows": f"SELECT {group} AS grp, child, ts, v, s, since "
@@ -86,12 +86,18 @@ class Oracle:
             "judged": f"FROM all_rows {kept}",
             "reach": f"SELECT {group} AS grp, max(ts) - {stream.watermark} AS t "
             f"FROM written JOIN children USING (child) {kept} GROUP BY grp",
-            "windows": _windows(stream.trigger),
+            "windows": _windows(stream),
         }.items():
             self._db.execute(f"CREATE OR REPLACE TABLE {name} AS {select}")
-        if isinstance(stream.trigger, Interval) and stream.no_data:
+        if isinstance(stream.trigger, Interval) and stream.fires_empty:
             self._add_empty(stream.trigger, before)
-        return [Result(*row) for row in self._db.execute(_RESULTS).fetchall()]
+        # a WHERE of the older dialect says which rows there are; PRE_FILTER only which of them trigger
+        results = _RESULTS.format(rows="judged" if stream.older else "all_rows")
+        found = [Result(*row) for row in self._db.execute(results).fetchall()]
+        found = [one._replace(upto=one.upto + stream.after) for one in found]
+        if isinstance(stream.trigger, Interval) and stream.fill is not None:
+            return list(_with_filled(found, stream.trigger, stream.fill))
+        return found
 
     def _add_empty(self, trigger: Interval, before: Mapping[str, int] | None) -> None:
         """Windows without rows fire too, from the first row on that the stream has judged. Of rows that were
@@ -107,6 +113,23 @@ class Oracle:
                   FROM first_row f JOIN reach USING (grp)) g
             WHERE NOT EXISTS (FROM windows w WHERE w.grp = g.grp AND w.start = g.start)"""
         )
+
+
+GROUPS = {
+    "tbname": "child", "site": "cast(site AS VARCHAR)", "": "''",
+    "half": "CASE WHEN v >= 50 THEN 'high' WHEN v < 50 THEN 'low' ELSE '' END",
+}  # fmt: skip
+
+
+def _with_filled(found: Sequence[Result], trigger: Interval, value: int) -> Iterator[Result]:
+    """The results, and what FILL says of each window without rows between two of a group."""
+    before: Result | None = None
+    for one in found:
+        if before is not None and before.group == one.group:
+            for start in range(before.ts + trigger.slide, one.ts, trigger.slide):
+                yield Result(one.group, start, start + trigger.length, value, value)
+        yield one
+        before = one
 
 
 def _written(one: Change, value: str) -> tuple[object, ...]:
@@ -134,36 +157,45 @@ SELECT grp, min(ts) AS ts FROM judged JOIN made USING (child) WHERE since < unti
 # ``first`` to ``last`` are the times of the rows that a result stands for.
 _RESULTS = """
 SELECT w.grp, w.start, w.upto, count(a.ts), sum(a.v)
-FROM windows w LEFT JOIN all_rows a ON a.grp = w.grp AND a.ts BETWEEN w.first AND w.last
+FROM windows w LEFT JOIN {rows} a ON a.grp = w.grp AND a.ts BETWEEN w.first AND w.last
 GROUP BY ALL ORDER BY ALL
 """
 
 
-def _windows(trigger: Trigger) -> str:
-    """SELECT of the closed windows with rows: grp, start, upto, first, last."""
-    match trigger:
+def _windows(stream: Stream) -> str:
+    """SELECT of the windows with rows: grp, start, upto, first, last. Of a stream that shows them before they
+    close those of all rows, else those that T has closed."""
+    shows = stream.shows
+    match stream.trigger:
         case Interval(length, slide):
-            return _interval(length, slide)
+            return _interval(length, slide, shows)
         case Session(gap):
-            return _session(gap)
+            return _session(gap, shows)
         case State(true_for):
-            return _state(true_for)
+            return _state(true_for, shows)
         case Event(start, end, true_for):
-            return _event(start, end, true_for)
+            return _event(start, end, true_for, shows)
         case Count(rows, slide):
-            return _count(rows, slide)
+            return _count(rows, slide, shows)
         case Sliding(slide):
             return _sliding(slide)
+        case EveryRow():
+            return "SELECT grp, ts AS start, ts AS upto, ts AS first, ts AS last FROM judged"
 
 
-def _interval(length: int, slide: int) -> str:
+def _if(closed: str, shows: bool) -> str:
+    """The condition under which a window counts."""
+    return "true" if shows else closed
+
+
+def _interval(length: int, slide: int, shows: bool) -> str:
     return f"""
     SELECT DISTINCT grp, start, start + {length} AS upto, start AS first, start + {length} - 1 AS last
     FROM (SELECT grp, unnest(range(ts - ts % {slide}, ts - {length}, -{slide})) AS start FROM judged)
-    JOIN reach USING (grp) WHERE start + {length} <= t"""
+    JOIN reach USING (grp) WHERE {_if(f"start + {length} <= t", shows)}"""
 
 
-def _session(gap: int) -> str:
+def _session(gap: int, shows: bool) -> str:
     return f"""
     WITH marked AS (
       SELECT grp, ts, coalesce(ts - lag(ts) OVER (PARTITION BY grp ORDER BY ts) > {gap}, true) AS opens
@@ -171,10 +203,11 @@ def _session(gap: int) -> str:
     numbered AS (
       SELECT grp, ts, count(*) FILTER (opens) OVER (PARTITION BY grp ORDER BY ts) AS number FROM marked)
     SELECT grp, min(ts) AS start, max(ts) AS upto, start AS first, upto AS last
-    FROM numbered JOIN reach USING (grp) GROUP BY grp, number, t HAVING max(ts) + {gap} < t"""
+    FROM numbered JOIN reach USING (grp) GROUP BY grp, number, t
+    HAVING {_if(f"max(ts) + {gap} < t", shows)}"""
 
 
-def _state(true_for: int) -> str:
+def _state(true_for: int, shows: bool) -> str:
     return f"""
     WITH known AS (FROM judged WHERE s IS NOT NULL),
     marked AS (
@@ -184,15 +217,15 @@ def _state(true_for: int) -> str:
     runs AS (SELECT grp, number, min(ts) AS start, max(ts) AS upto FROM numbered GROUP BY grp, number),
     ended AS (SELECT *, lead(start) OVER (PARTITION BY grp ORDER BY start) AS next FROM runs)
     SELECT grp, start, upto, start AS first, upto AS last FROM ended JOIN reach USING (grp)
-    WHERE next <= t AND upto - start >= {true_for}"""
+    WHERE {_if("next <= t", shows)} AND upto - start >= {true_for}"""
 
 
-def _event(start: int, end: int, true_for: int) -> str:
+def _event(start: int, end: int, true_for: int, shows: bool) -> str:
     # the rows up to and with one that ends are a stretch, whose first starting row opens the window
     return f"""
     WITH marked AS (
       SELECT grp, ts, coalesce(v >= {start}, false) AS starts, coalesce(v < {end}, false) AS ends
-      FROM judged JOIN reach USING (grp) WHERE ts <= t),
+      FROM judged JOIN reach USING (grp) WHERE {_if("ts <= t", shows)}),
     numbered AS (
       SELECT *, count(*) FILTER (ends) OVER (
         PARTITION BY grp ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS number
@@ -201,12 +234,15 @@ def _event(start: int, end: int, true_for: int) -> str:
     FROM numbered GROUP BY grp, number HAVING start IS NOT NULL AND upto - start >= {true_for}"""
 
 
-def _count(rows: int, slide: int) -> str:
+def _count(rows: int, slide: int, shows: bool) -> str:
+    upto = f"lead(ts, {rows - 1}) OVER (PARTITION BY grp ORDER BY ts)"
+    if shows:
+        upto = f"coalesce({upto}, max(ts) OVER (PARTITION BY grp))"
     return f"""
     WITH numbered AS (
       SELECT grp, ts, row_number() OVER (PARTITION BY grp ORDER BY ts) - 1 AS number,
-             lead(ts, {rows - 1}) OVER (PARTITION BY grp ORDER BY ts) AS upto
-      FROM judged JOIN reach USING (grp) WHERE ts <= t)
+             {upto} AS upto
+      FROM judged JOIN reach USING (grp) WHERE {_if("ts <= t", shows)})
     SELECT grp, ts AS start, upto, start AS first, upto AS last
     FROM numbered WHERE number % {slide} = 0 AND upto IS NOT NULL"""
 

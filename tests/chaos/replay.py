@@ -206,7 +206,7 @@ def empty_by_right(stream: Stream, candidates: Sequence[Result], t: int) -> tupl
     said: list[Result] = []
     others: list[Result] = []
     for one in candidates:
-        by_right = isinstance(stream.trigger, Interval) and stream.no_data and (one.n, one.total) == (0, None)
+        by_right = stream.fires_empty and (one.n, one.total) == (0, None)
         (said if by_right and one.upto <= t else others).append(one)
     return said, others
 

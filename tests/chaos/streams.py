@@ -1,11 +1,12 @@
-"""The streams of a seed: their statements, and what the oracle needs to know of them. Pure."""
+"""A stream of a seed: its statement, and what the oracle needs to know of it. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-By = Literal["tbname", "site", ""]
+By = Literal["tbname", "site", "half", ""]
+"""What groups are made of; ``half``: whether v is 50 or more, row by row (the older dialect alone)."""
 
 
 class Interval(NamedTuple):
@@ -40,7 +41,11 @@ class Sliding(NamedTuple):
     slide: int
 
 
-Trigger = Interval | Session | State | Event | Count | Sliding
+class EveryRow(NamedTuple):
+    """No window: a result for each row (the older dialect alone)."""
+
+
+Trigger = Interval | Session | State | Event | Count | Sliding | EveryRow
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,9 @@ class Stream:
     """One stream. ``source``: ``meters``, ``ticks`` or the name of the stream whose output table triggers it;
     ``begins``: the share of the load after which it is made, with the history of its table; ``least``: rows
     whose ``v`` is less are filtered; ``no_data``: whether empty windows fire; ``trows``: it reads
-    %%trows; ``retract``: results of windows that are none any more leave its output."""
+    %%trows; ``retract``: results of windows that are none any more leave its output; ``older``: it is of the
+    older dialect, and this is its TRIGGER (results of windows that are none any more leave its output, too);
+    ``fill``: what FILL(VALUE) says of windows without rows."""
 
     name: str
     trigger: Trigger
@@ -62,6 +69,32 @@ class Stream:
     notify: bool = False
     trows: bool = False
     retract: bool = False
+    older: str = ""
+    fill: int | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether its output has the windows of the rows, and nothing else."""
+        return self.retract or bool(self.older)
+
+    @property
+    def shows(self) -> bool:
+        """Whether windows are in its output before they close."""
+        return self.older.startswith(("AT_ONCE", "MAX_DELAY"))
+
+    @property
+    def fires_empty(self) -> bool:
+        """Whether time windows without rows have a result as others have."""
+        return isinstance(self.trigger, Interval) and self.no_data and not self.older
+
+    @property
+    def after(self) -> int:
+        """How far behind its last row a session ends."""
+        return self.trigger.gap if self.older and isinstance(self.trigger, Session) else 0
+
+    def full_name(self, db: str) -> str:
+        """As SQL has it: names of the older dialect belong to no database."""
+        return f"{db}_{self.name}" if self.older else f"{db}.{self.name}"
 
     @property
     def output(self) -> str:
@@ -72,33 +105,6 @@ class Stream:
     def nested(self) -> bool:
         """Whether it triggers on results."""
         return self.source not in ("meters", "ticks")
-
-
-STREAMS: tuple[Stream, ...] = (
-    Stream("by_length", Interval(10_000, 10_000), notify=True),
-    Stream("overlapping", Interval(20_000, 10_000), by="site", watermark=5_000, trows=True),
-    Stream("of_all", Interval(15_000, 15_000), by="", no_data=False),
-    Stream("by_gap", Session(6_000), notify=True),
-    Stream("site_gap", Session(2_000), by="site", watermark=3_000),
-    Stream("filtered", Session(3_000), least=20),
-    Stream("by_state", State(), notify=True, trows=True),
-    Stream("long_state", State(2_000), watermark=4_000),
-    Stream("by_event", Event(70, 30)),
-    Stream("long_event", Event(80, 20, 3_000), trows=True),
-    Stream("by_count", Count(7, 7), "ticks"),
-    Stream("count_on", Count(9, 3), "ticks", begins=0.3, history="FILL_HISTORY_FIRST"),
-    Stream("by_slide", Sliding(10_000), "ticks"),
-    Stream("past_gap", Session(6_000), begins=0.35),
-    Stream("past_length", Interval(10_000, 10_000), by="site", begins=0.5, history="FILL_HISTORY_FIRST"),
-    Stream("past_state", State(), begins=0.6),
-    Stream("exact_gap", Session(6_000), retract=True),
-    Stream("exact_state", State(), trows=True, retract=True),
-    Stream("exact_event", Event(70, 30), retract=True),
-    Stream("nested_exact", Interval(60_000, 60_000), "exact_gap"),
-    Stream("nested_length", Interval(60_000, 60_000), "by_gap", notify=True),
-    Stream("nested_all", Interval(30_000, 30_000), "by_length", by=""),
-    Stream("nested_count", Session(60_000), "nested_length", by=""),
-)
 
 
 def source_table(stream: Stream) -> str:
@@ -113,7 +119,9 @@ def child_name(stream: Stream, group: str) -> str:
 
 def statement(stream: Stream, db: str, address: str) -> str:
     """CREATE STREAM, which may be sent again. ``address``: where its notifications go."""
-    parts = [f"CREATE STREAM IF NOT EXISTS {db}.{stream.name} {_trigger(stream.trigger)}"]
+    if stream.older:
+        return older(stream, db, address)
+    parts = [f"CREATE STREAM IF NOT EXISTS {stream.full_name(db)} {_trigger(stream.trigger)}"]
     parts.append(f"FROM {db}.{source_table(stream)}")
     if stream.by:
         parts.append(f"PARTITION BY {stream.by}")
@@ -134,8 +142,9 @@ def statement(stream: Stream, db: str, address: str) -> str:
 
 def reading(stream: Stream, db: str) -> str:
     """SELECT of group, start, end, rows and sum of all results."""
-    group = {"tbname": "tag_tbname", "site": "cast(site AS VARCHAR(9))", "": "''"}[stream.by]
-    return f"SELECT {group}, cast(ts AS BIGINT), cast(upto AS BIGINT), n, total FROM {db}.{stream.output}"
+    group = {"tbname": "tag_tbname", "site": "cast(site AS VARCHAR(9))", "": "''"}
+    of = "grp" if stream.older and stream.by else group[stream.by]
+    return f"SELECT {of}, cast(ts AS BIGINT), cast(upto AS BIGINT), n, total FROM {db}.{stream.output}"
 
 
 def _trigger(trigger: Trigger) -> str:
@@ -152,6 +161,8 @@ def _trigger(trigger: Trigger) -> str:
             return f"COUNT_WINDOW({rows}, {slide})"
         case Sliding(slide):
             return f"SLIDING({slide}a)"
+        case EveryRow():
+            raise ValueError("every row: the newer dialect has no word for it")
 
 
 def _true_for(duration: int) -> str:
@@ -191,3 +202,48 @@ def _query(stream: Stream, db: str) -> str:
         where = f"site = %%1 AND {where}"
     table = "%%tbname" if stream.by == "tbname" else f"{db}.{source_table(stream)}"
     return f"{select} FROM {table} WHERE {where}"
+
+
+def older(stream: Stream, db: str, address: str) -> str:
+    """CREATE STREAM of the older dialect. What is late or written again counts, but for COUNT_WINDOW, which
+    takes no late rows."""
+    late = 1 if isinstance(stream.trigger, Count) else 0
+    parts = [f"CREATE STREAM IF NOT EXISTS {stream.full_name(db)} TRIGGER {stream.older}"]
+    parts.append(f"IGNORE EXPIRED {late} IGNORE UPDATE 0")
+    if stream.watermark:
+        parts.append(f"WATERMARK {stream.watermark}a")
+    if stream.begins:
+        parts.append("FILL_HISTORY 1")
+    parts.append(f"INTO {db}.{stream.output}")
+    if stream.by:
+        parts.append(f"TAGS (grp VARCHAR(64)) SUBTABLE(concat('{stream.name}_', grp))")
+    parts.append(f"AS {_older_query(stream, db)}")
+    if stream.notify:
+        parts.append(f"NOTIFY ('{address}') ON ('WINDOW_OPEN', 'WINDOW_CLOSE') NOTIFY_HISTORY 1")
+    return " ".join(parts)
+
+
+def _older_query(stream: Stream, db: str) -> str:
+    value = "n" if stream.nested else "v"
+    select = f"_wstart AS ts, _wend AS upto, count(*) AS n, sum({value}) AS total"
+    if isinstance(stream.trigger, EveryRow):
+        select = f"ts, ts AS upto, 1 AS n, {value} AS total"
+    parts = [f"SELECT {select} FROM {db}.{source_table(stream)}"]
+    if stream.least is not None:
+        parts.append(f"WHERE {value} >= {stream.least}")
+    if stream.by:
+        group = {"tbname": "tbname", "site": "cast(site AS VARCHAR(9))"}
+        half = f"CASE WHEN {value} >= 50 THEN 'high' WHEN {value} < 50 THEN 'low' END"
+        parts.append(f"PARTITION BY {group.get(stream.by, half)} AS grp")
+    match stream.trigger:
+        case Interval(length, slide):
+            parts.append(f"INTERVAL({length}a) SLIDING({slide}a)")
+        case Event(start, end):
+            parts.append(f"EVENT_WINDOW START WITH v >= {start} END WITH v < {end}")
+        case EveryRow():
+            pass
+        case other:
+            parts.append(_trigger(other))
+    if stream.fill is not None:
+        parts.append(f"FILL(VALUE, {stream.fill}, {stream.fill})")
+    return " ".join(parts)

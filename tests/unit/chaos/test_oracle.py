@@ -19,6 +19,7 @@ from millrace_core.trigger.types.interval.grid import Grid
 from millrace_core.trigger.types.interval.windower import IntervalWindower
 from millrace_core.trigger.types.occurrences import CLOSE, ON_TIME
 from millrace_core.trigger.types.reach import Rows
+from millrace_core.trigger.types.rows.windower import RowsWindower
 from millrace_core.trigger.types.session.windower import SessionWindower
 from millrace_core.trigger.types.sliding.windower import SlidingWindower
 from millrace_core.trigger.types.state.arrays import StateRule
@@ -28,7 +29,7 @@ from millrace_core.trigger.types.windower import Windower
 from ...chaos.changes import Change
 from ...chaos.found import verdict
 from ...chaos.oracle import Oracle, Result
-from ...chaos.streams import Count, Event, Interval, Session, Sliding, State, Stream
+from ...chaos.streams import Count, Event, EveryRow, Interval, Session, Sliding, State, Stream
 
 STREAMS = {
     "interval": Stream("x", Interval(10, 10)),
@@ -41,6 +42,16 @@ STREAMS = {
     "count": Stream("x", Count(4, 4)),
     "count_on": Stream("x", Count(4, 2), watermark=4),
     "sliding": Stream("x", Sliding(10)),
+}
+SHOWN = {
+    "interval": Stream("x", Interval(10, 10), watermark=4, older="AT_ONCE"),
+    "session": Stream("x", Session(5), watermark=4, older="MAX_DELAY 5s"),
+    "state": Stream("x", State(), watermark=30, older="AT_ONCE"),
+    "event": Stream("x", Event(70, 30), watermark=30, older="AT_ONCE"),
+    "count": Stream("x", Count(4, 2), watermark=30, older="AT_ONCE"),
+    "filled": Stream("x", Interval(10, 10), older="AT_ONCE", fill=-1),
+    "rows": Stream("x", EveryRow(), older="AT_ONCE"),
+    "closed session": Stream("x", Session(5), older="WINDOW_CLOSE"),
 }
 
 
@@ -122,6 +133,25 @@ def test_empty_windows_are_due_from_the_first_row_on_that_was_judged_for_certain
     assert [one.ts for one in oracle.expected(STREAMS["interval"], {"a": 0})] == [0, 30]
 
 
+@pytest.mark.parametrize(
+    ("name", "windows"),
+    [
+        ("interval", [(0, 10, 3, 150), (10, 20, 2, 80), (30, 40, 1, None), (40, 50, 1, 5)]),
+        ("session", [(1, 18, 5, 230), (30, 35, 1, None), (41, 46, 1, 5)]),
+        ("state", [(1, 12, 4, 220), (13, 13, 1, 10), (30, 41, 2, 5)]),
+        ("event", [(1, 9, 3, 150), (12, 13, 2, 80)]),
+        ("count", [(1, 12, 4, 220), (9, 30, 4, 100), (13, 41, 3, 15), (41, 41, 1, 5)]),
+        ("filled", [(0, 10, 3, 150), (10, 20, 2, 80), (20, 30, -1, -1), (30, 40, 1, None), (40, 50, 1, 5)]),
+        ("rows", [(1, 1, 1, 80), (4, 4, 1, 50), (9, 9, 1, 20), (12, 12, 1, 70), (13, 13, 1, 10),
+                  (30, 30, 1, None), (41, 41, 1, 5)]),
+        ("closed session", [(1, 18, 5, 230), (30, 35, 1, None)]),
+    ],
+)  # fmt: skip
+def test_windows_of_the_older_dialect_by_hand(name: str, windows: list[tuple[Any, ...]]) -> None:
+    found = Oracle(HAND, lambda _: 0).expected(SHOWN[name])
+    assert [one[1:] for one in found] == windows
+
+
 @pytest.mark.parametrize("name", list(STREAMS))
 @pytest.mark.parametrize("seed", [1])
 def test_windows_are_those_that_the_core_cuts(name: str, seed: int) -> None:
@@ -174,6 +204,8 @@ def windower_of(stream: Stream) -> Windower:
             return CountWindower(count, slide)
         case Sliding(slide):
             return SlidingWindower(Schedule(slide, 0, "ms"))
+        case EveryRow():
+            return RowsWindower()
 
 
 @pytest.mark.parametrize("name", list(STREAMS))

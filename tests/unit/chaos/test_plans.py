@@ -13,9 +13,9 @@ from ...chaos import schedule, workload
 from ...chaos.__main__ import seeds, table
 from ...chaos.changes import FIRST, LAST, ROWS_A_MESSAGE, Change, changes
 from ...chaos.load import statements, value_of
+from ...chaos.plan import STREAMS
 from ...chaos.round import Outcome, not_in_the_log, places
 from ...chaos.schedule import VICTIMS, Disturbance
-from ...chaos.streams import STREAMS
 from ...chaos.workload import BASE, Step
 
 SEEDS = range(1, 21)

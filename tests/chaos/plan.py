@@ -1,0 +1,48 @@
+"""The streams of a seed, of both dialects."""
+
+from __future__ import annotations
+
+from tests.chaos.streams import Count, Event, EveryRow, Interval, Session, Sliding, State, Stream
+
+STREAMS: tuple[Stream, ...] = (
+    Stream("by_length", Interval(10_000, 10_000), notify=True),
+    Stream("overlapping", Interval(20_000, 10_000), by="site", watermark=5_000, trows=True),
+    Stream("of_all", Interval(15_000, 15_000), by="", no_data=False),
+    Stream("by_gap", Session(6_000), notify=True),
+    Stream("site_gap", Session(2_000), by="site", watermark=3_000),
+    Stream("filtered", Session(3_000), least=20),
+    Stream("by_state", State(), notify=True, trows=True),
+    Stream("long_state", State(2_000), watermark=4_000),
+    Stream("by_event", Event(70, 30)),
+    Stream("long_event", Event(80, 20, 3_000), trows=True),
+    Stream("by_count", Count(7, 7), "ticks"),
+    Stream("count_on", Count(9, 3), "ticks", begins=0.3, history="FILL_HISTORY_FIRST"),
+    Stream("by_slide", Sliding(10_000), "ticks"),
+    Stream("past_gap", Session(6_000), begins=0.35),
+    Stream("past_length", Interval(10_000, 10_000), by="site", begins=0.5, history="FILL_HISTORY_FIRST"),
+    Stream("past_state", State(), begins=0.6),
+    Stream("exact_gap", Session(6_000), retract=True),
+    Stream("exact_state", State(), trows=True, retract=True),
+    Stream("exact_event", Event(70, 30), retract=True),
+    Stream("nested_exact", Interval(60_000, 60_000), "exact_gap"),
+    Stream("nested_length", Interval(60_000, 60_000), "by_gap", notify=True),
+    Stream("nested_all", Interval(30_000, 30_000), "by_length", by=""),
+    Stream("nested_count", Session(60_000), "nested_length", by=""),
+    Stream("old_length", Interval(10_000, 10_000), older="AT_ONCE"),
+    Stream("old_overlap", Interval(20_000, 10_000), by="site", watermark=5_000, older="WINDOW_CLOSE"),
+    Stream("old_all", Interval(15_000, 15_000), by="", older="MAX_DELAY 5s"),
+    Stream("old_half", Interval(10_000, 10_000), by="half", older="AT_ONCE"),
+    Stream("old_gap", Session(6_000), notify=True, older="WINDOW_CLOSE"),
+    Stream("old_site_gap", Session(2_000), by="site", watermark=3_000, older="AT_ONCE"),
+    Stream("old_filtered", Session(3_000), least=20, older="MAX_DELAY 5s"),
+    Stream("old_state", State(), older="AT_ONCE"),
+    Stream("old_closed_state", State(), watermark=4_000, older="WINDOW_CLOSE"),
+    Stream("old_event", Event(70, 30), older="AT_ONCE"),
+    Stream("old_count", Count(7, 7), "ticks", watermark=1_000, older="WINDOW_CLOSE"),
+    Stream("old_count_on", Count(9, 3), "ticks", watermark=2_000, older="AT_ONCE"),
+    Stream("old_again", Interval(10_000, 10_000), older="CONTINUOUS_WINDOW_CLOSE RECALCULATE 3s"),
+    Stream("old_fill", Interval(10_000, 10_000), older="AT_ONCE", fill=-1),
+    Stream("old_rows", EveryRow(), older="AT_ONCE"),
+    Stream("old_past", State(), begins=0.5, older="AT_ONCE"),
+    Stream("old_nested", Interval(60_000, 60_000), "old_gap", older="AT_ONCE"),
+)
