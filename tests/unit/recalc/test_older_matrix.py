@@ -1,0 +1,186 @@
+"""Streams of the older dialect, from their statements to their result tables: after any order of rows,
+rewritten rows, deletes and pauses a table holds what DuckDB gives for the rows as they are then, and nothing
+else. For every kind of window but COUNT_WINDOW, trigger mode and kind of groups."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from calc_svc.jobs.compute import Calculator
+from calc_svc.jobs.job import StreamJobs
+from millrace_core.catalog import Catalog, encode, key_of
+from millrace_core.dialect.front_ends import FRONT_ENDS
+from millrace_core.model.schema import Column, Database, Table
+from millrace_core.model.stream import StreamSpec
+from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.plan import plan_stream
+from millrace_core.wire import control
+from millrace_core.wire.events import TriggerBatch
+from millrace_core.wire.operations import Delete
+
+from ...chaos.changes import Change
+from ...chaos.oracle import Oracle, Result
+from ...chaos.streams import By, Event, EveryRow, Interval, Session, State, Stream, Trigger, statement
+from ...conftest import examples
+from ..calc.conftest import DuckEngine
+from .conftest import Deployment
+
+INT = DataType("INT")
+METERS = Table(
+    "d", "meters", "super", 7, "ms",
+    (Column("ts", TIMESTAMP), Column("op", BIGINT), Column("v", INT), Column("s", INT)),
+    (Column("site", INT), Column("room", INT)),
+)  # fmt: skip
+CHILDREN = ("c1", "c2")
+FRONT = FRONT_ENDS["tdengine"]
+
+
+def spec_of(stream: Stream) -> StreamSpec:
+    """What the statement of a stream means."""
+    catalog = Catalog()
+    for record in (Database("d"), METERS):
+        catalog.apply(key_of(record), encode(record))
+    parsed = FRONT.parse(statement(stream, "d", ""))
+    spec = FRONT.lower(parsed, catalog, "d", "UTC")
+    return FRONT.complete(spec, parsed, plan_stream(spec, catalog).result, catalog)
+
+
+class Running(Deployment):
+    """A stream over its rows, calculated on DuckDB."""
+
+    def __init__(self, folder: Path, stream: Stream) -> None:
+        spec = spec_of(stream)
+        super().__init__(folder, spec, CHILDREN)
+        assert spec.output is not None
+        tags = tuple(tag.column for tag in spec.output.tags)
+        out = Table("d", spec.output.table, "super", 99, "ms", spec.output.columns, tags)
+        self.catalog.apply(9, key_of(out), encode(out))
+        self.stream, self.out = stream, self.store.open(out)
+        self.jobs = StreamJobs(
+            Calculator(DuckEngine(), self.catalog, self.store, 1_000), self.catalog, self.store
+        )  # type: ignore[arg-type]
+        self.changes: list[Change] = []
+        self.paused = False
+        self.define()
+        self.run()
+
+    def _hear(self, batches: list[TriggerBatch]) -> None:
+        super()._hear(batches)
+        for batch in batches:
+            product = self.jobs.run(self.spec.uid, [batch])
+            assert product.status is None and product.waits is None, product
+            self.out.take([m.key for m in product.messages], [m.value for m in product.messages])
+
+    def put(self, child: str, ts: int, v: int | None, s: int | None) -> None:
+        place = len(self.changes)
+        row = {"op": place, "v": v, "s": s}
+        self.write(child, [{"ts": ts, **row}])
+        self.changes.append(Change(child, place, ts, ts, row))
+        self.newest = max(self.newest, ts)
+
+    def remove(self, child: str, first: int, last: int) -> None:
+        self.cluster.operate(child, Delete(first, last), self.table)
+        self.changes.append(Change(child, len(self.changes), first, last, None))
+
+    def pause_or_resume(self) -> None:
+        self.paused = not self.paused
+        if self.paused:
+            self.cluster.control(control.StopStream(self.spec.uid))
+        else:
+            self.epoch += 1
+            live_from = {0: self.cluster.ends.get(self.topic, 0)}
+            self.cluster.control(control.StartStream(self.spec.uid, live_from, self.epoch, untreated=True))
+
+    epoch = 0
+
+    def close(self) -> None:
+        """Write rows far behind all others, in each table; let the clock go on; answer what is asked."""
+        if self.paused:
+            self.pause_or_resume()
+        begin = self.newest
+        for ts, v, s in ((200, 0, 901), (400, 50, 902), (401, 51, 903)):
+            for child in CHILDREN:
+                self.put(child, begin + ts, v, s)
+        for _ in range(3):
+            self.run()
+            self.answer()
+            self.cluster.tick(self.cluster.now + 6_000)
+        self.run()
+        self.answer()
+
+    def results(self) -> set[Result]:
+        view = self.out.view()
+        data, child = view.slices.within(-(1 << 62), 1 << 62)
+        groups = view.described["grp"][child].to_list() if self.stream.by else [""] * len(data)
+        rows = data.select("ts", "upto", "n", "total").rows()
+        return {Result(group or "", *row) for group, row in zip(groups, rows, strict=True)}
+
+    def truth(self) -> set[Result]:
+        return set(Oracle(self.changes, lambda _: 1).expected(self.stream))
+
+
+WINDOWS: dict[str, Trigger] = {
+    "interval": Interval(10, 10), "overlapping": Interval(20, 10), "session": Session(5), "state": State(),
+    "event": Event(70, 30), "rows": EveryRow(),
+}  # fmt: skip
+MODES = ("AT_ONCE", "WINDOW_CLOSE", "MAX_DELAY 5s", "CONTINUOUS_WINDOW_CLOSE RECALCULATE 2s")
+GROUPS: tuple[By, ...] = ("tbname", "", "half")
+
+
+def possible(window: str, mode: str, by: By) -> bool:
+    """Whether the dialect has it (SEMANTICS-FRONTENDS, S2)."""
+    if window == "rows":
+        return mode == "AT_ONCE" and by == "tbname"
+    if mode.startswith("CONTINUOUS") and not isinstance(WINDOWS[window], Interval):
+        return False
+    return by == "tbname" or window in ("interval", "overlapping", "session")
+
+
+MATRIX = [
+    pytest.param(window, mode, by, id=f"{window}-{mode.split()[0]}-{by or 'all'}")
+    for window in WINDOWS for mode in MODES for by in GROUPS if possible(window, mode, by)
+]  # fmt: skip
+
+step = st.tuples(
+    st.sampled_from(["put"] * 8 + ["delete", "pause"]), st.sampled_from(CHILDREN), st.integers(-25, 9),
+    st.sampled_from([None, 0, 10, 35, 75, 80]), st.sampled_from([None, 1, 1, 2]), st.integers(0, 12),
+    st.booleans(), st.booleans(),
+)  # fmt: skip
+
+
+def driven(folder: Path, stream: Stream, steps: list[Any]) -> Running:
+    one = Running(folder, stream)
+    for what, child, forward, v, s, length, cut, answered in steps:
+        ts = max(0, one.newest + forward)
+        if what == "put":
+            one.put(child, ts, v, s)
+        elif what == "delete":
+            one.remove(child, ts, ts + length)
+        else:
+            one.pause_or_resume()
+            cut = True
+        if cut:
+            one.run()
+        if cut and answered:
+            one.answer()
+    one.close()
+    return one
+
+
+@pytest.mark.parametrize(("window", "mode", "by"), MATRIX)
+@settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(step, min_size=1, max_size=18), watermark=st.sampled_from([0, 0, 6]))
+def test_the_result_table_is_that_of_the_rows(
+    window: str, mode: str, by: By, steps: list[Any], watermark: int
+) -> None:
+    watermark = 0 if window == "rows" else watermark
+    stream = Stream("x", WINDOWS[window], by=by, older=mode, watermark=watermark)
+    with tempfile.TemporaryDirectory() as folder:
+        one = driven(Path(folder), stream, steps)
+        assert one.results() == one.truth()
