@@ -45,6 +45,35 @@ def test_what_was_written_during_a_pause_is_as_if_it_came_now(
     assert {event.cause for event in together.events} == {"LIVE"}
 
 
+@pytest.mark.parametrize("untreated", [True, False])
+def test_a_stream_that_is_paused_again_before_it_has_been_told_of_the_first_pause_goes_on(
+    kit: Any, deployment: Any, tmp_path: Path, untreated: bool
+) -> None:
+    """It held its rows for ever: what it waited for had been asked for in the life before."""
+    spec = msgspec.structs.replace(make(kit, "session"), emission=Emission(untreated="live"))
+    together = deployment(tmp_path, spec)
+    together.define()
+    together.write("c1", [100, 200])
+    together.run()
+    together.answer()
+    for epoch, ts in ((1, 205), (2, 230)):
+        together.cluster.control(control.StopStream(spec.uid))
+        together.run()
+        together.write("c1", [ts])
+        live_from = {0: together.cluster.ends[together.topic]}
+        treated = untreated or epoch == 1
+        together.cluster.control(control.StartStream(spec.uid, live_from, epoch, untreated=treated))
+        together.run()
+        together.write("c1", [ts + 2])
+        together.run()
+    together.answer()
+    together.write("c1", [300])
+    together.run()
+    together.answer()
+    last = {230: 232} if untreated else {232: 232}
+    assert {start: end for start, (end, _) in together.windows().items()} == {100: 100, 200: 207, **last}
+
+
 @pytest.mark.parametrize(("rows", "fits"), [([100, 200], True), ([100, 200, 300], False)])
 def test_history_may_have_so_many_windows(
     kit: Any, deployment: Any, tmp_path: Path, rows: list[int], fits: bool

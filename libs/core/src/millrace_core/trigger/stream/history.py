@@ -59,13 +59,21 @@ class History:
         if start is not None:
             self._wait(self.telling.request("HISTORY", [], {}, at, (max(start, -RANGE), RANGE)), {}, {})
 
-    def _wait(self, request: Request, since: Offsets, origins: Mapping[str, Offsets]) -> None:
+    @property
+    def _waits_for_untreated(self) -> bool:
+        """Whether it holds live rows until what was written during a stop has been told."""
+        return self.state.life.holding and self._history_from() is None
+
+    def _wait(
+        self, request: Request, since: Offsets, origins: Mapping[str, Offsets], until: Offsets | None = None
+    ) -> None:
         """Hold live rows until what lies between ``since`` (in a virtual table's sources: ``origins``) and
-        them has been told."""
+        them (or ``until``) has been told."""
         life = self.state.life
         spans = {topic: stretches(origins.get(topic, {}), ends) for topic, ends in life.origins.items()}
         spans = {topic: span for topic, span in spans.items() if span}
-        written = {} if self.state.definition.table.virtual else stretches(since, life.live_from)
+        ends = life.live_from if until is None else until
+        written = {} if self.state.definition.table.virtual else stretches(since, ends)
         life.holding = bool(written or spans)
         if life.holding:
             request = msgspec.structs.replace(
@@ -80,7 +88,11 @@ class History:
         seen = seen if home else life.seen
         life.running = False
         partitions = life.live_from.keys() | seen.keys()
-        life.stopped_at = {p: max(seen.get(p, 0), life.live_from.get(p, 0)) for p in partitions}
+        stopped_at = {p: max(seen.get(p, 0), life.live_from.get(p, 0)) for p in partitions}
+        life.held_to = stopped_at if self._waits_for_untreated else {}
+        if self._waits_for_untreated:
+            return  # nothing has been evaluated since it was stopped before
+        life.stopped_at = stopped_at
         # a group of several tables does not know what these have taken, in other slots
         life.origins_stopped = life.origins if home else dict(origins)
         wanted = home and self._treats_untreated()
@@ -96,7 +108,12 @@ class History:
         it is live from in the sources of a virtual table; ``family``: the tables that there are."""
         life = self.state.life
         missed, life.missed = life.missed, []
-        if not untreated:
+        again = self._waits_for_untreated
+        if again:
+            # what it waits for was asked for in the life before; what it holds is asked for with it
+            life.holding = False
+            release(self.state.held, self.state.definition.windower.signals)
+        if not untreated and not again:
             life.missed_from = {}
         elif not life.holding:
             # before the rows that were written meanwhile: these are as the deletes have left them
@@ -109,11 +126,12 @@ class History:
         life.origins = dict(origins)
         if life.holding:
             self._ask_for_history(at)
-        elif untreated and self._treats_untreated():
+        elif (untreated or again) and self._treats_untreated():
             state.held.singles["fed"][:] = NEVER
             request = self.telling.request("UNTREATED", [], {}, at, (-RANGE, RANGE), life.taken)
-            self._wait(request, life.stopped_at, life.origins_stopped)
-        life.taken = {}
+            self._wait(request, life.stopped_at, life.origins_stopped, None if untreated else life.held_to)
+        if not life.holding:
+            life.taken = {}
 
     def recalculate(self, first: int, last: int | None, seen: Offsets, at: int) -> Iterator[Output]:
         """RECALCULATE STREAM. Of COUNT_WINDOW only what lies behind all T is done again (seed 000)."""

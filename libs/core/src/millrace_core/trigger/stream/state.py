@@ -48,7 +48,8 @@ class Life(msgspec.Struct, array_like=True):
     ``divided``: of each table whose rows are sent on by their keys, the ids of the groups. ``lost``: deletes
     while rows were held of groups that only history knows: (table, or empty for all, first, last).
     ``missed_from``: from where on deletes count though the stream was stopped; ``missed``: those that came
-    while it was: (table, first, last).
+    while it was: (table, first, last). ``held_to``: how far the live rows go that it held when it was stopped
+    again.
     ``dirty``: closed windows that changed and are cut again at ``dirty_until`` (ns), as in ``deleted``.
     """
 
@@ -79,6 +80,7 @@ class Life(msgspec.Struct, array_like=True):
     dirty_until: int = 0
     missed_from: Offsets = {}
     missed: list[tuple[bytes, int, int]] = []
+    held_to: Offsets = {}
 
 
 class StreamState:
