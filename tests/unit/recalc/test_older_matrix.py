@@ -1,6 +1,6 @@
 """Streams of the older dialect, from their statements to their result tables: after any order of rows,
 rewritten rows, deletes and pauses a table holds what DuckDB gives for the rows as they are then, and nothing
-else. For every kind of window but COUNT_WINDOW, trigger mode and kind of groups."""
+else. For every kind of window, trigger mode and kind of groups."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from millrace_core.wire.operations import Delete
 
 from ...chaos.changes import Change
 from ...chaos.oracle import Oracle, Result
-from ...chaos.streams import By, Event, EveryRow, Interval, Session, State, Stream, Trigger, statement
+from ...chaos.streams import By, Count, Event, EveryRow, Interval, Session, State, Stream, Trigger, statement
 from ...conftest import examples
 from ..calc.conftest import DuckEngine
 from .conftest import Deployment
@@ -147,6 +147,7 @@ MATRIX = [
     for window in WINDOWS for mode in MODES for by in GROUPS if possible(window, mode, by)
 ]  # fmt: skip
 
+
 step = st.tuples(
     st.sampled_from(["put"] * 8 + ["delete", "pause"]), st.sampled_from(CHILDREN), st.integers(-25, 9),
     st.sampled_from([None, 0, 10, 35, 75, 80]), st.sampled_from([None, 1, 1, 2]), st.integers(0, 12),
@@ -181,6 +182,35 @@ def test_the_result_table_is_that_of_the_rows(
 ) -> None:
     watermark = 0 if window == "rows" else watermark
     stream = Stream("x", WINDOWS[window], by=by, older=mode, watermark=watermark)
+    with tempfile.TemporaryDirectory() as folder:
+        one = driven(Path(folder), stream, steps)
+        assert one.results() == one.truth()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("by", GROUPS)
+@settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(step, min_size=1, max_size=18))
+def test_windows_without_rows_are_filled(mode: str, by: By, steps: list[Any]) -> None:
+    stream = Stream("x", Interval(10, 10), by=by, older=mode, fill=-1)
+    steps = [(*one[:3], one[3] or 1, *one[4:]) for one in steps]
+    with tempfile.TemporaryDirectory() as folder:
+        one = driven(Path(folder), stream, steps)
+        assert one.results() == one.truth()
+
+
+in_order = st.tuples(
+    st.just("put"), st.sampled_from(CHILDREN), st.integers(1, 9), st.sampled_from([None, 10, 75]), st.just(1),
+    st.just(0), st.booleans(), st.booleans(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES[:3])
+@pytest.mark.parametrize("trigger", [Count(3, 3), Count(4, 2)])
+@settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(in_order, min_size=1, max_size=18), watermark=st.sampled_from([1, 6]))
+def test_windows_of_so_many_rows(mode: str, trigger: Count, steps: list[Any], watermark: int) -> None:
+    stream = Stream("x", trigger, older=mode, watermark=watermark)
     with tempfile.TemporaryDirectory() as folder:
         one = driven(Path(folder), stream, steps)
         assert one.results() == one.truth()
