@@ -131,7 +131,13 @@ class Storing:
         return place
 
     def commit(
-        self, real: Any, delta: DeltaRows, flush: Flush, names: Sequence[str], upto: Mapping[int, int]
+        self,
+        real: Any,
+        delta: DeltaRows,
+        flush: Flush,
+        names: Sequence[str],
+        upto: Mapping[int, int],
+        *more: Any,
     ) -> None:
         """A commit of Delta, and what must be there before it."""
         letters = {(one.partition, one.offset) for one in self.letters()}
@@ -143,7 +149,7 @@ class Storing:
             assert offset >= upto.get(partition, 0) or name in known, "its registration is missing"
         fate = next(self.disk, Disk.WELL)
         if fate is not Disk.FULL:
-            real(delta, flush, names, upto)
+            real(delta, flush, names, upto, *more)
         if fate is Disk.KILLED:
             raise Killed("commit")
         if fate is not Disk.WELL:

@@ -263,7 +263,7 @@ REFUSED: list[tuple[str, Status, str]] = [
     (f"CREATE CQ c BEGIN {CQ} GROUP BY SESSION(1m) END", Status.UNSUPPORTED_OPERATION, "GROUP BY SESSION"),
     ("ALTER CQ c RESAMPLE EVERY 1s", Status.SQL_PARSE_ERROR, "drop it"),
     # schema and rows
-    ("CREATE DATABASE root", Status.ILLEGAL_PATH, "no database"),
+    ("CREATE DATABASE root", Status.ILLEGAL_PATH, "not a database"),
     ("CREATE DATABASE plant", Status.ILLEGAL_PATH, "begins with root"),
     ("CREATE DATABASE root.*", Status.ILLEGAL_PATH, "wildcard"),
     ("CREATE TIMESERIES root.v INT32", Status.ILLEGAL_PATH, "needs a device"),
