@@ -60,10 +60,11 @@ class Both:
         self.store = TableStore(catalog, folder, 1_000_000)
         self.reader = WalConsumer(log, catalog, self.store)
         self.flusher = Flusher(self.store)
-        self.flushes = False
+        self.flushes = self.begun = False
 
     def begin(self) -> None:
         self.reader.begin()
+        self.begun = True
 
     def step(self) -> None:
         self.reader.step()
@@ -71,17 +72,20 @@ class Both:
             self.flusher.step()
 
     def end(self) -> None:
+        self.begun = False
         self.reader.end()
 
     def look(self) -> tuple[object, str]:
         return None, ""
 
     def stop(self) -> None:
-        """As on SIGTERM: the step under way ends as it can, then everything is flushed."""
+        """As on SIGTERM: the step under way ends as it can, then everything is flushed. A reader that has
+        failed, and waits to begin anew, takes no step any more."""
         self.reader.stopping.set()
         self.flusher.stopping.set()
         try:
-            self.reader.step()
+            if self.begun:
+                self.reader.step()
         finally:
             self.reader.end()
             self.flusher.end()
@@ -217,6 +221,7 @@ ROW, BAD, REGISTER = ("row", 0), ("bad", 0), ("register", 1)
         ([BAD, REGISTER], [NONE, NONE, NONE] + [BEFORE] * 9, [], "stop"),
     ]
 )
+@example([([], [BEFORE, BEFORE], [], "stop")])
 @given(st.lists(st.tuples(events_, faults_, disks, how_), min_size=1, max_size=5))
 def test_what_is_committed_is_done(rounds: list[tuple[list[Event], list[Fault], list[Disk], str]]) -> None:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:

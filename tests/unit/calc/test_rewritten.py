@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from calc_svc.store import superseded_files
@@ -156,7 +156,8 @@ class Restarted:
         self.open()
 
     def open(self) -> None:
-        self.stored = StoredTable(SOURCE, self.folder, [Child("d", "src", "a", (1,))], 1_000)
+        children = [Child("d", "src", name, (1,)) for name in ("a", "b")]
+        self.stored = StoredTable(SOURCE, self.folder, children, 1_000)
         again = self.stored.resume({0: 0}, {0: self.offset})[0]
         self.stored.count_rewritten()
         for offset in range(again, self.offset):
@@ -190,6 +191,7 @@ step = st.one_of(
 
 
 @settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
+@example(steps=[(b"a", "flush"), (b"b", [(0, 0), (0, 0)])])
 @given(steps=st.lists(st.tuples(st.sampled_from([b"a", b"b"]), step), max_size=14))
 def test_restarts_forget_nothing_that_was_written_over(tmp_path_factory: Any, steps: Any) -> None:
     """Whatever was flushed by then, and wherever a flush ended."""
