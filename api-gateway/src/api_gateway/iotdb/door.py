@@ -27,8 +27,9 @@ from millrace_core.dialect.iotdb import IotdbError, Status, parse, status_of
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.codes import unsupported
 from millrace_core.dialect.iotdb.cursor import Cursor
-from millrace_core.dialect.iotdb.parse_schema import LATER, TYPES
+from millrace_core.dialect.iotdb.parse_schema import TYPES
 from millrace_core.dialect.iotdb.select.assemble import Result
+from millrace_core.dialect.iotdb.values import shortest
 from millrace_core.errors import MillraceError
 
 ROW_LIMIT = 10_000
@@ -210,7 +211,11 @@ def _success(hint: str) -> object:
 
 def _data(reply: Result) -> dict[str, object]:
     """Rows by column. Device, of ALIGN BY DEVICE, is the first of the expressions."""
-    names, values = list(reply.names), list(reply.values)
+    names = list(reply.names)
+    values = [
+        list(map(shortest, column)) if type_ == "FLOAT" else column
+        for type_, column in zip(reply.types, reply.values, strict=True)
+    ]
     if reply.devices is not None:
         names, values = ["Device", *names], [list(reply.devices), *values]
     return {"expressions": names, "column_names": None, "timestamps": reply.times or [], "values": values}
@@ -257,8 +262,6 @@ def _distinct(measurements: list[str], values: list[list[Any]]) -> dict[str, lis
 
 def _type(name: str) -> str:
     upper = name.upper()
-    if upper in LATER:
-        raise unsupported(f"the type {upper} is not supported yet: use TEXT")
     if upper not in TYPES:
         raise IotdbError(Status.ILLEGAL_PARAMETER, f"unknown data type {name}: there are {', '.join(TYPES)}")
     return upper

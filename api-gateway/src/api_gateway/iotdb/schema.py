@@ -203,7 +203,9 @@ def show(context: Context, session: Session, statement: s.Show) -> Listing:
 
 def count(context: Context, session: Session, statement: s.Count) -> Listing:
     _, _, rows = _LISTS[statement.what](context, session, statement.pattern)
-    return Listing((f"count({statement.what})",), ("INT64",), [(len(rows),)])
+    # as IoTDB calls them
+    what = "database" if statement.what == "databases" else statement.what
+    return Listing((f"count({what})",), ("INT64",), [(len(rows),)])
 
 
 _Listed = tuple[tuple[str, ...], tuple[str, ...], list[tuple[object, ...]]]

@@ -189,6 +189,22 @@ def test_a_star_between_operands_is_a_product(text: str) -> None:
     assert isinstance(found, Binary) and found.operator == "*"
 
 
+def test_last_is_a_word_or_a_series() -> None:
+    for text in ("LAST v", "last *", "last `v`, w", "LAST **", "last *.v", "LAST lasting"):
+        assert one(f"SELECT {text} FROM root.a", s.Select).last, text
+    for text in ("last", "last AS x", "last, v", "last * 2", "last + v", "lasting", "last.v"):
+        assert not one(f"SELECT {text} FROM root.a", s.Select).last, text
+    assert not one("SELECT last INTO root.a.b(c) FROM root.a", s.Select).last
+
+
+def test_nodes_are_of_ascii_s_letters_and_of_all_that_is_not_ascii() -> None:
+    made = one("SELECT `a b`, 温度, t°, €* FROM root.工厂.d№1 WHERE t° > 1", s.Select)
+    assert [str(x.expression.path) for x in made.items] == ["`a b`", "温度", "t°", "€*"]
+    assert made.sources[0].names == ("root", "工厂", "d№1")
+    assert one("INSERT INTO root.p.d™(time, µ, ½) VALUES (1, 2, 3)", s.Insert).measurements == ("µ", "½")
+    assert str(one("SELECT v INTO root.a.°${1}(::) FROM root.p", s.Select).into[0].path) == "root.a.`°${1}`"
+
+
 def test_levels_inside_the_parentheses() -> None:
     inside = one("SELECT count(v) FROM root.** GROUP BY ([0, 9), 3ms, level = 1)", s.Select)
     alone = one("SELECT count(v) FROM root.** GROUP BY LEVEL = 1", s.Select)
@@ -258,7 +274,9 @@ REFUSED: list[tuple[str, Status, str]] = [
     (f"CREATE CQ c BEGIN {CQ} GROUP BY(30m)", Status.SQL_PARSE_ERROR, "expected END"),
     (f"CREATE CQ c BEGIN {CQ} GROUP BY(30m) SLIMIT 1 END", Status.UNSUPPORTED_OPERATION, "SLIMIT"),
     (f"CREATE CQ c BEGIN {CQ} GROUP BY(30m) DISABLE ALIGN END",
-     Status.UNSUPPORTED_OPERATION, "DISABLE ALIGN"),
+     Status.UNSUPPORTED_STATEMENT, "DISABLE ALIGN"),
+    ("CREATE CQ c RESAMPLE EVERY 1h BEGIN SELECT LAST v INTO root.agg.x(n) FROM root.d1 END",
+     Status.UNSUPPORTED_OPERATION, "LAST"),
     (f"CREATE CQ c BEGIN {CQ} GROUP BY TAGS(x) END", Status.UNSUPPORTED_OPERATION, "GROUP BY TAGS"),
     (f"CREATE CQ c BEGIN {CQ} GROUP BY SESSION(1m) END", Status.UNSUPPORTED_OPERATION, "GROUP BY SESSION"),
     ("ALTER CQ c RESAMPLE EVERY 1s", Status.SQL_PARSE_ERROR, "drop it"),
@@ -268,7 +286,7 @@ REFUSED: list[tuple[str, Status, str]] = [
     ("CREATE DATABASE root.*", Status.ILLEGAL_PATH, "wildcard"),
     ("CREATE TIMESERIES root.v INT32", Status.ILLEGAL_PATH, "needs a device"),
     ("CREATE TIMESERIES root.p.d.v INT", Status.SQL_PARSE_ERROR, "unknown data type INT"),
-    ("CREATE TIMESERIES root.p.d.v BLOB", Status.UNSUPPORTED_OPERATION, "BLOB"),
+    ("INSERT INTO root.p.d(time, v) VALUES (1, X'0g')", Status.SQL_PARSE_ERROR, "hexadecimal"),
     ("CREATE ALIGNED TIMESERIES root.p.d(a INT32, a FLOAT)", Status.SEMANTIC_ERROR, "given twice"),
     ("INSERT INTO root.p.d(time, v) VALUES (1, 2, 3)", Status.SQL_PARSE_ERROR, "2 values where 1"),
     ("INSERT INTO root.p.d(time) VALUES (1)", Status.SQL_PARSE_ERROR, "besides the time"),
@@ -279,7 +297,8 @@ REFUSED: list[tuple[str, Status, str]] = [
     ("SELECT v FROM root.a GROUP BY([0, 5), 1mo)", Status.UNSUPPORTED_OPERATION, "months"),
     ("SELECT v FROM root.a GROUP BY([0, 5), 1us)", Status.SEMANTIC_ERROR, "milliseconds"),
     ("SELECT v FROM root.a LIMIT 1 LIMIT 2", Status.SQL_PARSE_ERROR, "given twice"),
-    ("SELECT LAST v FROM root.a", Status.UNSUPPORTED_OPERATION, "last_value"),
+    ("SELECT v FROM root.a ORDER BY TIMESERIES", Status.UNSUPPORTED_OPERATION, "SELECT LAST alone"),
+    ("SELECT v FROM root.a DISABLE ALIGN", Status.UNSUPPORTED_STATEMENT, "DISABLE ALIGN"),
     ("SELECT v FROM a", Status.ILLEGAL_PATH, "begins with root"),
     ("SELECT 'x FROM root.a", Status.SQL_PARSE_ERROR, "no end"),
     ("SELECT v FROM root.a WHERE", Status.SQL_PARSE_ERROR, "an expression"),

@@ -106,6 +106,8 @@ def plant() -> Plant:
          None, [("x0", "x9", 9.0, 9)]),
         ("SELECT max_value(v) - min_value(v) * 2 AS width FROM root.p.d2", ("width",), [(8.0,)]),
         ("SELECT count(v) FROM root.p.d1 WHERE v > 100", None, [(0,)]),
+        ("SELECT count(v) > 9, count(v) BETWEEN 1 AND 2, NOT (sum(v) IS NULL) FROM root.p.d1", None,
+         [(True, False, True)]),
         ("SELECT sum(v) FROM root.p.d1 WHERE v > 100", None, [(None,)]),
         ("SELECT count(v) FROM root.p.* GROUP BY LEVEL = 1", ("count(root.p.*.v)",), [(15,)]),
         ("SELECT avg(v) FROM root.p.d1, root.p.d2 GROUP BY LEVEL = 1", ("avg(root.p.*.v)",), [(35 / 15,)]),
@@ -125,6 +127,66 @@ def test_what_a_select_gives(plant: Plant, sql: str, names: Any, expected: list[
     found = plant(sql)
     assert names is None or found.names == names
     assert rows(found) == [tuple(pytest.approx(cell) for cell in row) for row in expected]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("LAST v, s FROM root.p.d1, root.p.d2",
+         [(9, "root.p.d1.s", "x9", "TEXT"), (9, "root.p.d1.v", "9", "INT32"),
+          (8, "root.p.d2.v", "-4", "INT32")]),
+        ("LAST * FROM root.p.d2 WHERE time < 5 ORDER BY TIMESERIES DESC",
+         [(4, "root.p.d2.v", "-2", "INT32"), (4, "root.p.d2.b", "true", "BOOLEAN")]),
+        ("LAST v FROM root.p.** ORDER BY TIME LIMIT 2 OFFSET 1",
+         [(8, "root.p.d2.v", "-4", "INT32"), (9, "root.p.d1.v", "9", "INT32")]),
+        ("LAST v, b FROM root.p.d2 WHERE time > 100", []),
+    ],
+)  # fmt: skip
+def test_last_gives_the_newest_value_of_each_series(plant: Plant, sql: str, expected: Any) -> None:
+    found = plant(f"SELECT {sql}")
+    assert found.names == ("Timeseries", "Value", "DataType")
+    assert rows(found) == expected
+
+
+def test_a_condition_over_aggregates_is_a_boolean(plant: Plant) -> None:
+    found = plant("SELECT count(v) >= 10, count(v) + 1, -count(v) FROM root.p.d1")
+    assert (found.types, rows(found)) == (("BOOLEAN", "DOUBLE", "DOUBLE"), [(True, 11.0, -10.0)])
+
+
+def test_dates_and_blobs() -> None:
+    made = Plant()
+    made.database("root.t")
+    made.write(
+        "root.t.d", [{"time": 1, "day": "2026-01-31", "raw": "0x0fa0"}, {"time": 2, "day": "2026-02-01"}],
+        day="DATE", raw="BLOB",
+    )  # fmt: skip
+    found = made("SELECT day, raw FROM root.t.d WHERE day > '2026-01-30'")
+    assert found.types == ("DATE", "BLOB")
+    assert rows(found) == [(1, "2026-01-31", "0x0fa0"), (2, "2026-02-01", None)]
+    assert rows(made("SELECT max_value(day), last_value(raw), count(raw) FROM root.t.d")) == [
+        ("2026-02-01", "0x0fa0", 1)
+    ]
+    assert rows(made("SELECT day FROM root.t.d WHERE raw = X'0FA0'")) == [(1, "2026-01-31")]
+    with pytest.raises(IotdbError, match="in quotes"):
+        made("SELECT day FROM root.t.d WHERE day = 2026-01-31")
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("count(v), last_value(s) FROM root.p.d1 GROUP BY ([0, 8), 3ms)",
+         [(0, 3, "x2"), (3, 3, "x5"), (6, 2, "x7")]),
+        ("sum(v) FROM root.p.d1 WHERE v > 1 GROUP BY ([0, 10), 4ms, 3ms) HAVING count(v) > 3",
+         [(3, 18.0), (6, 30.0)]),
+        ("count(v) FROM root.p.d1, root.p.d2 GROUP BY ([8, 12), 1ms, 2ms) ALIGN BY DEVICE",
+         [("root.p.d1", 8, 1), ("root.p.d1", 10, 0), ("root.p.d2", 8, 1), ("root.p.d2", 10, 0)]),
+        ("count(v) FROM root.p.d1, root.p.d2 GROUP BY ([0, 4), 2ms), LEVEL = 1", [(0, 3), (2, 3)]),
+        ("max_value(v) FROM root.p.d2 GROUP BY ([0, 6), 1ms) FILL(PREVIOUS) ORDER BY TIME DESC LIMIT 3",
+         [(5, -2), (4, -2), (3, -1)]),
+    ],
+)  # fmt: skip
+def test_groups_that_are_shorter_than_the_planner_s(plant: Plant, sql: str, expected: Any) -> None:
+    assert rows(plant(f"SELECT {sql}")) == expected
 
 
 @pytest.fixture
@@ -167,8 +229,11 @@ def test_groups_of_time(tens: Plant, sql: str, expected: list[tuple[Any, ...]]) 
         ("SELECT v FROM root.p.d1 WHERE v", Status.SEMANTIC_ERROR, "condition"),
         ("SELECT sin(v) FROM root.p.d1", Status.UNSUPPORTED_OPERATION, "sin"),
         ("SELECT count(v) FROM root.p.d1 GROUP BY (10ms)", Status.SEMANTIC_ERROR, "range of time"),
-        ("SELECT count(v) FROM root.p.d1 GROUP BY ([0, 9), 9ms)",
-         Status.UNSUPPORTED_OPERATION, "shorter than"),
+        ("SELECT LAST v + 1 FROM root.p.d1", Status.SEMANTIC_ERROR, "takes series"),
+        ("SELECT LAST v FROM root.p.d1 WHERE v > 1", Status.SEMANTIC_ERROR, "time alone"),
+        ("SELECT LAST v FROM root.p.d1 ALIGN BY DEVICE", Status.SEMANTIC_ERROR, "no ALIGN BY DEVICE"),
+        ("SELECT LAST v INTO root.p.e(v) FROM root.p.d1", Status.SEMANTIC_ERROR, "no INTO"),
+        ("SELECT max_value(s) FROM root.p.d1", Status.SEMANTIC_ERROR, "STRING or DATE"),
         ("SELECT count(v) FROM root.p.d1 GROUP BY ([5, 5), 10ms)", Status.SEMANTIC_ERROR, "end after"),
         ("SELECT v FROM root.p.d1 GROUP BY ([0, 5), 1ms)", Status.SEMANTIC_ERROR, "aggregates"),
         ("SELECT count(v) FROM root.p.d1 GROUP BY ([0, 100000000000), 10ms)",
@@ -201,15 +266,16 @@ def test_no_more_rows_are_asked_for_than_needed(plant: Plant) -> None:
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 1000), st.integers(-5, 20), st.integers(1, 30), st.integers(1, 9), st.integers(1, 9),
+    st.sampled_from([1, 10]),
 )  # fmt: skip
 def test_groups_are_those_of_plain_python(
-    seed: int, start: int, length: int, interval: int, step: int
+    seed: int, start: int, length: int, interval: int, step: int, scale: int
 ) -> None:
     rng = random.Random(seed)
     made = Plant()
     made.database("root.r")
     told: dict[str, dict[int, int]] = {}
-    start, length, interval, step = (10 * n for n in (start, length, interval, step))
+    start, length, interval, step = (scale * n for n in (start, length, interval, step))
     for name in ("root.r.a", "root.r.b"):
         told[name] = {t: rng.randint(-9, 9) for t in rng.sample(range(300), 40)}
         made.write(name, [{"time": t, "v": v} for t, v in told[name].items()], v="INT64")

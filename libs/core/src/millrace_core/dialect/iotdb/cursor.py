@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple, TypeVar
 
 from millrace_core.dialect.iotdb.codes import IotdbError, Status, syntax
-from millrace_core.dialect.iotdb.paths import MANY, ROOT, Node, Pattern
+from millrace_core.dialect.iotdb.paths import MANY, NAME, ROOT, Node, Pattern
 from millrace_core.errors import Position
 
 T = TypeVar("T")
@@ -44,26 +44,27 @@ class Token(NamedTuple):
 
 
 _TOKEN = re.compile(
-    r"""(?P<blank>(?:\s++|--[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)++)
+    rf"""(?P<blank>(?:\s++|--[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)++)
     |(?P<string>'(?:[^']++|'')*+'|"(?:[^"]++|"")*+")
-    |(?P<datetime>\d{4}[-/]\d{1,2}[-/]\d{1,2}
-        (?:[T\ ]\d{1,2}:\d{1,2}:\d{1,2}(?:\.\d{1,9})?(?:Z|[+-]\d{1,2}:\d{2})?)?(?!\w))
+    |(?P<datetime>\d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}
+        (?:[T\ ]\d{{1,2}}:\d{{1,2}}:\d{{1,2}}(?:\.\d{{1,9}})?(?:Z|[+-]\d{{1,2}}:\d{{2}})?)?(?!\w))
     |(?P<duration>(?:\d+(?:ns|us|ms|mo|s|m|h|d|w|y))+(?!\w))
     |(?P<float>(?:\d++\.\d++(?:[eE][+-]?\d++)?|\d++[eE][+-]?\d++|\.\d++)(?!\w))
     |(?P<integer>\d++(?!\w))
-    |(?P<word>\w++)
+    |(?P<word>{NAME}++)
     |(?P<quoted>`(?:[^`]++|``)++`)
     |(?P<operator><=|>=|!=|<>|==|&&|\|\||::|[-+*/%=<>(),.;\[\]!])
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 _QUOTED_NODE = r"`(?:[^`]++|``)++`"
-_NODE = re.compile(rf"{_QUOTED_NODE}|[\w*]+")
+_NODE = re.compile(rf"{_QUOTED_NODE}|(?:{NAME}|[*])+")
 _EXPRESSION_NODE = re.compile(
-    rf"{_QUOTED_NODE}|\*\*|\*\w*|\w+\*(?=\s*(?:[.,)]|$|(?:from|into|as)\b))|\w+", re.IGNORECASE
+    rf"{_QUOTED_NODE}|\*\*|\*{NAME}*|{NAME}+\*(?=\s*(?:[.,)]|$|(?:from|into|as)\b))|{NAME}+",
+    re.IGNORECASE,
 )
 """In an expression ``s1*2`` is a product, and ``s*`` alone a pattern."""
-_TARGET_NODE = re.compile(rf"{_QUOTED_NODE}|(?:\w|\$\{{\d+\}})+|::")
+_TARGET_NODE = re.compile(rf"{_QUOTED_NODE}|(?:{NAME}|\$\{{\d+\}})+|::")
 
 
 class Cursor:

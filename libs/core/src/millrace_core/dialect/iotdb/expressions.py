@@ -18,7 +18,7 @@ from millrace_core.errors import Position
 MOST_DEPTH = 40
 MOST_OPERATORS = 200
 """Of one expression: what reads it, and what walks it, goes down a level for each."""
-Value = int | float | str | bool | None | Moment
+Value = int | float | str | bytes | bool | None | Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,15 @@ def expression(c: Cursor) -> Expression:
 def constant(c: Cursor) -> Constant:
     """A literal, ``now()`` included, with its sign."""
     return _Reader(c).constant()
+
+
+def _bytes(c: Cursor) -> bytes:
+    where = c.here()
+    digits = c.string("hexadecimal digits in quotes")
+    try:
+        return bytes.fromhex(digits)
+    except ValueError:
+        raise syntax(f"X'…' takes pairs of hexadecimal digits, not {digits[:64]!r}", where) from None
 
 
 _COMPARISONS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<=": "<=", ">=": ">=", "<": "<", ">": ">"}
@@ -270,6 +279,9 @@ class _Reader:
                 return Constant(moment(c, "a time"), where)
             case TokenKind.WORD if c.at("now", "("):
                 return Constant(moment(c, "a time"), where)
+            case TokenKind.WORD if token.value == "x" and c.text[token.end : token.end + 1] in ("'", '"'):
+                c.next()
+                return Constant(_bytes(c), where)
             case TokenKind.WORD if token.value in _KEYWORDS and not self._dotted(token.end):
                 return Constant(_KEYWORDS[c.next().value], where)
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millrace_core.dialect.iotdb.codes import IotdbError, semantic, unsupported
 from millrace_core.dialect.iotdb.cursor import Cursor
-from millrace_core.dialect.iotdb.expressions import Call, Expression, TimeColumn, walk
+from millrace_core.dialect.iotdb.expressions import Expression, TimeColumn, walk
 from millrace_core.dialect.iotdb.parse_select import select
 from millrace_core.dialect.iotdb.statements import CreateCq, DiagnoseCq, DropCq, Select, VerifyCq
 from millrace_core.dialect.iotdb.times import Time, duration, time
@@ -78,9 +78,8 @@ def _check_select(query: Select) -> None:
     for node in walk(query.where) if query.where is not None else ():
         if isinstance(node, TimeColumn):
             raise _no_time(node)
-    for item in query.items:
-        if any(isinstance(node, Call) and node.name == "last" for node in walk(item.expression)):
-            raise unsupported("LAST is not supported in a continuous query", query.position)
+    if query.last:
+        raise unsupported("LAST is not supported in a continuous query", query.position)
 
 
 def _no_time(node: Expression) -> IotdbError:

@@ -17,8 +17,7 @@ from millrace_core.dialect.iotdb.statements import (
 )
 from millrace_core.errors import Position
 
-TYPES = ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE", "TEXT", "STRING", "TIMESTAMP")
-LATER = ("DATE", "BLOB")
+TYPES = ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE", "TEXT", "STRING", "TIMESTAMP", "DATE", "BLOB")
 _STORAGE = ("encoding", "compressor", "compression")
 
 
@@ -75,8 +74,6 @@ def _aligned_series(c: Cursor) -> NewSeries:
 def _type(c: Cursor) -> str:
     where = c.here()
     name = c.name("a data type").upper()
-    if name in LATER:
-        raise unsupported(f"the type {name} is not supported yet: use TEXT", where)
     if name not in TYPES:
         raise syntax(f"unknown data type {name}: there are {', '.join(TYPES)}", where)
     return name

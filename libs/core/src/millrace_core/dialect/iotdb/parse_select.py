@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
-from millrace_core.dialect.iotdb.codes import semantic, syntax, unsupported
+from millrace_core.dialect.iotdb.codes import IotdbError, Status, semantic, syntax, unsupported
 from millrace_core.dialect.iotdb.cursor import Cursor, TokenKind
 from millrace_core.dialect.iotdb.expressions import constant, expression
 from millrace_core.dialect.iotdb.parse_schema import limits
-from millrace_core.dialect.iotdb.paths import ROOT, Node
+from millrace_core.dialect.iotdb.paths import NAME, ROOT, Node
 from millrace_core.dialect.iotdb.statements import Fill, GroupBy, Item, Select, Target
 from millrace_core.dialect.iotdb.times import duration, time
 from millrace_core.errors import Position
 
 _LATER: dict[tuple[str, ...], str] = {
-    ("slimit",): "SLIMIT", ("soffset",): "SOFFSET", ("disable", "align"): "DISABLE ALIGN",
+    ("slimit",): "SLIMIT", ("soffset",): "SOFFSET",
     ("without", "null"): "WITHOUT NULL", ("order", "by", "device"): "ORDER BY DEVICE",
-    ("order", "by", "timeseries"): "ORDER BY TIMESERIES",
 }  # fmt: skip
+_LAST = re.compile(rf"\s+(?!(?:from|as|into)\b)(?:{NAME}|`|[*][*]?\s*(?:[.,]|from\b))", re.IGNORECASE)
+"""What follows ``last`` where it is not a series of that name."""
 _GROUPS_LATER = ("tags", "variation", "session", "condition", "count")
 
 
 def select(c: Cursor, where: Position) -> Select:
-    if c.at("last") and not c.at("last", ","):
-        raise unsupported("SELECT LAST is not supported: use last_value(…)", c.here())
+    last = c.at("last") and _LAST.match(c.text, c.peek().end) is not None and c.take("last")
     items = c.separated(lambda: _item(c))
     into = _into(c) if c.take("into") else ()
     c.expect("from")
@@ -33,7 +34,9 @@ def select(c: Cursor, where: Position) -> Select:
     if c.take("where"):
         found["where"] = expression(c)
     _clauses(c, found)
-    return Select(where, items, sources, into, **found)
+    if found.get("by_series") and not last:
+        raise unsupported("ORDER BY TIMESERIES goes with SELECT LAST alone", where)
+    return Select(where, items, sources, into, last=last, **found)
 
 
 def _item(c: Cursor) -> Item:
@@ -72,7 +75,7 @@ def _clauses(c: Cursor, found: dict[str, Any]) -> None:
 
 _CLAUSE_NAMES = {
     "group": "GROUP BY", "having": "HAVING", "fill": "FILL",
-    "by_time": "ORDER BY", "descending": "ORDER BY", "limit": "LIMIT",
+    "by_time": "ORDER BY", "by_series": "ORDER BY", "descending": "ORDER BY", "limit": "LIMIT",
     "offset": "OFFSET", "by_device": "ALIGN BY",
 }  # fmt: skip
 
@@ -81,6 +84,8 @@ def _clause(c: Cursor) -> dict[str, Any] | None:
     for words, name in _LATER.items():
         if c.at(*words):
             raise unsupported(f"{name} is not supported yet", c.here())
+    if c.at("disable", "align"):
+        raise IotdbError(Status.UNSUPPORTED_STATEMENT, "DISABLE ALIGN is not supported", c.here())
     for words, read in _CLAUSES:
         if c.at(*words):
             return read(c)
@@ -162,13 +167,15 @@ def _fill(c: Cursor) -> dict[str, Any]:
 
 def _order(c: Cursor) -> dict[str, Any]:
     c.expect("order", "by")
-    c.expect("time")
+    by_series = c.take("timeseries")
+    if not by_series:
+        c.expect("time")
     if c.at(","):
         raise unsupported("ORDER BY takes time alone", c.here())
-    if c.take("desc"):
-        return {"by_time": True, "descending": True}
-    c.take("asc")
-    return {"by_time": True}
+    descending = c.take("desc")
+    if not descending:
+        c.take("asc")
+    return {"by_time": not by_series, "by_series": by_series, "descending": descending}
 
 
 def _limits(c: Cursor) -> dict[str, Any]:

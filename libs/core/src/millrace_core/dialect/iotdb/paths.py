@@ -17,7 +17,10 @@ from millrace_core.errors import Position
 
 ROOT = "root"
 ONE, MANY = "*", "**"
-_PLAIN = re.compile(r"\w+")
+NAME = r"[^\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f\s]"
+"""A character of a node that needs no quotes: a letter, digit or ``_`` of ASCII, and all that is not ASCII
+but blanks."""
+_PLAIN = re.compile(f"{NAME}+")
 _NUMBER = re.compile(r"[0-9]+(?:[eE][0-9]+)?")
 
 

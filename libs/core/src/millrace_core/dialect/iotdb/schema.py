@@ -24,9 +24,10 @@ TABLE, TIME, TAG = "devices", "time", "device"
 COLUMN_TYPES: dict[str, DataType] = {
     "BOOLEAN": BOOL, "INT32": DataType("INT"), "INT64": BIGINT, "FLOAT": DataType("FLOAT"), "DOUBLE": DOUBLE,
     "TEXT": DataType("VARCHAR", MAX_LENGTH), "STRING": DataType("VARCHAR", MAX_LENGTH),
-    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMP": TIMESTAMP, "DATE": DataType("VARCHAR", 10), "BLOB": DataType("VARCHAR", MAX_LENGTH),
 }  # fmt: skip
-"""IoTDB's types, and those of the columns."""
+"""IoTDB's types, and those of the columns. A DATE is stored as ``2026-01-31``, a BLOB as ``0x`` and
+hexadecimal digits: a VARBINARY holds text alone."""
 _TAKEN = frozenset({TIME, TAG, "tbname"})
 _LEADING = ROOT + "."
 _ALL = (Node(ROOT), Node(MANY))

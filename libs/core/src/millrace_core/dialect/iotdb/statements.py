@@ -152,6 +152,10 @@ class Select:
     limit: int | None = None
     offset: int = 0
     by_device: bool = False
+    last: bool = False
+    """LAST: the newest value of each series, as a row of its own."""
+    by_series: bool = False
+    """ORDER BY TIMESERIES, of LAST alone."""
 
 
 # -- triggers and continuous queries -------------------------------------------------------------------------

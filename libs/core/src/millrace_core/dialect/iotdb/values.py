@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+from datetime import date
 
+import numpy as np
+
+from millrace_core.dialect.iotdb.codes import IotdbError
 from millrace_core.dialect.iotdb.times import Moment, Session, resolve
+from millrace_core.errors import Position
+from millrace_core.model.types import MAX_LENGTH
 
 INTEGERS = {"INT32": 31, "INT64": 63}
 _FLOAT_MAX = 3.4028234663852886e38
@@ -13,6 +20,7 @@ WIDER: dict[str, frozenset[str]] = {
     "FLOAT": frozenset({"FLOAT", "DOUBLE"}), "DOUBLE": frozenset({"DOUBLE"}),
     "BOOLEAN": frozenset({"BOOLEAN"}), "TEXT": frozenset({"TEXT", "STRING"}),
     "STRING": frozenset({"TEXT", "STRING"}), "TIMESTAMP": frozenset({"TIMESTAMP", "INT64"}),
+    "DATE": frozenset({"DATE"}), "BLOB": frozenset({"BLOB"}),
 }  # fmt: skip
 """The types of existing series into which a result of a type goes (SEMANTICS-FRONTENDS, S6)."""
 
@@ -30,11 +38,14 @@ def type_of(value: object) -> str | None:
         return "BOOLEAN"
     if isinstance(value, int | float):
         return "DOUBLE"
+    if isinstance(value, bytes):
+        return "BLOB"
     return "TIMESTAMP" if isinstance(value, Moment) else "TEXT"
 
 
 def fit(value: object, type_: str, session: Session) -> object:
-    """The value as the series holds it: bool, int (TIMESTAMP: milliseconds), float, str or None.
+    """The value as the series holds it: bool, int (TIMESTAMP: milliseconds), float, str (of a DATE
+    ``2026-01-31``, of a BLOB ``0x`` and hexadecimal digits) or None.
 
     :raises Unfit: if it does not fit.
     """
@@ -48,13 +59,16 @@ def fit(value: object, type_: str, session: Session) -> object:
     elif type_ == "BOOLEAN":
         found = _boolean(value)
     elif type_ == "TIMESTAMP":
-        if isinstance(value, Moment):
-            return resolve(value, session)
-        found = _integer(value, 63)
-    elif isinstance(value, str) and "\0" not in value:
-        found = value
+        found = _timestamp(value, session)
+    elif type_ == "DATE":
+        found = _date(value)
+    else:
+        found = _blob(value) if type_ == "BLOB" else _text(value)
+        if found is not None and len(found.encode("utf-8", "surrogatepass")) > MAX_LENGTH:
+            raise Unfit(f"a value of {len(found)} characters, {MAX_LENGTH} bytes are the most of a {type_}")
     if found is None:
-        raise Unfit(f"{str(value)[:64]!r} is no {type_}")
+        shown = value.text or "now()" if isinstance(value, Moment) else str(value)
+        raise Unfit(f"{shown[:64]!r} is no {type_}")
     return found
 
 
@@ -85,8 +99,58 @@ def _boolean(value: object) -> bool | None:
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return {"true": True, "false": False}.get(value.lower())
+        return {"true": True, "false": False, "1": True, "0": False}.get(value.lower())
     return bool(value) if value in (0, 1) else None
+
+
+def _timestamp(value: object, session: Session) -> int | None:
+    if isinstance(value, Moment):
+        return resolve(value, session)
+    found = _integer(value, 63)
+    if found is None and isinstance(value, str):
+        try:
+            return resolve(Moment(value, 0, Position(1, 1)), session)
+        except IotdbError:
+            return None
+    return found
+
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_HEXADECIMAL = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})*)")
+
+
+def _date(value: object) -> str | None:
+    """A day, written as a date alone."""
+    text = value.text if isinstance(value, Moment) and not value.offset else value
+    if not isinstance(text, str) or not _DAY.fullmatch(text):
+        return None
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        return None
+
+
+def _blob(value: object) -> str | None:
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    found = _HEXADECIMAL.fullmatch(value) if isinstance(value, str) else None
+    return None if found is None else f"0x{found[1].lower()}"
+
+
+def _text(value: object) -> str | None:
+    """Text, and what a number or a truth value is as text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if not isinstance(value, str) or "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+        return None
+    return value
+
+
+def shortest(value: object) -> object:
+    """The shortest number that is the same FLOAT: 1.1, not 1.10000002384."""
+    return float(str(np.float32(value))) if isinstance(value, float) and math.isfinite(value) else value
 
 
 def rows_by_columns(times: list[int], columns: dict[str, list[object]]) -> list[dict[str, list[object]]]:

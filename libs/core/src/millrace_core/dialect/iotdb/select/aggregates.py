@@ -21,15 +21,15 @@ Part = tuple[object, ...]
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """``columns``: the SQL over an argument; ``row``: the part of one value and its time; ``merge``: of two
-    parts; ``result``: of a part; ``type``: of the result (None: the argument's); ``numeric``: it takes
-    numbers alone; ``counts``: of no row it is 0."""
+    parts; ``result``: of a part; ``type``: of the result (None: the argument's); ``takes``: types of its
+    argument (None: all); ``counts``: of no row it is 0."""
 
     columns: Callable[[str], tuple[str, ...]]
     row: Callable[[Any, int], Part]
     merge: Callable[[Part, Part], Part]
     result: Callable[[Part], object]
     type: str | None = None
-    numeric: bool = False
+    takes: frozenset[str] | None = None
     counts: bool = False
 
     def type_for(self, argument: Sql) -> str:
@@ -123,19 +123,21 @@ def _when(_: object, time: int) -> Part:
     return (time,)
 
 
+_NUMBERS = NUMBERS | {"TIMESTAMP"}
+_ORDERED = _NUMBERS | {"STRING", "DATE"}
 AGGREGATES: dict[str, Aggregate] = {
     "count": Aggregate(
         _all(_call("count")), lambda *_: (1,), _each(_plus), lambda part: part[0] or 0, "INT64", counts=True
     ),
     "sum": Aggregate(
-        _all(_double("sum")), _number(lambda x: (x,)), _each(_plus), _only, "DOUBLE", True
+        _all(_double("sum")), _number(lambda x: (x,)), _each(_plus), _only, "DOUBLE", _NUMBERS
     ),
     "avg": Aggregate(
         _all(_call("count"), _double("sum")), _number(lambda x: (1, x)), _each(_plus, _plus), _average,
-        "DOUBLE", True,
+        "DOUBLE", _NUMBERS,
     ),
-    "max_value": Aggregate(_all(_call("max")), _itself, _each(_greatest), _only, None, True),
-    "min_value": Aggregate(_all(_call("min")), _itself, _each(_least), _only, None, True),
+    "max_value": Aggregate(_all(_call("max")), _itself, _each(_greatest), _only, None, _ORDERED),
+    "min_value": Aggregate(_all(_call("min")), _itself, _each(_least), _only, None, _ORDERED),
     "first_value": Aggregate(
         _all(_call("first"), _time("min")), _at,
         _by_time(lambda new, old: new < old), _only,  # type: ignore[operator]
@@ -148,20 +150,22 @@ AGGREGATES: dict[str, Aggregate] = {
     "max_time": Aggregate(_all(_time("max")), _when, _each(_greatest), _only, "INT64"),
     "spread": Aggregate(
         _all(_double("min"), _double("max")), _number(lambda x: (x, x)), _each(_least, _greatest), _spread,
-        "DOUBLE", True,
+        "DOUBLE", _NUMBERS,
     ),
     "extreme": Aggregate(
         _all(_call("min"), _call("max")), lambda value, _: (value, value), _each(_least, _greatest), _extreme,
-        None, True,
+        None, _NUMBERS,
     ),
 }  # fmt: skip
 
 
 def check(name: str, argument: Sql) -> str | None:
     """Why the aggregate does not take the argument; None: it does."""
-    if AGGREGATES[name].numeric and argument.type not in NUMBERS | {"TIMESTAMP"}:
-        return f"{name} needs numbers, not {argument.type}"
-    return None
+    takes = AGGREGATES[name].takes
+    if takes is None or argument.type in takes:
+        return None
+    what = "numbers" if takes == _NUMBERS else "numbers, STRING or DATE"
+    return f"{name} needs {what}, not {argument.type}"
 
 
 def merged(name: str, parts: Sequence[Part]) -> object:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from millrace_core.dialect.iotdb import expressions as e
+from millrace_core.dialect.iotdb.select import last
 from millrace_core.dialect.iotdb.select.aggregates import AGGREGATES, Part, merged
 from millrace_core.dialect.iotdb.select.bind import Bound, Call, Column, Formula, calls
 from millrace_core.dialect.iotdb.select.evaluate import Evaluation
@@ -46,8 +47,10 @@ def assemble(query: Query, answers: Sequence[Rows]) -> Result:
     """``answers``: of each query of ``query.fetches``, in their order."""
     if query.joined is not None:
         answers = _joined(query.joined, query.fetches, answers)
-    rows = _aggregated(query, answers) if query.aggregated else _raw(query, answers)
     select = query.select
+    if select.last:
+        return _last(query, answers)
+    rows = _aggregated(query, answers) if query.aggregated else _raw(query, answers)
     if select.fill is not None:
         of_device: dict[str | None, list[_Row]] = {}
         for row in rows:
@@ -66,6 +69,21 @@ def assemble(query: Query, answers: Sequence[Rows]) -> Result:
         [row.time or 0 for row in rows] if timed else None,
         [row.device or "" for row in rows] if select.by_device else None,
     )  # fmt: skip
+
+
+def _last(query: Query, answers: Sequence[Rows]) -> Result:
+    fetched = _fetched(query, answers)
+    found = [
+        fetched.part(one.device.name, None, texts_of(one)) for column in query.columns for one in column.bound
+    ]
+    select = query.select
+    rows = last.texts(query.columns, found)
+    if select.by_time:
+        rows.sort(key=lambda row: row[0])
+    rows = rows[:: -1 if select.descending else 1]
+    rows = rows[select.offset : None if select.limit is None else select.offset + select.limit]
+    values: list[list[object]] = [[cells[i] for _, cells in rows] for i in range(len(last.NAMES))]
+    return Result(last.NAMES, ("TEXT",) * len(last.NAMES), values, [time for time, _ in rows])
 
 
 def _joined(joined: Joined, fetches: Sequence[Fetch], answers: Sequence[Rows]) -> list[Rows]:
@@ -152,7 +170,7 @@ def _of_devices(column: Column, *, apart: bool) -> dict[str | None, tuple[Bound,
 
 
 def _fetched(query: Query, answers: Sequence[Rows]) -> _Fetched:
-    if query.joined is not None:
+    if query.raw:
         return _Fetched(_folded(query, answers))
     rows: dict[tuple[str, int | None], dict[str, object]] = {}
     for fetch, answer in zip(query.fetches, answers, strict=True):
@@ -240,7 +258,7 @@ def _evaluate(formula: Formula, results: Sequence[object]) -> object:
 
 _FITS: dict[str, tuple[type, ...]] = {
     "INT32": (int,), "INT64": (int,), "FLOAT": (int, float), "DOUBLE": (int, float), "BOOLEAN": (bool,),
-    "TEXT": (str,), "STRING": (str,), "TIMESTAMP": (int,),
+    "TEXT": (str,), "STRING": (str,), "TIMESTAMP": (int,), "DATE": (), "BLOB": (),
 }  # fmt: skip
 
 

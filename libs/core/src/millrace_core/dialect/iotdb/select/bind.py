@@ -180,8 +180,17 @@ def _meaning(
         return Meaning(text, sql.type, sql, None, only if isinstance(tree, e.Series) else None)
     formula = _formula(tree, found, choice.get, session)
     single = len(found) == 1 and tree is found[0]
-    type_ = AGGREGATES[found[0].name].type_for(formula.calls[0].argument) if single else "DOUBLE"
+    type_ = AGGREGATES[found[0].name].type_for(formula.calls[0].argument) if single else _type_over(tree)
     return Meaning(text, type_, None, formula, only if single else None)
+
+
+def _type_over(tree: e.Expression) -> str:
+    """The type of what is made of aggregates."""
+    match tree:
+        case e.Binary(operator="+" | "-" | "*" | "/" | "%") | e.Unary(operator="-"):
+            return "DOUBLE"
+        case _:
+            return "BOOLEAN"
 
 
 def _formula(tree: e.Expression, found: Sequence[e.Call], bind: object, session: Session) -> Formula:

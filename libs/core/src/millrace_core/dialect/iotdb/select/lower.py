@@ -24,6 +24,7 @@ from millrace_core.dialect.iotdb.select.bind import (
     is_aggregated,
 )
 from millrace_core.dialect.iotdb.select.joined import Joined, join, time_only
+from millrace_core.dialect.iotdb.select.last import as_aggregates
 from millrace_core.dialect.iotdb.select.sql import Missing, render
 from millrace_core.dialect.iotdb.statements import GroupBy, Select
 from millrace_core.dialect.iotdb.times import Session, resolve
@@ -34,7 +35,7 @@ NAMED_DEVICES = 500
 """So many devices a query names; more are found by their pattern."""
 MOST_GROUPS = 1_000_000
 LEAST_GROUP = 10
-"""Milliseconds: the shortest INTERVAL that the planner takes."""
+"""Milliseconds: the shortest INTERVAL that the planner takes. Shorter groups are made here, of raw rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,11 @@ class Grid:
 
     def starts(self) -> range:
         return range(self.start, self.end, self.step)
+
+    @property
+    def fine(self) -> bool:
+        """Whether the planner has no window for its groups."""
+        return max(self.interval, self.step) < LEAST_GROUP
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ ALIGN BY DEVICE all of them must hold. Empty: no device has the series of the co
 class Query:
     """What is to be fetched, and what the answer is made of. ``span``: the range of a continuous query's run.
     ``having``: HAVING, see :data:`Having`; None: there is none. ``joined``: WHERE, if it is to be judged over
-    the devices together; then what is fetched are raw rows, whatever is made of them."""
+    the devices together. ``raw``: what is fetched are raw rows, whatever is made of them."""
 
     select: Select
     columns: tuple[Column, ...]
@@ -82,6 +88,7 @@ class Query:
     span: tuple[int, int] | None
     having: Having | None
     joined: Joined | None = None
+    raw: bool = False
 
 
 def lower(
@@ -94,6 +101,8 @@ def lower(
     :raises IotdbError: SEMANTIC_ERROR for what cannot be meant, UNSUPPORTED_OPERATION for what is not
         done yet.
     """
+    if select.last:
+        select = as_aggregates(select)
     aggregated = is_aggregated(select)
     _check_clauses(select, aggregated)
     aligned = devices_of(select, schema) if select.by_device else None
@@ -104,11 +113,12 @@ def lower(
     having = _having(select, devices, session)
     grid = _grid(select.group, span, session)
     joined = join(select, schema, session, devices)
-    fetching = _Fetches(select, schema, session, aggregated and joined is None, grid, span, most, joined)
+    raw = joined is not None or not aggregated or (grid is not None and grid.fine)
+    fetching = _Fetches(select, schema, session, aggregated, raw, grid, span, most, joined)
     fetches = fetching.make(columns, devices if joined is None else devices | dict(joined.devices), having)
     ordered = sorted(devices) if aligned is None else [device.name for device in aligned]
     shown = tuple([name for name in ordered if name in devices])
-    return Query(select, tuple(columns), fetches, aggregated, shown, grid, span, having, joined)
+    return Query(select, tuple(columns), fetches, aggregated, shown, grid, span, having, joined, raw)
 
 
 def _check_clauses(select: Select, aggregated: bool) -> None:
@@ -138,10 +148,6 @@ def _grid(group: GroupBy | None, span: tuple[int, int] | None, session: Session)
             "GROUP BY needs a range of time here: GROUP BY([start, end), interval)", group.position
         )
     made = Grid(first, last, group.interval, group.step or group.interval)
-    if max(made.interval, made.step) < LEAST_GROUP:
-        raise unsupported(
-            f"GROUP BY with groups shorter than {LEAST_GROUP} ms is not supported yet", group.position
-        )
     if len(made.starts()) > MOST_GROUPS:
         raise semantic(f"GROUP BY would make more than {MOST_GROUPS} groups", group.position)
     return made
@@ -207,6 +213,7 @@ class _Fetches:
     schema: Schema
     session: Session
     aggregated: bool
+    raw: bool
     grid: Grid | None
     span: tuple[int, int] | None
     most: int | None
@@ -246,14 +253,14 @@ class _Fetches:
         return tuple(
             Fetch(
                 db, self._sql(db, condition, texts, names), frozenset(names), texts,
-                not self.aggregated or self.grid is not None,
+                self.raw or self.grid is not None,
             )
             for (db, condition, texts), names in alike.items()
         )  # fmt: skip
 
     def _texts(self, formula: Formula | None, bound: Bound | None = None) -> list[str]:
         """The columns that are fetched for a result: where rows are judged here, those of its arguments."""
-        if self.joined is not None and formula is not None:
+        if self.raw and formula is not None:
             return [call.argument.text for call in formula.calls]
         return texts_of(bound) if bound is not None else formula_texts(formula)
 
@@ -307,7 +314,7 @@ class _Fetches:
         conditions = [*self._range(), condition, self._which(db, names)]
         selected = list(texts)
         tail = ""
-        if not self.aggregated:
+        if self.raw:
             selected = [time, *texts]
             conditions.append("(" + " OR ".join(f"{text} IS NOT NULL" for text in texts) + ")")
             tail = f" ORDER BY {time}{' DESC' if self.select.descending else ''}{self._limit(len(names))}"
@@ -371,7 +378,7 @@ class _Fetches:
     def _limit(self, devices: int) -> str:
         """As many rows as the wanted times can have: each device has one at a time."""
         select = self.select
-        if select.fill is not None or select.by_device or self.joined is not None:
+        if select.fill is not None or select.by_device or self.joined is not None or self.aggregated:
             return ""
         wanted = None if select.limit is None else select.limit + select.offset
         if self.most is not None:

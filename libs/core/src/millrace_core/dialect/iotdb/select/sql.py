@@ -16,7 +16,8 @@ from millrace_core.dialect.lexer import quote, quote_name
 from millrace_core.model.device import Series
 
 NUMBERS = frozenset({"INT32", "INT64", "FLOAT", "DOUBLE"})
-TEXTS = frozenset({"TEXT", "STRING"})
+TEXTS = frozenset({"TEXT", "STRING", "DATE", "BLOB"})
+"""Types whose values are texts in SQL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,8 @@ class _Renderer:
         left_sql, right_sql = self.render(node.left), self.render(node.right)
         if (left_sql.type in TEXTS) != (right_sql.type in TEXTS) and not _timely(left_sql, right_sql):
             raise semantic(f"{left_sql.type} and {right_sql.type} cannot be compared", node.position)
+        if {left_sql.type, right_sql.type} == {"DATE", "TIMESTAMP"}:
+            raise semantic("a DATE is compared with a date in quotes", node.position)
         return Sql(f"({left_sql.text} {node.operator} {right_sql.text})", "BOOLEAN")
 
     def _number(self, node: e.Expression) -> str:
@@ -136,6 +139,8 @@ def _constant(value: e.Value, session: Session) -> Sql:
         return Sql("NULL", "DOUBLE")
     if isinstance(value, bool):
         return Sql("TRUE" if value else "FALSE", "BOOLEAN")
+    if isinstance(value, bytes):
+        return Sql(quote(f"0x{value.hex()}"), "BLOB")
     if isinstance(value, str):
         return Sql(quote(value), "TEXT")
     return Sql(repr(value), "INT64" if isinstance(value, int) else "DOUBLE")
@@ -186,6 +191,8 @@ class _Text:
 def _shown(value: e.Value) -> str:
     if isinstance(value, Moment):
         return value.text or "now()"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
     if isinstance(value, bool) or value is None:
         return str(value).lower() if value is not None else "null"
     return f"'{value}'" if isinstance(value, str) else str(value)
