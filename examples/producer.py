@@ -10,17 +10,32 @@ from __future__ import annotations
 import json
 import os
 import time
+from pathlib import Path
 
 from confluent_kafka import Producer
 
 TOPIC = "wal.power.meters"
 
 
+def access() -> dict[str, str]:
+    """Who writes, for a broker that asks (docs/SECURITY.md)."""
+    protocol = os.environ.get("MILLRACE_KAFKA_PROTOCOL", "PLAINTEXT")
+    if not protocol.startswith("SASL_"):
+        return {}
+    password = Path(os.environ["MILLRACE_KAFKA_PASSWORD_FILE"]).read_text().strip()
+    user = os.environ.get("MILLRACE_KAFKA_USER", "producer")
+    found = {"security.protocol": protocol, "sasl.mechanism": "PLAIN"}
+    found |= {"sasl.username": user, "sasl.password": password}
+    authority = os.environ.get("MILLRACE_KAFKA_CA")
+    return found | ({"ssl.ca.location": authority} if authority else {})
+
+
 def main() -> None:
     """Writes one message of each kind for a child table that the first one makes."""
     broker = os.environ.get("MILLRACE_BROKER", "127.0.0.1:19092")
     # as Java clients and Millrace: a table's rows stay in one partition, in order, whoever writes
-    producer = Producer({"bootstrap.servers": broker, "acks": "all", "partitioner": "murmur2_random"})
+    own = {"bootstrap.servers": broker, "acks": "all", "partitioner": "murmur2_random"}
+    producer = Producer(own | access())
     now = time.time_ns() // 1_000_000
     for value in (
         {"tags": {"site": 2}, "rows": [{"ts": now, "amps": 1.5}]},

@@ -7,7 +7,7 @@ from pathlib import Path
 from api_gateway.settings import GatewaySettings
 from calc_svc.service import CalcSettings
 from millrace.settings import CommandSettings
-from millrace_service import Addresses, ServiceSettings, settings_table
+from millrace_service import Addresses, KafkaSettings, ServiceSettings, settings_table
 from millrace_spark import SparkSettings
 from notify_svc.settings import NotifySettings
 from trigger_svc.settings import TriggerSettings
@@ -23,7 +23,8 @@ This file is made of the fields that the processes read: `make settings` writes 
 """
 _HANDED_ON = "`millrace up` hands the variables of the services on to those that it starts.\n\n"
 _PARTS = (
-    ("The command line and all services", "", Addresses, None),
+    ("The command line and all services", "", Addresses, KafkaSettings),
+    ("All clients of Kafka", "docs/SECURITY.md says what a broker with users is.\n\n", KafkaSettings, None),
     ("All services", "", ServiceSettings, Addresses),
     ("api-gateway", "", GatewaySettings, ServiceSettings),
     (

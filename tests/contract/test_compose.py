@@ -15,14 +15,18 @@ import yaml
 
 from api_gateway.settings import GatewaySettings
 from calc_svc.service import CalcSettings
-from millrace import broker
+from millrace import broker, kafka_users
 from millrace.settings import SERVICES, Service
+from millrace_core.wire.topics import WAL_PREFIX
+from millrace_service import KafkaAccess, ServiceToken
 from millrace_service.settings import PREFIX, ServiceSettings
 from notify_svc.settings import NotifySettings
 from trigger_svc.settings import TriggerSettings
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SASL: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.sasl.yml").read_text())
+"""What lies over it for a broker with users."""
 READ: dict[str, type[ServiceSettings]] = {
     "api-gateway": GatewaySettings, "trigger-svc": TriggerSettings, "calc-svc": CalcSettings,
     "notify-svc": NotifySettings,
@@ -125,12 +129,62 @@ def test_what_is_copied_is_not_ignored() -> None:
             assert source.split("/")[0] in kept
 
 
-def test_docker_itself_accepts_the_file() -> None:
+def test_the_container_with_users_asks_as_the_embedded_broker_does() -> None:
+    kafka = SASL["services"]["kafka"]
+    given = {
+        name.removeprefix("KAFKA_").lower().replace("_", "."): value
+        for name, value in kafka["environment"].items() if name != "KAFKA_OPTS"
+    }  # fmt: skip
+    embedded = kafka_users.properties(KafkaAccess("SASL_PLAINTEXT", user="millrace"), Path())
+    embedded.pop("inter.broker.listener.name")  # which the other file names
+    protocols = str(embedded.pop("listener.security.protocol.map")).split(":")[1:]
+    assert {part.split(",")[0] for part in protocols} == {"SASL_PLAINTEXT"}
+    assert set(given.pop("listener.security.protocol.map").split(",")) == {
+        f"{name}:SASL_PLAINTEXT" for name in ("INSIDE", "OUTSIDE", "CONTROLLER")
+    }
+    assert given == embedded
+    assert kafka["environment"]["KAFKA_OPTS"] == "-Djava.security.auth.login.config=/run/secrets/kafka-users"
+
+
+def test_a_producer_of_the_container_may_write_rows_alone() -> None:
+    acls = SASL["services"]["kafka-acls"]
+    assert acls["image"] == COMPOSE["services"]["kafka"]["image"]
+    words = " ".join(acls["command"])
+    assert f"--allow-principal User:{kafka_users.PRODUCER} --operation Write --topic {WAL_PREFIX} " in words
+
+
+@each_service
+def test_a_service_says_who_it_is_to_a_broker_with_users(service: Service) -> None:
+    one, plain = SASL["services"][service.name], COMPOSE["services"][service.name]
+    assert set(one["environment"]) <= {PREFIX + name.upper() for name in READ[service.name].model_fields}
+    assert one["environment"]["MILLRACE_KAFKA_PASSWORD_FILE"] == "/run/secrets/kafka-password"
+    # a list of the first file is replaced by that of the second
+    assert set(one["secrets"]) == {*plain["secrets"], "kafka-password"}
+    assert set(one["depends_on"]) == {*plain["depends_on"], "kafka-acls"}
+
+
+def test_the_secrets_are_made_as_the_document_says(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "SECURITY.md").read_text()
+    (script,) = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    subprocess.run(["/bin/bash", "-euc", script], cwd=tmp_path, check=True)
+    made = {file.name: file.read_text() for file in (tmp_path / "secrets").iterdir()}
+    assert set(SASL["secrets"]) <= set(made)
+    services, producer = made["kafka-password"], made["kafka-producer-password"]
+    known = kafka_users.jaas("millrace", services, {"producer": producer})
+    assert made["kafka-users"].split() == known.split()
+    access = KafkaAccess("SASL_PLAINTEXT", "PLAIN", "millrace", services)
+    assert dict(line.split("=", 1) for line in made["kafka-client"].splitlines()) == access.java
+    assert len(services) > 30
+    assert ServiceToken(made["service-token"].strip())
+
+
+@pytest.mark.parametrize("more", [(), ("-f", str(ROOT / "docker-compose.sasl.yml"))])
+def test_docker_itself_accepts_the_files(more: tuple[str, ...]) -> None:
     docker = shutil.which("docker")
     if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True).returncode:
         pytest.skip("no docker with the compose plugin here")
     done = subprocess.run(
-        [docker, "compose", "-f", str(ROOT / "docker-compose.yml"), "config", "-q"],
+        [docker, "compose", "-f", str(ROOT / "docker-compose.yml"), *more, "config", "-q"],
         capture_output=True,
         text=True,
         check=False,

@@ -31,7 +31,7 @@ def test_a_table_leaves_out_what_the_base_has() -> None:
     assert "MILLRACE_BROKER" in settings_table(ServiceSettings)
 
 
-@pytest.mark.parametrize("file", ["README.md", "docker-compose.yml", *sorted(
+@pytest.mark.parametrize("file", ["README.md", "docker-compose.yml", "docker-compose.sasl.yml", *sorted(
     str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")
 )])  # fmt: skip
 def test_variables_that_are_named_exist(file: str) -> None:

@@ -18,7 +18,8 @@ def test_rows_are_written_where_the_services_read_them(broker: str) -> None:
     with KafkaLog(broker, "test") as log:
         log.ensure_topics([("wal.cproduce.meters", 4)])
         for part in (rows, rows[:1]):
-            producer.produce(broker, producer.message("cproduce", "meters", "d1", part))
+            message = producer.message("cproduce", "meters", "d1", part)
+            producer.produce({"bootstrap.servers": broker}, message)
         reader = log.reader({"wal.cproduce.meters": dict.fromkeys(range(4), BEGIN)})
         found = []
         while len(found) < 2 and (records := reader.poll(10)):
@@ -33,4 +34,4 @@ def test_rows_are_written_where_the_services_read_them(broker: str) -> None:
 def test_a_topic_that_is_not_there(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer, "SECONDS", 3.0)
     with pytest.raises(KafkaException):
-        producer.produce(broker, producer.message("cnowhere", None, "t", [{"ts": 1}]))
+        producer.produce({"bootstrap.servers": broker}, producer.message("cnowhere", None, "t", [{"ts": 1}]))

@@ -174,4 +174,5 @@ def _fault(found: dict[str, Any]) -> str:
 
 def build(settings: GatewaySettings, logger: FilteringBoundLogger) -> FastAPI:
     """The app on the broker that the settings name."""
-    return gateway_app(Gateway(KafkaLog(settings.broker, "api-gateway"), settings, logger))
+    log = KafkaLog(settings.broker, "api-gateway", settings.kafka.librdkafka)
+    return gateway_app(Gateway(log, settings, logger))

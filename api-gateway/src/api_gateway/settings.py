@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr, field_validator
 
-from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.errors import MillraceError
 from millrace_core.timeline.calendar import zone
-from millrace_service import ServiceSettings
+from millrace_service import ServiceSettings, read_secret
 
 
 class GatewaySettings(ServiceSettings):
@@ -110,17 +110,7 @@ class GatewaySettings(ServiceSettings):
         """What root gets at the very first start. :raises MillraceError: for a file that cannot be read."""
         if not self.root_password_file:
             return self.root_password.get_secret_value()
-        try:
-            found = Path(self.root_password_file).read_text().rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise MillraceError(
-                ErrorCode.INVALID_VALUE, f"MILLRACE_ROOT_PASSWORD_FILE = {self.root_password_file!r}: {error}"
-            ) from error
-        if not found:
-            raise MillraceError(
-                ErrorCode.INVALID_VALUE, f"MILLRACE_ROOT_PASSWORD_FILE: {self.root_password_file} is empty"
-            )
-        return found
+        return read_secret("MILLRACE_ROOT_PASSWORD_FILE", self.root_password_file)
 
     @property
     def local(self) -> bool:

@@ -66,7 +66,7 @@ class CalcService:
     def __init__(self, settings: CalcSettings) -> None:
         self._settings = settings
         self._logger = structlog.get_logger("calc-svc")
-        self._log = KafkaLog(settings.broker, "calc-svc")
+        self._log = KafkaLog(settings.broker, "calc-svc", settings.kafka.librdkafka)
         self._catalog = CatalogView()
         self.store = TableStore(self._catalog, settings.tables, settings.calc_memory_rows)
         # not serving before it is there: its JVM takes seconds to start

@@ -15,11 +15,12 @@ def main() -> int:
     logger = configure_logs("notify-svc", "INFO")
     try:
         settings = load_settings(NotifySettings)
+        kafka = settings.kafka.librdkafka
     except MillraceError as error:
         logger.error(str(error))
         return 2
     logger = configure_logs("notify-svc", settings.log_level)
-    app = notify_app(settings, lambda: KafkaLog(settings.broker, "notify-svc"), logger)
+    app = notify_app(settings, lambda: KafkaLog(settings.broker, "notify-svc", kafka), logger)
     return serve(app, settings.host, settings.notify_port, settings.stop_seconds, tls=settings.tls_pair)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from millrace.broker import SETTINGS, cluster_id, properties
+from millrace.kafka_users import jaas
 from millrace.settings import SERVICES, StackSettings, project_root, service
 from millrace_core.errors import MillraceError
 
@@ -57,3 +59,35 @@ def test_cluster_ids() -> None:
     ids = {cluster_id() for _ in range(300)}
     assert len(ids) == 300
     assert all(len(one) == 22 and not one.startswith("-") for one in ids)
+
+
+def test_a_stack_whose_broker_asks_who_its_clients_are(tmp_path: Path) -> None:
+    settings = StackSettings.on_free_ports(tmp_path / "data", tmp_path / "jars").with_own_certificate()
+    settings = settings.with_kafka("SASL_SSL")
+    assert replace(StackSettings.from_environment(settings.variables()), tls=True) == settings
+    access = settings.kafka
+    assert access == settings.kafka, "the password is made once"
+    assert access.password == (tmp_path / "data" / "kafka-password").read_text()
+    assert access.password not in str(settings.variables())
+    assert access.ca == settings.tls_ca
+    lines = dict(
+        line.split("=", 1) for line in properties(1, 2, tmp_path, access, tmp_path / "k").splitlines()
+    )
+    assert lines["listeners"] == "CLIENTS://127.0.0.1:1,CONTROLLER://127.0.0.1:2"
+    assert lines["listener.security.protocol.map"] == "CLIENTS:SASL_SSL,CONTROLLER:SASL_SSL"
+    assert lines["super.users"] == "User:millrace"
+    assert access.password not in str(lines)
+
+
+def test_later_commands_find_out_how_the_broker_is_reached(tmp_path: Path) -> None:
+    told = {"MILLRACE_DATA_DIR": str(tmp_path)}
+    assert StackSettings.from_environment(told).kafka_protocol == "PLAINTEXT"
+    (tmp_path / "kafka-protocol").write_text("SASL_PLAINTEXT")
+    assert StackSettings.from_environment(told).kafka.user == "millrace"
+    told["MILLRACE_KAFKA_PROTOCOL"] = "PLAINTEXT"
+    assert StackSettings.from_environment(told).kafka_protocol == "PLAINTEXT"
+
+
+def test_a_user_is_no_other_one() -> None:
+    with pytest.raises(MillraceError, match="MILLRACE_KAFKA_USER: producer"):
+        jaas("producer", "a", {"producer": "b"})

@@ -20,7 +20,7 @@ def main() -> int:
     settings = load_settings(TriggerSettings)
     logger = configure_logs("trigger-svc", settings.log_level)
     token = settings.token
-    log = KafkaLog(settings.broker, "trigger-svc")
+    log = KafkaLog(settings.broker, "trigger-svc", settings.kafka.librdkafka)
     lives = Lives(logger, settings.stall_seconds)
     engine = Engine(settings, log, logger, lives)
     registry = CollectorRegistry()

@@ -32,7 +32,7 @@ from trigger_svc.query_gaps import QueryGaps, Touched
 from trigger_svc.rest import Rest
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.spark.checkpoint import Ends, ends_behind, keep_plan, messages_in
-from trigger_svc.spark.query import SINK, in_slots
+from trigger_svc.spark.query import SINK, connection, in_slots
 from trigger_svc.spark.session import compiled
 from trigger_svc.spark.workers import OUTPUT_SCHEMA, Arrived, judge_slot, judge_slots
 from trigger_svc.states import SlotStates
@@ -218,8 +218,7 @@ class Batches:
                 .repartitionById(self._settings.trigger_workers, F.col("slot"))
                 .mapInArrow(judge_slots(slots, self._states, batch), OUTPUT_SCHEMA)
                 .write.format("kafka")
-                .options(**SINK)
-                .option("kafka.bootstrap.servers", self._settings.broker)
+                .options(**SINK, **connection(self._settings))
                 .save()
             )
         self._states.seal(batch)

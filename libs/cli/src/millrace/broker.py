@@ -11,12 +11,14 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from millrace import processes
+from millrace import kafka_users, processes
 from millrace.java import Java
 from millrace.processes import Place, Program
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_service import KafkaAccess
 
 NAME = "broker"
+PLAIN = KafkaAccess()
 HEAP_MB = 384
 # A broker of one machine waits more than it computes: the optimising compiler took 40 % of its time in the
 # first minutes, from those who share the cores (decision 0028).
@@ -65,12 +67,17 @@ SETTINGS: dict[str, object] = {
 
 @dataclass(frozen=True)
 class Broker:
-    """The embedded broker of one stack: data below ``data_dir/broker``, clients at ``127.0.0.1:port``."""
+    """The embedded broker of one stack: data below ``data_dir/broker``, clients at ``127.0.0.1:port``.
+
+    ``access``: how services connect to it; ``certificate``: files of its certificate and key, for TLS.
+    """
 
     java: Java
     jars_dir: Path
     data_dir: Path
     port: int
+    access: KafkaAccess = PLAIN
+    certificate: tuple[str, str] | None = None
 
     @property
     def address(self) -> str:
@@ -78,22 +85,44 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def _folder(self) -> Path:
+        return self.data_dir / "broker"
+
+    @property
     def _config(self) -> Path:
-        return self.data_dir / "broker" / "server.properties"
+        return self._folder / "server.properties"
+
+    @property
+    def _users(self) -> Path:
+        return (self._folder / "users.jaas").resolve()
 
     @property
     def _logs(self) -> Path:
-        return self.data_dir / "broker" / "topics"
+        return self._folder / "topics"
 
     def _command(self, *arguments: str, heap_mb: int = HEAP_MB) -> list[str]:
         classes = ("-cp", f"{self.jars_dir.resolve()}/broker/*")
-        return [str(self.java.program), f"-Xmx{heap_mb}m", *FLAGS, *classes, *arguments]
+        # everybody can read a command line: passwords stand in the file that it names
+        users = (f"-Djava.security.auth.login.config={self._users}",) if self.access.sasl else ()
+        return [str(self.java.program), f"-Xmx{heap_mb}m", *FLAGS, *users, *classes, *arguments]
 
     def _write_config(self) -> None:
         """Writes the settings. The controller's port is nobody else's business: any free one."""
-        controller = processes.free_port()
+        controller, keystore = processes.free_port(), (self._folder / "keystore.pem").resolve()
         self._logs.mkdir(parents=True, exist_ok=True)
-        self._config.write_text(properties(self.port, controller, self._logs))
+        self._config.write_text(properties(self.port, controller, self._logs, self.access, keystore))
+        if self.access.sasl:
+            others = {kafka_users.PRODUCER: kafka_users.password_of(kafka_users.PRODUCER, self.data_dir)}
+            text = kafka_users.jaas(self.access.user, self.access.password, others)
+            kafka_users.rewrite(self._users, text)
+        if self.access.tls:
+            if self.certificate is None:
+                raise MillraceError(
+                    ErrorCode.INVALID_VALUE,
+                    f"MILLRACE_KAFKA_PROTOCOL = {self.access.protocol}: the broker has no certificate, set "
+                    "MILLRACE_TLS=1, or MILLRACE_TLS_CERTIFICATE and MILLRACE_TLS_KEY",
+                )
+            kafka_users.write_keystore(keystore, *self.certificate)
 
     def _format(self) -> None:
         """Prepares the log folder, once."""
@@ -127,6 +156,8 @@ class Broker:
             self._format()
             processes.start(place, Program(NAME, self._command("kafka.Kafka", str(self._config))))
         processes.wait_ready(place, NAME, self.answers, READY_SECONDS)
+        if self.access.sasl:
+            kafka_users.let_produce(self.address, self.access)
 
     def stop(self) -> None:
         """Stops the broker; topics stay on disk."""
@@ -134,14 +165,14 @@ class Broker:
 
     def answers(self) -> bool:
         """Whether the broker answers a metadata request."""
-        return answers(self.port)
+        return answers(self.port, self.access)
 
 
-def answers(port: int) -> bool:
+def answers(port: int, access: KafkaAccess = PLAIN) -> bool:
     """Whether a broker at this loopback port answers a metadata request."""
     if not processes.port_taken("127.0.0.1", port):
         return False  # librdkafka would wait a second before it tries again
-    client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
+    client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0, **access.librdkafka})
     try:
         return bool(client.list_topics(timeout=2).brokers)
     except KafkaException:
@@ -156,12 +187,18 @@ def cluster_id() -> str:
             return text
 
 
-def properties(port: int, controller_port: int, logs: Path) -> str:
-    """The broker's ``server.properties``: both listeners on loopback only."""
-    addresses = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+def properties(
+    port: int, controller_port: int, logs: Path, access: KafkaAccess = PLAIN, keystore: Path = Path()
+) -> str:
+    """The broker's ``server.properties``: both listeners on loopback only. ``keystore``: file with key and
+    certificate, for TLS."""
+    listener = "PLAINTEXT" if access.protocol == "PLAINTEXT" else kafka_users.LISTENER
+    own: dict[str, object] = {
+        "listeners": f"{listener}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"{listener}://127.0.0.1:{port}",
         "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
         "log.dirs": logs,
     }
-    return "".join(f"{name}={value}\n" for name, value in (SETTINGS | addresses).items())
+    if access.protocol != "PLAINTEXT":
+        own |= kafka_users.properties(access, keystore)
+    return "".join(f"{name}={value}\n" for name, value in (SETTINGS | own).items())

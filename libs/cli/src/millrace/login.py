@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from getpass import getpass
-from pathlib import Path
 
 from pydantic import Field, SecretStr
 
 from millrace.settings import CommandSettings
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_service import load_settings
+from millrace_service import load_settings, read_secret
 
 FIRST = "taosdata"
 """What root has until it is changed."""
@@ -62,7 +61,4 @@ def asked_login(user: str | None = None) -> Login:
 def _read(variable: str, text: SecretStr, file: str) -> str:
     if text.get_secret_value() or not file:
         return text.get_secret_value()
-    try:
-        return Path(file).read_text().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MillraceError(ErrorCode.INVALID_VALUE, f"{variable} = {file!r}: {error}") from error
+    return read_secret(variable, file)

@@ -6,29 +6,36 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
+from millrace import kafka_users
 from millrace.certificates import AUTHORITY, CERTIFICATE, KEY
-from millrace.processes import free_port
+from millrace.processes import free_ports
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.notice.reach import ON_ONE_MACHINE
 from millrace_service import (
     Addresses,
+    KafkaAccess,
     ServiceToken,
     Switch,
     Trust,
     find_token,
     load_settings,
+    read_secret,
     trust,
     variable_of,
 )
+from millrace_service.kafka import Protocol
 
 HOST = "127.0.0.1"
 TLS, ON = "tls", "on"
 """The folder of a stack's own certificate, and the file in it that says that it is in use."""
+SPOKEN = "kafka-protocol"
+"""The file of a stack that says which protocol its broker speaks, if not the plain one."""
 
 
 class CommandSettings(Addresses):
@@ -133,6 +140,11 @@ class StackSettings:
     notify_allow: str = ON_ONE_MACHINE  # private networks that NOTIFY may name
     service_token: str = field(default="", repr=False)  # that of the file when empty
     service_token_file: str = ""  # one below data_dir when empty
+    kafka_protocol: Protocol = "PLAINTEXT"
+    kafka_user: str = kafka_users.SERVICES
+    kafka_password: str = field(default="", repr=False)  # that of the file when empty
+    kafka_password_file: str = ""
+    kafka_ca: str = ""
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> StackSettings:
@@ -158,8 +170,16 @@ class StackSettings:
             notify_allow=given.notify_allow,
             service_token=given.service_token.get_secret_value(),
             service_token_file=given.service_token_file,
+            kafka_user=given.kafka_user,
+            kafka_password=given.kafka_password.get_secret_value(),
+            kafka_password_file=given.kafka_password_file,
+            kafka_ca=given.kafka_ca,
         )
-        return found.with_own_certificate() if own else found
+        found = found.with_own_certificate() if own else found
+        protocol = given.kafka_protocol
+        if "kafka_protocol" not in given.model_fields_set and (data_dir / SPOKEN).exists():
+            protocol = cast(Protocol, (data_dir / SPOKEN).read_text())
+        return found.with_kafka(protocol)
 
     def with_own_certificate(self) -> StackSettings:
         """The same stack, over TLS by a certificate that it makes itself."""
@@ -167,16 +187,34 @@ class StackSettings:
         certificate, key, authority = (str(folder / name) for name in (CERTIFICATE, KEY, AUTHORITY))
         return replace(self, tls=True, tls_certificate=certificate, tls_key=key, tls_ca=authority)
 
+    def with_kafka(self, protocol: Protocol) -> StackSettings:
+        """The same stack, whose broker speaks this protocol. Its users get passwords that nobody else knows,
+        and its clients trust whom those of services trust, unless settings say otherwise."""
+        sasl, tls = protocol.startswith("SASL_"), protocol.endswith("SSL")
+        own = str(self.data_dir / kafka_users.FILES[kafka_users.SERVICES])
+        return replace(
+            self,
+            kafka_protocol=protocol,
+            kafka_password_file=self.kafka_password_file or (own if sasl and not self.kafka_password else ""),
+            kafka_ca=self.kafka_ca or (self.tls_ca if tls else ""),
+        )
+
     @staticmethod
     def on_free_ports(data_dir: Path, jars_dir: Path) -> StackSettings:
         """A stack of its own, as tests use it."""
-        ports = {one.name: free_port() for one in SERVICES}
-        return StackSettings(data_dir.resolve(), jars_dir.resolve(), free_port(), ports)
+        broker, *others = free_ports(1 + len(SERVICES))
+        ports = {one.name: port for one, port in zip(SERVICES, others, strict=True)}
+        return StackSettings(data_dir.resolve(), jars_dir.resolve(), broker, ports)
 
     @property
     def broker(self) -> str:
         """The broker's address, ``host:port``."""
         return f"{HOST}:{self.broker_port}"
+
+    @property
+    def connection(self) -> dict[str, str]:
+        """Where the broker is and who asks, as librdkafka's settings."""
+        return {"bootstrap.servers": self.broker, **self.kafka.librdkafka}
 
     def url(self, name: str) -> str:
         """The base URL of a service."""
@@ -196,6 +234,20 @@ class StackSettings:
     def token(self) -> ServiceToken:
         """The service token, made if there is none; :raises MillraceError: if it cannot be used."""
         return find_token(self.service_token, self.service_token_file, self.data_dir)
+
+    @property
+    def kafka(self) -> KafkaAccess:
+        """How services and this command line connect to the broker; a password of the stack's own is made if
+        there is none. :raises MillraceError: INVALID_VALUE for a file that cannot be used."""
+        access = KafkaAccess(self.kafka_protocol, "PLAIN", self.kafka_user, ca=self.kafka_ca)
+        return replace(access, password=self._kafka_password()) if access.sasl else access
+
+    def _kafka_password(self) -> str:
+        if self.kafka_password:
+            return self.kafka_password
+        if self.kafka_password_file == str(self.data_dir / kafka_users.FILES[kafka_users.SERVICES]):
+            return kafka_users.password_of(kafka_users.SERVICES, self.data_dir)
+        return read_secret("MILLRACE_KAFKA_PASSWORD_FILE", self.kafka_password_file)
 
     def variables(self) -> dict[str, str]:
         """The environment that puts a service, or a client of this module, onto this stack."""
@@ -217,6 +269,12 @@ class StackSettings:
             "MILLRACE_NOTIFY_ALLOW": self.notify_allow,
             "MILLRACE_SERVICE_TOKEN": self.service_token,
             "MILLRACE_SERVICE_TOKEN_FILE": self.service_token_file,
+            "MILLRACE_KAFKA_PROTOCOL": self.kafka_protocol,
+            "MILLRACE_KAFKA_MECHANISM": "PLAIN",
+            "MILLRACE_KAFKA_USER": self.kafka_user,
+            "MILLRACE_KAFKA_PASSWORD": self.kafka_password,
+            "MILLRACE_KAFKA_PASSWORD_FILE": self.kafka_password_file,
+            "MILLRACE_KAFKA_CA": self.kafka_ca,
         }
 
     def environment(self, java_home: Path) -> dict[str, str]:

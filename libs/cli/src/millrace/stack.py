@@ -18,9 +18,18 @@ from millrace.broker import Broker
 from millrace.jars import Report
 from millrace.java import Java, find_java
 from millrace.processes import Place, Program
-from millrace.settings import HOST, ON, SERVICES, Service, StackSettings, project_root, service
+from millrace.settings import (
+    HOST,
+    ON,
+    SERVICES,
+    SPOKEN,
+    Service,
+    StackSettings,
+    project_root,
+    service,
+)
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_service import ServiceToken
+from millrace_service import KafkaAccess, ServiceToken
 
 PORT_SECONDS = 3.0
 """How long a port may stay taken by what has just ended."""
@@ -75,7 +84,12 @@ class Stack:
     @cached_property
     def _broker(self) -> Broker:
         one = self.settings
-        return Broker(self._java, one.jars_dir, one.data_dir, one.broker_port)
+        pair = (one.tls_certificate, one.tls_key) if one.tls_certificate else None
+        return Broker(self._java, one.jars_dir, one.data_dir, one.broker_port, self._kafka, pair)
+
+    @cached_property
+    def _kafka(self) -> KafkaAccess:
+        return self.settings.kafka
 
     # -- the whole ---------------------------------------------------------------------------------------
 
@@ -93,6 +107,7 @@ class Stack:
         jars.resolve(java, project_root() / "ivy.xml", self.settings.jars_dir, self._report)
         self._refuse_taken_ports()
         self._ensure_certificate()
+        self._note_protocol()
         self.start(broker.NAME)
         self._start_services()
         self._supervise()
@@ -107,7 +122,8 @@ class Stack:
         with ThreadPoolExecutor(len(SERVICES)) as side_by_side:
             stopped = list(side_by_side.map(self.stop, [one.name for one in SERVICES]))
         found = self.stop(broker.NAME) or any(stopped)
-        (self.settings.tls_folder / ON).unlink(missing_ok=True)
+        for file in (self.settings.tls_folder / ON, self.settings.data_dir / SPOKEN):
+            file.unlink(missing_ok=True)
         return found
 
     def status(self) -> list[Status]:
@@ -174,6 +190,15 @@ class Stack:
         else:
             (folder / ON).unlink(missing_ok=True)
 
+    def _note_protocol(self) -> None:
+        """For commands that come later."""
+        file, protocol = self.settings.data_dir / SPOKEN, self.settings.kafka_protocol
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if protocol == "PLAINTEXT":
+            file.unlink(missing_ok=True)
+        else:
+            file.write_text(protocol)
+
     def _supervise(self) -> None:
         if self.settings.supervise:
             command = (sys.executable, "-m", "millrace.supervise")
@@ -238,7 +263,10 @@ class Stack:
         process = processes.running(self.place, name)
         if process is None:
             return Status(name, port, None, False, 0.0, 0)
-        ready, problem = (broker.answers(port), "") if name == broker.NAME else self._health(name)
+        if name == broker.NAME:
+            ready, problem = broker.answers(port, self._kafka), ""
+        else:
+            ready, problem = self._health(name)
         up = time.time() - process.create_time()
         return Status(name, port, process.pid, ready, up, _memory(process), problem=problem)
 

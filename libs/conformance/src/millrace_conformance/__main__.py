@@ -45,7 +45,7 @@ class OnThisMachine:
 
     async def produce(self, what: ToProduce) -> None:
         """Writes to the stack's broker."""
-        await asyncio.to_thread(produce, self._stack.settings.broker, what)
+        await asyncio.to_thread(produce, self._stack.settings.connection, what)
 
 
 def install_triggers(data_dir: Path) -> None:

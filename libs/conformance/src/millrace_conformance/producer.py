@@ -27,8 +27,9 @@ def message(db: str, stable: str | None, table: str, rows: Sequence[Mapping[str,
     return ToProduce(wal_topic(db, stable or table), table, json.dumps(data, ensure_ascii=False))
 
 
-def produce(broker: str, what: ToProduce) -> None:
-    """Writes the message and waits until it is there. :raises KafkaException: if it is not within 30 s."""
+def produce(broker: Mapping[str, str], what: ToProduce) -> None:
+    """Writes the message and waits until it is there. ``broker``: where it is and who asks, as Kafka's client
+    has it. :raises KafkaException: if it is not within 30 s."""
     failures: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -37,7 +38,7 @@ def produce(broker: str, what: ToProduce) -> None:
 
     producer = Producer(
         {
-            "bootstrap.servers": broker,
+            **broker,
             "acks": "all",
             "message.timeout.ms": int(SECONDS * 1000),
             # the hash of Java's clients: all writers of a table must agree on its partition

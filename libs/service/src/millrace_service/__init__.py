@@ -1,10 +1,12 @@
 """What every Millrace service shares: settings, logs, the life of threads, health, metrics, a clean stop."""
 
+from millrace_service.kafka import KafkaAccess, KafkaSettings
 from millrace_service.life import Life, Trouble, Work, end_process
 from millrace_service.logs import configure_logs
 from millrace_service.observe import Health, instance, service_app
 from millrace_service.passed_over import passed_over
 from millrace_service.progress import Lives, Look, Progress, Stall, behind, instant
+from millrace_service.secret import kept_secret, read_secret, write_secret
 from millrace_service.serve import serve
 from millrace_service.settings import (
     Addresses,
@@ -19,8 +21,9 @@ from millrace_service.tls import Trust, trust
 from millrace_service.token import ServiceToken, find_token
 
 __all__ = [
-    "Addresses", "Health", "Heap", "Life", "Lives", "Look", "Progress", "ServiceSettings", "ServiceToken",
-    "Stall", "Switch", "Trouble", "Trust", "Work", "behind",
-    "configure_logs", "end_process", "find_token", "instance", "instant", "load_settings", "passed_over",
-    "serve", "service_app", "settings_table", "trust", "variable_of",
+    "Addresses", "Health", "Heap", "KafkaAccess", "KafkaSettings", "Life", "Lives", "Look", "Progress",
+    "ServiceSettings", "ServiceToken", "Stall", "Switch", "Trouble", "Trust", "Work", "behind",
+    "configure_logs", "end_process", "find_token", "instance", "instant", "kept_secret", "load_settings",
+    "passed_over", "read_secret", "serve", "service_app", "settings_table", "trust", "variable_of",
+    "write_secret",
 ]  # fmt: skip

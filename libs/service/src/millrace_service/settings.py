@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.notice.reach import Reach, networks
+from millrace_service.kafka import KafkaSettings
 from millrace_service.tls import Trust, trust
 from millrace_service.token import ServiceToken, find_token
 
@@ -40,7 +41,7 @@ Heap = Annotated[str, Field(pattern=r"^[1-9]\d*[kmgKMG]$", title="a size of a Ja
 Switch = Annotated[bool, BeforeValidator(_switch)]
 
 
-class Addresses(BaseSettings):
+class Addresses(KafkaSettings):
     """Where the parts of a stack lie and how they know each other: what its services read, and the command
     line that starts them."""
 

@@ -7,17 +7,14 @@ share a folder are given one token by a setting.
 from __future__ import annotations
 
 import hmac
-import os
 import re
-import secrets
-import stat
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from fastapi import Request
 
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_service.secret import kept_secret, read_secret
 
 FILE = "service-token"
 """The file's name in a stack's folder."""
@@ -64,32 +61,6 @@ def find_token(text: str, file: str, folder: Path) -> ServiceToken:
     """
     if text:
         return ServiceToken(text)
-    try:
-        # a secret that an orchestrator mounts has the mode that it gives it
-        return ServiceToken(Path(file).read_text().strip() if file else _kept(folder / FILE))
-    except OSError as error:
-        where = f"MILLRACE_SERVICE_TOKEN_FILE = {file!r}" if file else str(folder / FILE)
-        raise MillraceError(ErrorCode.INVALID_VALUE, f"{where}: {error.strerror}") from error
-
-
-def _kept(file: Path) -> str:
-    if not file.exists():
-        _make(file)
-    if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise MillraceError(
-            ErrorCode.INVALID_VALUE, f"{file}: others may read the service token: remove it, or chmod 600 it"
-        )
-    return file.read_text().strip()
-
-
-def _make(file: Path) -> None:
-    """Several services may do so at once: the first one's file stays, and nobody sees half of one."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.write(secrets.token_urlsafe(32))
-    try:
-        with suppress(FileExistsError):
-            os.link(draft, file)
-    finally:
-        draft.unlink()
+    if file:
+        return ServiceToken(read_secret("MILLRACE_SERVICE_TOKEN_FILE", file).strip())
+    return ServiceToken(kept_secret(folder / FILE, "service token"))

@@ -44,6 +44,12 @@ SINK: dict[str, str] = {
 }
 
 
+def connection(settings: TriggerSettings) -> dict[str, str]:
+    """Where Kafka is, and how Spark's clients connect."""
+    access = {f"kafka.{name}": value for name, value in settings.kafka.java.items()}
+    return {"kafka.bootstrap.servers": settings.broker, **access}
+
+
 def topics(left_out: Collection[str]) -> str:
     """The pattern of what the query reads: all topics that tables may have but these, and those of other
     messages."""
@@ -82,7 +88,7 @@ def start_query(
     WAL topics that it does not read."""
     source = session.readStream.format("kafka").options(**SOURCE)
     source = source.option("subscribePattern", topics(left_out))
-    messages = source.option("kafka.bootstrap.servers", settings.broker).load()
+    messages = source.options(**connection(settings)).load()
     columns = [
         F.unix_millis("timestamp").alias(name) if name == "timestamp" else F.col(name) for name in INPUT
     ]

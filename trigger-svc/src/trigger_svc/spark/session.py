@@ -21,6 +21,8 @@ CONF: dict[str, str] = {
     # that needs a deep stack
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xss4m",
     "spark.locality.wait": "0",
+    # what no log and no plan shows: Spark's own words, and the texts with which clients of Kafka log in
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
     # compiling costs more than it saves on few messages
     **INTERPRETED,
     # its own begins with compiling Spark's archives

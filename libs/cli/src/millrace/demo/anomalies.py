@@ -39,7 +39,7 @@ def stream(name: str) -> str:
     )
 
 
-def run(rest: Rest, broker: str, file: Path) -> int:
+def run(rest: Rest, broker: Mapping[str, str], file: Path) -> int:
     """Makes the streams in the demo's database, writes the readings, shows what was found, and draws it into
     ``file``. 0 if the first stream finds half of the faults or more, else 1."""
     console.out.print("\n[bold]Anomalies: a sensor with known faults, analysed a fortnight at a time[/bold]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -53,15 +53,15 @@ def run(stack: Stack, keep: bool = False) -> int:
         stack.up()
         url, trust = stack.settings.url("api-gateway"), stack.settings.trust
         with Rest(url, trust=trust) as rest, Listener(_show_event) as listener:
-            wrong = _run(rest, listener, stack.settings.broker)
+            wrong = _run(rest, listener, stack.settings.connection)
             picture = stack.settings.data_dir / "demo" / "anomalies.png"
-            return wrong or anomalies.run(rest, stack.settings.broker, picture)
+            return wrong or anomalies.run(rest, stack.settings.connection, picture)
     finally:
         if ours and not keep:
             stack.down()
 
 
-def _run(rest: Rest, listener: Listener, broker: str) -> int:
+def _run(rest: Rest, listener: Listener, broker: Mapping[str, str]) -> int:
     say = console.out.print
     closed, still_open = check.daily({city: data.path(city) for city in data.CITIES})
     say("\n[bold]Tables and streams[/bold]")

@@ -14,9 +14,9 @@ from millrace.demo.data import Reading
 from millrace_core.errors import ErrorCode, MillraceError
 
 
-def write(broker: str, topic: str, readings: Mapping[str, Sequence[Reading]]) -> int:
+def write(broker: Mapping[str, str], topic: str, readings: Mapping[str, Sequence[Reading]]) -> int:
     """Writes the readings of each table, a message a day, the tables in turn; gives the number of rows. Any
-    program with a Kafka client could do this.
+    program with a Kafka client could do this. ``broker``: where it is and who asks, as Kafka's client has it.
 
     :raises MillraceError: UNAVAILABLE if a message was not taken.
     """
@@ -28,7 +28,7 @@ def write(broker: str, topic: str, readings: Mapping[str, Sequence[Reading]]) ->
 
     producer = Producer(
         # as Java clients and Millrace: a table's rows stay in one partition, in order, whoever writes
-        {"bootstrap.servers": broker, "acks": "all", "linger.ms": 5, "partitioner": "murmur2_random"}
+        {**broker, "acks": "all", "linger.ms": 5, "partitioner": "murmur2_random"}
     )
     days = {table: list(data.messages(rows)) for table, rows in readings.items()}
     with progress() as bar:

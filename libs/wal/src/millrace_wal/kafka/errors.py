@@ -30,6 +30,8 @@ REBALANCED = frozenset({
 })  # fmt: skip
 
 
+REFUSED = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
+"""A broker does not let the user in, or is not trusted."""
 OUT = 10.0
 """Seconds after which a client that has done nothing but fail is followed by a new one."""
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -15,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
 from millrace_wal.kafka import trim
-from millrace_wal.kafka.errors import MISSING, MOVING, OUT, Strikes, is_fatal, kafka_error
+from millrace_wal.kafka.errors import MISSING, MOVING, OUT, REFUSED, Strikes, is_fatal, kafka_error
 from millrace_wal.kafka.growing_reader import GrowingReader
 from millrace_wal.kafka.producer import Appender
 from millrace_wal.kafka.reader import KafkaGroupReader, KafkaReader
@@ -33,6 +34,7 @@ COMPACTED_MS = 600_000
 _ADMIN_OUT = 60.0
 """Seconds after which an admin client that does nothing but fail is followed by a new one."""
 _KEPT = 10
+PLAIN: Mapping[str, str] = MappingProxyType({})
 Client = TypeVar("Client", Consumer, AdminClient)
 Answer = TypeVar("Answer")
 
@@ -74,11 +76,11 @@ class KafkaLog(Closing):
     """See :class:`millrace_wal.record.Log`. One producer and its thread, and two clients for questions; each
     is followed by a new one when it is done.
 
-    ``bootstrap``: ``host:port[,host:port…]``; ``client``: the name in the broker's logs. Connects when first
-    used, so making one never fails.
+    ``bootstrap``: ``host:port[,host:port…]``; ``client``: the name in the broker's logs; ``access``: who it
+    is and whom it trusts, as librdkafka's settings. Connects when first used, so making one never fails.
     """
 
-    def __init__(self, bootstrap: str, client: str) -> None:
+    def __init__(self, bootstrap: str, client: str, access: Mapping[str, str] = PLAIN) -> None:
         self._bootstrap = bootstrap
         self._logger = logging.getLogger("millrace_wal.kafka.log")
         self._common: dict[str, Any] = {
@@ -87,10 +89,15 @@ class KafkaLog(Closing):
             "socket.nagle.disable": True,
             "reconnect.backoff.max.ms": 1000,
             "broker.address.family": "any",
+            **access,
         }
         self._lock = threading.Lock()
         self._appender = Appender(self._common, self._logger)
-        ask = self._common | {"group.id": "none", "allow.auto.create.topics": False}
+        ask = self._common | {
+            "group.id": "none", "allow.auto.create.topics": False, "error_cb": self._heed,
+        }  # fmt: skip
+        self._refused = ""
+        """What a broker says that does not let this user in; librdkafka tries again for ever."""
         self._asking = _Followed(lambda: Consumer(ask, logger=self._logger), self._logger)
         self._admin = _Followed(
             lambda: AdminClient(self._common, logger=self._logger), self._logger, _ADMIN_OUT, keep=True
@@ -198,14 +205,21 @@ class KafkaLog(Closing):
         try:
             found = ask(timeout=_ASK) if topic is None else ask(topic, timeout=_ASK)
             self._asking.worked()
+            self._refused = ""
             return found
         except KafkaException as error:
             self._asking.failed(error.args[0])
+            with suppress(KafkaException):
+                self._asking.client.poll(0)  # it says why
             # whatever the cause, what it means is that no broker answers
+            why = self._refused or error.args[0].str()
             raise MillraceError(
-                ErrorCode.UNAVAILABLE,
-                f"the broker at {self._bootstrap} does not answer: {error.args[0].str()}",
+                ErrorCode.UNAVAILABLE, f"the broker at {self._bootstrap} does not answer: {why}"
             ) from error
+
+    def _heed(self, error: KafkaError) -> None:
+        if error.code() in REFUSED:
+            self._refused = error.str()
 
     def begin_offsets(self, topic: str) -> dict[int, int]:
         return self._offsets(topic, OffsetSpec.earliest())

@@ -1,0 +1,65 @@
+"""Secrets in files: read as they are, made where there is none. No command line and no log has one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from millrace_core.errors import ErrorCode, MillraceError
+
+
+def read_secret(variable: str, file: str) -> str:
+    """What a file holds that a setting names, without the end of its line.
+
+    :raises MillraceError: INVALID_VALUE for one that cannot be read, or holds nothing.
+    """
+    try:
+        # a secret that an orchestrator mounts has the mode that it gives it
+        found = Path(file).read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MillraceError(ErrorCode.INVALID_VALUE, f"{variable} = {file!r}: {_why(error)}") from error
+    if not found:
+        raise MillraceError(ErrorCode.INVALID_VALUE, f"{variable}: {file} is empty")
+    return found
+
+
+def kept_secret(file: Path, what: str) -> str:
+    """The secret that a stack keeps in a file for its owner alone; made if it is not there.
+
+    :raises MillraceError: INVALID_VALUE for a file that others may read, or that cannot be made.
+    """
+    try:
+        if not file.exists():
+            _make(file)
+        if not file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            return file.read_text().strip()
+    except OSError as error:
+        raise MillraceError(ErrorCode.INVALID_VALUE, f"{file}: {_why(error)}") from error
+    raise MillraceError(
+        ErrorCode.INVALID_VALUE, f"{file}: others may read the {what}: remove it, or chmod 600 it"
+    )
+
+
+def _why(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
+
+
+def _make(file: Path) -> None:
+    """Several processes may do so at once: the first one's file stays, and nobody sees half of one."""
+    draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
+    write_secret(draft, secrets.token_urlsafe(32))
+    try:
+        with suppress(FileExistsError):
+            os.link(draft, file)
+    finally:
+        draft.unlink()
+
+
+def write_secret(file: Path, text: str) -> None:
+    """Write a new file that its owner alone ever could read."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(text)
