@@ -187,6 +187,43 @@ def test_the_result_table_is_that_of_the_rows(
         assert one.results() == one.truth()
 
 
+def put(v: int | None, forward: int = 0, *, cut: bool = True) -> tuple[Any, ...]:
+    return "put", "c1", forward, v, 1, 0, cut, False
+
+
+PAUSE: tuple[Any, ...] = ("pause", "c1", 0, None, None, 0, False, False)
+ANSWERED = (*PAUSE[:-1], True)
+LEAVES = {
+    "while it is paused": [put(70), PAUSE, put(0)],
+    "in the batch of the pause": [put(70), put(0, cut=False), PAUSE],
+    "in the batch of the resume": [put(70), PAUSE, put(0, cut=False), PAUSE],
+    "and comes back": [put(70), PAUSE, put(0), put(70)],
+    "far behind": [put(70), put(0, 100), PAUSE, put(0, -100)],
+    "that the pause wrote": [put(0), PAUSE, put(70, 5), ANSWERED, put(0)],
+}
+
+
+@pytest.mark.parametrize("mode", MODES[:2])
+@pytest.mark.parametrize("window", ["overlapping", "session"])
+@pytest.mark.parametrize("by", GROUPS)
+@pytest.mark.parametrize("leaves", LEAVES)
+def test_a_row_leaves_its_group_during_a_pause(leaves: str, by: By, window: str, mode: str) -> None:
+    """It is written again with what puts it into another group, or with what WHERE leaves out."""
+    for least in (None, 50) if by == "half" else (50,):
+        for watermark in (0, 6):
+            stream = Stream("x", WINDOWS[window], by=by, older=mode, watermark=watermark, least=least)
+            with tempfile.TemporaryDirectory() as folder:
+                one = driven(Path(folder), stream, LEAVES[leaves])
+                assert one.results() == one.truth()
+
+
+@pytest.mark.parametrize("window", ["overlapping", "session"])
+def test_a_row_leaves_a_group_that_gets_no_other(window: str, tmp_path: Path) -> None:
+    stream = Stream("x", WINDOWS[window], by="half", older="AT_ONCE")
+    one = driven(tmp_path, stream, [put(None), put(0, cut=False), PAUSE])
+    assert one.results() == one.truth()
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("by", GROUPS)
 @settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))

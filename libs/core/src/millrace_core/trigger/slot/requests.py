@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.rows.intake import Messages
@@ -73,6 +73,18 @@ def delete(
         yield from stream.delete(key, span, written, seen, family, missed=True)
 
 
-def heeds_deletes(stream: AnyStream) -> bool:
-    """Whether deletes that come while it is stopped concern it, too."""
+def heeds_changes(stream: AnyStream) -> TypeGuard[Stream]:
+    """Whether deletes that come while it is stopped concern it, too, and rows that rewrite others."""
     return isinstance(stream, Stream) and not stream.life.gone and bool(stream.life.missed_from)
+
+
+def missed_by(streams: Sequence[AnyStream], messages: Messages) -> dict[int, Any]:
+    """By stream, bool[messages]: those that came while it was stopped, if rows among them may have left the
+    groups that they were evaluated in."""
+    found: dict[int, Any] = {}
+    for stream in streams:
+        if heeds_changes(stream) and stream.definition.loses_rewritten:
+            mask = stream.missed(messages)
+            if mask.any():
+                found[stream.uid] = mask
+    return found

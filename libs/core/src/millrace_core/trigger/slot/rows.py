@@ -11,17 +11,20 @@ from typing import Any
 import numpy as np
 
 from millrace_core.model.schema import Table
-from millrace_core.trigger.rows.intake import Messages, present, read
+from millrace_core.trigger.rows.intake import Messages, TableRows, present, read
 from millrace_core.trigger.slot.backlog import FEW, MOST, Backlog, joined, spans_of
 from millrace_core.trigger.slot.contents import Contents
 from millrace_core.trigger.slot.hosted import AnyStream
 from millrace_core.trigger.slot.placing import Names, Tags, describe, placed, read_for, with_operations
-from millrace_core.trigger.slot.requests import delete, deletes_in, heeds_deletes
+from millrace_core.trigger.slot.requests import delete, deletes_in, heeds_changes, missed_by
 from millrace_core.trigger.stream.calm import Calm, calm_of
 from millrace_core.trigger.stream.stream import Stream
 from millrace_core.trigger.stream.telling import Output
 from millrace_core.trigger.stream.versions import passing
 from millrace_core.trigger.types.windower import NEVER_CALM, Span
+
+Masks = Mapping[int, Any]
+"""By stream, something of each message."""
 
 
 class TableReader:
@@ -97,7 +100,7 @@ class TableReader:
 
     def _calmness(self, stream: AnyStream) -> Calm:
         """Asked again when the stream has changed."""
-        found = Calm(stream.live, stream.definition.child, NEVER_CALM)
+        found = Calm(stream.live or heeds_changes(stream), stream.definition.child, NEVER_CALM)
         with self.contents.blame.of(stream.uid):
             if stream.live:
                 found = found._replace(span=calm_of(stream.state))
@@ -133,38 +136,40 @@ class TableReader:
         live = [stream for stream in streams if stream.live]
         if not streams:
             return
-        wanted: dict[int, Any]
+        wanted: Masks
         if streams[0].definition.table.virtual:
             messages, wanted = self._open(live, streams[0].definition.table, messages)
         else:
             wanted = self._wanted(live, messages)
-        needed = with_operations(streams, messages, list(wanted.values()))
+        missed: Masks = missed_by(streams, messages)
+        needed = with_operations(streams, messages, [*wanted.values(), *missed.values()])
         if not needed.any():
             return
         if not needed.all():
-            wanted = {uid: mask[needed] for uid, mask in wanted.items()}
+            wanted, missed = _only(wanted, needed), _only(missed, needed)
             messages = messages.take(np.flatnonzero(needed))
         begin = 0
-        told = [stream for stream in streams if stream.live or heeds_deletes(stream)]
+        told = [stream for stream in streams if stream.live or heeds_changes(stream)]
         for place, span in deletes_in(told, messages):
-            self._judge_part(topic, streams, wanted, messages, (begin, place), out)
+            self._judge_part(topic, streams, (wanted, missed), messages, (begin, place), out)
             family, seen = slot.family(topic), dict(slot.seen.get(topic, {}))
             for stream in told:
                 with slot.changing(stream):
                     out.extend(delete(stream, messages, place, span, wanted, seen, family))
             begin = place
-        self._judge_part(topic, streams, wanted, messages, (begin, len(messages)), out)
+        self._judge_part(topic, streams, (wanted, missed), messages, (begin, len(messages)), out)
 
     def _judge_part(
-        self, topic: str, streams: list[AnyStream], wanted: dict[int, Any], messages: Messages,
+        self, topic: str, streams: list[AnyStream], masks: tuple[Masks, Masks], messages: Messages,
         part: tuple[int, int], out: list[Output],
     ) -> None:  # fmt: skip
         begin, end = part
+        wanted, missed = masks
         if (begin, end) != (0, len(messages)):
-            wanted = {uid: mask[begin:end] for uid, mask in wanted.items()}
+            wanted, missed = _only(wanted, slice(begin, end)), _only(missed, slice(begin, end))
             messages = messages.take(np.arange(begin, end))
         if end > begin:
-            self._judge(topic, streams, wanted, messages, out)
+            self._judge(topic, streams, wanted, missed, messages, out)
 
     def _open(
         self, live: list[AnyStream], table: Table, messages: Messages
@@ -185,36 +190,62 @@ class TableReader:
         return wanted
 
     def _judge(
-        self, topic: str, streams: list[AnyStream], wanted: dict[int, Any], messages: Messages,
+        self, topic: str, streams: list[AnyStream], wanted: Masks, missed: Masks, messages: Messages,
         out: list[Output],
     ) -> None:  # fmt: skip
         slot = self.contents
         table = slot.table(topic, streams)
         live = [stream for stream in streams if stream.uid in wanted]
-        read_as = read_for(live, table, messages, slot.blame)
+        reading = [stream for stream in streams if stream.uid in wanted.keys() | missed.keys()]
+        read_as = read_for(reading, table, messages, slot.blame)
         rows = next(iter(read_as.values()))
         names = Names.of_messages(messages, table)
         family = slot.family(topic)
         held = np.bincount(rows.message, minlength=len(messages))
-        takes = {uid: mask & (held > 0) for uid, mask in wanted.items()}
+        takes = {uid: mask & (held > 0) for uid, mask in _either(wanted, missed).items()}
         tags: list[Tags] | None = [] if any(part.pending for part in read_as.values()) else None
         if rows.operations:  # a child that comes or goes may concern any of them
             slot.touch(stream.uid for stream in streams)
         groups = placed(streams, takes, names, rows.operations, family, table, tags, slot.blame)
         if tags is not None:
-            describe(live, read_as, table, names, tags, slot.blame)
+            describe(reading, read_as, table, names, tags, slot.blame)
+        for stream in reading:
+            if stream.uid in missed:
+                self._miss(topic, stream, read_as, groups, missed, messages, out)
         for stream in live:
             if not (wanted[stream.uid].any() or stream.waits or len(stream.passing)):
                 continue  # as with most streams that read one child of many
             with slot.changing(stream):
                 mask, rows = wanted[stream.uid], read_as[stream.definition.table]
-                stream.count("rows_read", int(held[takes[stream.uid]].sum()))
+                mine = mask & (held > 0)
+                stream.count("rows_read", int(held[mine].sum()))
                 if rows.bad:
                     stream.count("undecodable", int(mask[rows.bad].sum()))
-                group = groups[stream.uid]
-                stream.count("unknown_table", int(held[takes[stream.uid] & (group < 0)].sum()))
-                mine = passing(stream.state, rows, group, messages)
+                group = np.where(mask, groups[stream.uid], -1)
+                stream.count("unknown_table", int(held[mine & (group < 0)].sum()))
+                passed = passing(stream.state, rows, group, messages)
                 seen = dict(slot.seen[topic])
-                out.extend(stream.judge_table(mine.rows, mine.group, mine.messages, seen))
+                out.extend(stream.judge_table(passed.rows, passed.group, passed.messages, seen))
                 if isinstance(stream, Stream):
-                    out.extend(stream.lose_versions(mine.versions, messages, seen))
+                    out.extend(stream.lose_versions(passed.versions, messages, seen))
+
+    def _miss(
+        self, topic: str, stream: AnyStream, read_as: Mapping[Table, TableRows], groups: Masks, missed: Masks,
+        messages: Messages, out: list[Output],
+    ) -> None:  # fmt: skip
+        """Rows that came while a stream was stopped are not evaluated here, but they may rewrite others."""
+        slot = self.contents
+        if isinstance(stream, Stream):
+            with slot.changing(stream):
+                group = np.where(missed[stream.uid], groups[stream.uid], -1)
+                passed = passing(stream.state, read_as[stream.definition.table], group, messages)
+                seen = dict(slot.seen.get(topic, {}))
+                out.extend(stream.miss_versions(passed.versions, messages, seen))
+
+
+def _only(masks: Masks, some: Any) -> Masks:
+    return {uid: mask[some] for uid, mask in masks.items()}
+
+
+def _either(some: Masks, others: Masks) -> Masks:
+    return {uid: some.get(uid, False) | others.get(uid, False) for uid in some.keys() | others.keys()}

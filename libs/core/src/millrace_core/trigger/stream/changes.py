@@ -159,6 +159,22 @@ class Changes:
             )
         self.state.passing = Groups()
 
+    def miss_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
+        """As :meth:`lose_versions`, of rows that were written while the stream was stopped; if it still is,
+        they are as deleted once it runs: what is stored at their times then is told after that."""
+        life, own = self.state.life, self.state.definition.table.name.encode()
+        if not life.running:
+            keys = [messages.key_of(message) for message in versions.message.tolist()]
+            names = [own if key is None else key for key in keys]
+            found = zip(names, versions.ts.tolist(), strict=True)
+            life.missed += [(name, ts, ts) for name, ts in dict.fromkeys(found)]
+        elif len(versions.ts):
+            # what is told of the stop is as these have left it
+            holding, life.holding = life.holding, False
+            home = self.state.definition.home
+            yield from self._lose_here(versions, seen) if home else self._send_lost(versions, messages, seen)
+            life.holding = holding
+
     def _send_lost(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
         """To the slots of the groups, as deletes."""
         tables = [messages.key_of(message) or b"" for message in versions.message.tolist()]

@@ -85,6 +85,11 @@ class Definition:
         return any(self.table.tag(name) for name in names.union(self.spec.partition))
 
     @property
+    def loses_rewritten(self) -> bool:
+        """Whether a row may leave its group when it is written again."""
+        return bool(self.keys or self.filter is not None) and not self.table.virtual
+
+    @property
     def fills_history(self) -> bool:
         """Whether rows of before the stream, or of a stop, trigger it."""
         options = self.spec.options

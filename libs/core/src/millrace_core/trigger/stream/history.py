@@ -98,7 +98,8 @@ class History:
         wanted = home and self._treats_untreated()
         life.taken = {name: dict(offsets) for name, offsets in taken.items()} if wanted else {}
         definition = self.state.definition
-        heeds = definition.spec.emission.untreated == "live" and definition.spec.options.delete_recalc
+        changes = definition.spec.options.delete_recalc or definition.loses_rewritten
+        heeds = definition.spec.emission.untreated == "live" and changes
         life.missed_from = life.stopped_at if heeds else {}
 
     def catch_up(
@@ -116,7 +117,7 @@ class History:
         if not untreated and not again:
             life.missed_from = {}
         elif not life.holding:
-            # before the rows that were written meanwhile: these are as the deletes have left them
+            # before the rows that were written meanwhile: these are as the changes have left them
             for name, first, last in missed:
                 yield from self.changes.delete(name, (first, last), at // NS_PER_MS, life.live_from, family)
         forced = self.state.definition.forced

@@ -47,9 +47,9 @@ class Life(msgspec.Struct, array_like=True):
     stored rows know what they are, and which T has not reached, or that came while rows were held.
     ``divided``: of each table whose rows are sent on by their keys, the ids of the groups. ``lost``: deletes
     while rows were held of groups that only history knows: (table, or empty for all, first, last).
-    ``missed_from``: from where on deletes count though the stream was stopped; ``missed``: those that came
-    while it was: (table, first, last). ``held_to``: how far the live rows go that it held when it was stopped
-    again.
+    ``missed_from``: from where on deletes and rewritten rows count though the stream was stopped; ``missed``:
+    those that came while it was: (table, first, last). ``held_to``: how far the live rows go that it held
+    when it was stopped again.
     ``dirty``: closed windows that changed and are cut again at ``dirty_until`` (ns), as in ``deleted``.
     """
 
@@ -217,7 +217,9 @@ class StreamState:
             return self.place_of(group)
         self.life.divided.setdefault(table, set()).add(group.id)
         found = self.passing.index.get(group.id)
-        return self.passing.add(group.id, group.id, group.key, None) if found is None else found
+        if found is not None and self.passing.keys[found] == group.key:  # not as parts_of makes it
+            return found
+        return self.passing.add(group.id, group.id, group.key, None)
 
     def parts_of(self, table: bytes) -> list[int]:
         """The groups that have had rows of a table, as far as this slot knows: places as :meth:`part_of`

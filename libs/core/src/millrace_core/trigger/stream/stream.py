@@ -183,6 +183,10 @@ class Stream:
         """As :meth:`Changes.lose_versions`."""
         return self.changes.lose_versions(versions, messages, seen)
 
+    def miss_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
+        """As :meth:`Changes.miss_versions`."""
+        return self.changes.miss_versions(versions, messages, seen)
+
     def take_past(self, message: Handover, at: int, seen: Offsets) -> Iterator[Output]:
         """As :meth:`History.take_past`."""
         return self.history.take_past(message, at, seen)
