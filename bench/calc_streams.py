@@ -4,8 +4,8 @@ waits.
 calc-svc's own path in this process, as in ``bench.calc_shapes``: 10, 100 and 1,000 streams, each with one
 trigger over a window of ten rows, from events to the messages for their output tables. The queries are of six
 shapes with different constants in them, so that ``TEXTS`` differ. They are answered in two ways, by turns:
-*shared*, with as many streams side by side as the service has, whose queries share jobs, and *apart*, two
-streams side by side and a job for each. Both must give the same rows, else there is no figure.
+*many*, as many streams side by side as the service has, and *two*. Both must give the same rows, else there
+is no figure.
 ``one_trigger_ms``: a single trigger, alone, in both ways.
 """
 
@@ -35,8 +35,8 @@ from calc_svc.spark.session import Engine
 from millrace_core.calc.product import Product
 from millrace_core.model.stream import StreamSpec
 
-WAYS = {"shared": LIVE.side_by_side, "apart": 2}
-"""Pools of Spark, and how many streams are side by side; jobs that run at the same time are two in both."""
+WAYS = {"many": LIVE.side_by_side, "two": 2}
+"""Pools of Spark, and how many streams are side by side; two queries run at the same time in both."""
 STREAMS = (10, 100, 1_000)
 TEXTS = 24
 GROUPS, WINDOWS = 20, 20
@@ -50,7 +50,7 @@ FIGURES = (
         for streams in STREAMS
         for figure in (
             *(Figure(f"{way}.triggers_per_s_{streams}", "1/s") for way in WAYS),
-            Figure(f"shared.triggers_per_s_{streams}", "x", None, None, f"apart.triggers_per_s_{streams}"),
+            Figure(f"many.triggers_per_s_{streams}", "x", None, None, f"two.triggers_per_s_{streams}"),
             *(Figure(f"{way}.seconds_{streams}", "s") for way in WAYS),
         )
     ),
@@ -91,7 +91,7 @@ def _measure(ways: dict[str, _Way], streams: list[Shaped], repeats: int, found: 
             seconds[name] += [took] if turn >= WARM else []  # the first ones plan and compile
             cells.append(_checked(streams, products))
         if cells[0] != cells[1]:
-            raise BenchError("a job for several streams and one for each give different rows")
+            raise BenchError("many streams side by side and two give different rows")
     for name in ways:
         took = statistics.median(seconds[name])
         found[name] |= {

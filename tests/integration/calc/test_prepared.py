@@ -6,12 +6,16 @@ would not be prepared any more, or it would give the rows of an earlier run.
 
 from __future__ import annotations
 
+import random
+import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 
 from calc_svc.spark.session import Engine, Lane
 from calc_svc.store.columns import plain_arrow
@@ -26,14 +30,21 @@ pytestmark = pytest.mark.java
 FIRST, OTHER = (0, 25, 70), (10, 40, 55)
 """Seconds at which windows begin."""
 SUM = "SELECT _tid, sum(v) AS s FROM src GROUP BY _tid"
+LANES = 8
+SCHEMA = pa.schema([("_tid", pa.int32()), ("v", pa.int64())])
 
 
 @pytest.fixture(scope="module")
-def lane(java: Java) -> Iterator[Lane]:
-    engine = Engine({"triggers": 1})
+def engine(java: Java) -> Iterator[Engine]:
+    engine = Engine({"triggers": 1}, lanes={"triggers": LANES})
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture
+def lane(engine: Engine) -> Iterator[Lane]:
     with engine.lane("triggers", 1) as lane:
         yield lane
-    engine.stop()
 
 
 def rows(lane: Lane, sql: str, relation: pa.Table) -> list[tuple[Any, ...]]:
@@ -93,19 +104,37 @@ def test_the_time_zone_is_the_one_asked_for(lane: Lane) -> None:
             assert lane.run(sql, {"src": relation}, zone).column(0).to_pylist() == [wanted]
 
 
-def test_an_aggregate_above_a_join_needs_no_exchange(lane: Lane) -> None:
+def test_where_spark_exchanges_rows_it_is_prepared_too(lane: Lane) -> None:
     sql = (
-        "SELECT a._tid, '(SELECT ' AS text, a.n FROM (SELECT s._tid, count(*) AS n FROM src s"
+        "SELECT a._tid, a.n, b.m FROM (SELECT s._tid, count(*) AS n FROM src s"
         " JOIN trig t ON t._tid = s._tid WHERE s.v < t.below GROUP BY s._tid) a"
+        " FULL JOIN (SELECT _tid, max(v) AS m FROM src GROUP BY _tid HAVING max(v) > 5) b"
+        " ON a._tid = b._tid ORDER BY 1"
     )
     src = pa.table({"_tid": [0, 0, 1], "v": [1, 9, 1]})
-    for below, wanted in ((5, [(0, 1), (1, 1)]), (10, [(0, 2), (1, 1)])) * 2:
+    for below, wanted in ((5, [(0, 1, 9), (1, 1, None)]), (10, [(0, 2, 9), (1, 1, None)])) * 2:
         trig = pa.table({"_tid": [0, 1], "below": [below, below]})
         found = lane.run(sql, {"src": src, "trig": trig}, "UTC").to_pylist()
-        assert sorted((row["_tid"], row["n"]) for row in found) == wanted
-        assert {row["text"] for row in found} == {"(SELECT "}
-    (kept,) = [one for key, found in lane.prepared._free.items() for one in found if key[1] == sql]
-    assert not kept._copied
+        assert [tuple(row.values()) for row in found] == wanted
+    assert sql in prepared(lane)
+
+
+@pytest.mark.parametrize(
+    "sql, wanted",
+    [
+        ("SELECT v FROM src WHERE v > 1 UNION ALL SELECT -v FROM src", [2, 3, -1, -2, -3]),
+        ("SELECT sum(v) FROM (SELECT v FROM src WHERE v > 1 UNION ALL SELECT -v FROM src)", [-1]),
+        ("SELECT v FROM src LIMIT 0", []),
+        ("SELECT count(*) FROM (SELECT v FROM src LIMIT 0)", [0]),
+        ("SELECT v FROM src ORDER BY v DESC", [3, 2, 1]),
+        ("SELECT DISTINCT v % 1 FROM src", [0]),
+    ],
+)
+def test_results_of_several_partitions_or_none(lane: Lane, sql: str, wanted: list[int]) -> None:
+    for _ in range(3):
+        found = lane.run(sql, {"src": pa.table({"v": [1, 2, 3]})}, "UTC")
+        assert found.column(0).to_pylist() == wanted
+    assert sql in prepared(lane)
 
 
 @pytest.mark.parametrize(
@@ -157,3 +186,44 @@ def test_every_golden_plan_gives_the_same_prepared(lane: Lane, monkeypatch: pyte
         if plan.set_sql not in prepared(lane):
             not_prepared.append(path.stem)
     assert len(not_prepared) <= len(golden.GOLDEN) // 4, not_prepared
+
+
+def test_what_is_kept_planned_needs_no_place(lane: Lane) -> None:
+    given = pa.table({"_tid": pa.array([0], pa.int32()), "v": [7]})
+    for _ in range(2):
+        rows(lane, SUM, given)
+    with lane._place():
+        assert rows(lane, SUM, given) == [(0, 7)]
+
+
+def test_many_threads_at_once_each_have_their_own_rows(engine: Engine) -> None:
+    texts = [f"SELECT _tid, max(v) + {n} AS m FROM src GROUP BY _tid ORDER BY 1" for n in range(4)]
+    fails = "SELECT v, CASE WHEN v > 5 THEN raise_error('too much') END AS w FROM src"
+    start = threading.Barrier(LANES)
+
+    def one(thread: int) -> int:
+        chance = random.Random(thread)
+        start.wait(60)
+        for _ in range(25):
+            n = chance.randrange(len(texts))
+            values = [chance.randrange(6) for _ in range(chance.randrange(5))]
+            with engine.lane("triggers", 60) as lane:
+                if n == thread:
+                    with pytest.raises(PlanError, match="too much"):
+                        rows(lane, fails, pa.table({"v": [*values, 6]}))
+                given = pa.table({"_tid": [v % 2 for v in values], "v": values}, SCHEMA)
+                wanted = [(r, max(of) + n) for r in (0, 1) if (of := [v for v in values if v % 2 == r])]
+                assert rows(lane, texts[n], given) == wanted
+        return thread
+
+    with ThreadPoolExecutor(LANES) as threads:
+        assert list(threads.map(one, range(LANES))) == list(range(LANES))
+
+
+def test_the_memory_of_what_has_run_is_free_again(lane: Lane) -> None:
+    given = pa.table({"_tid": [0, 1, 0], "v": [3, 2, 1]}, SCHEMA)
+    sql = "SELECT _tid, sum(v) AS s FROM src GROUP BY _tid ORDER BY s"
+    for _ in range(3):
+        assert rows(lane, sql, given) == [(1, 2), (0, 4)]
+    manager = SparkContext._active_spark_context._jvm.org.apache.spark.SparkEnv.get().memoryManager()
+    assert manager.executionMemoryUsed() == 0

@@ -31,8 +31,7 @@ TAKE = 2_000  # messages read again at a time
 class Share:
     """What of the topic ``triggers`` a loop calculates: what slots send (``live``), or the answers to
     requests for history and recalculation (decision 0024). ``group``: its consumer group; ``pool``: where its
-    jobs run. So many streams are calculated ``side_by_side``, most of which wait for a job that they share
-    (decision 0027)."""
+    jobs run. So many streams are calculated ``side_by_side``, most of which wait for their turn at Spark."""
 
     group: str
     live: bool

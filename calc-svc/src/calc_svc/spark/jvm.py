@@ -1,14 +1,13 @@
 """Spark's JVM as py4j shows it. What calc-svc uses of Spark without being promised by it is used here alone.
 
-``tests/integration/calc/test_prepared.py`` and ``test_shared_job.py`` fail where a new version of Spark has
-changed it; until they have been run, another version is refused (``millrace_spark.version``).
+``tests/integration/calc/test_prepared.py`` fails where a new version of Spark has changed it; until that has
+been run, another version is refused (``millrace_spark.version``).
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any
 
 from pyspark import SparkContext
@@ -27,12 +26,16 @@ class Jvm:
         require_spark("what keeps queries planned")
         self._jvm: Any = context._jvm
         self._gateway: Any = context._gateway
-        self._jsc: Any = context._jsc.sc()
         self._lists: Any = self._jvm.java.util.ArrayList
         self._sequences: Any = self._jvm.scala.jdk.javaapi.CollectionConverters
-        self._any: Any = self._jvm.scala.reflect.ClassTag.AnyRef()
-        self._none: Any = self._jvm.scala.Option.empty()
-        self._threads = threading.local()
+        self._tasks: Any = self._compiled("OneTask")
+
+    def _compiled(self, name: str) -> Any:
+        """An object of a class of ours whose source lies beside this module."""
+        compiler = self._jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(self._jvm.Thread.currentThread().getContextClassLoader())
+        compiler.cook(files("calc_svc.spark").joinpath(f"{name}.java").read_text())
+        return compiler.getClassLoader().loadClass(f"calc_svc.{name}").newInstance()
 
     @property
     def alive(self) -> bool:
@@ -56,59 +59,27 @@ class Jvm:
         getattr(partitions[0], "values_$eq")(rows)
         return cell
 
-    def fill_from_file(self, cell: Any, path: str) -> None:
-        """Put the one record batch of an Arrow stream in place of the cell's rows."""
-        self._jvm.PythonSQLUtils.readArrowStreamFromFile(path).copyToArray(cell)
-
     # ------------------------------------------------------------------ plans
 
     def plan(self, frame: DataFrame) -> tuple[Any, Any]:
         """The frame in Spark's own words, and its physical plan (``toString`` tells its nodes)."""
         return frame._jdf, frame._jdf.queryExecution().executedPlan()
 
-    def batches(self, jdf: Any, timezone: str) -> Any:
-        """The RDD that gives the result as Arrow record batches, each time anew."""
-        return jdf.toArrowBatchRdd(-1, timezone, True, False)
+    def task(self, jdf: Any, plan: Any, cells: Sequence[Any], properties: Any) -> Any:
+        """What computes the plan in the thread that asks for it: its ``run`` takes what is to be in the
+        cells, and gives Arrow record batches (``OneTask.java``).
 
-    def batches_of_copy(self, jdf: Any, plan: Any) -> Any:
-        """The same of a copy of the plan, which has no shuffle files yet."""
-        return jdf.toArrowBatchRdd(plan.clone())
+        :raises Py4JError: where the plan needs several partitions.
+        """
+        given = self._lists()
+        for cell in cells:
+            given.add(cell)
+        rdd = jdf.toArrowBatchRdd(self._tasks.inOnePartition(plan))
+        return self._tasks.of(rdd, properties, given)
 
-    def glommed(self, rdd: Any) -> Any:
-        """The RDD with one element, an array of all that it gives."""
-        if rdd.getNumPartitions() > 1:  # UNION ALL has two
-            rdd = rdd.coalesce(1, False, self._none, None)
-        return rdd.glom()
-
-    # ------------------------------------------------------------------ jobs
-
-    def properties(self, session: SparkSession, pool: str) -> Any:
+    def properties(self, session: SparkSession) -> Any:
         """What tasks read of the session's settings: Spark hands them over with each of its own jobs."""
         found = self._jvm.java.util.Properties()
         settings = session._jsparkSession.sessionState().conf().getAllConfs()
         found.putAll(self._sequences.asJava(settings))
-        found.setProperty("spark.scheduler.pool", pool)
         return found
-
-    @contextmanager
-    def job(self, properties: Any) -> Iterator[None]:
-        """What this thread submits meanwhile has these settings; Spark does so with each job of its own."""
-        self._jsc.setLocalProperties(properties)
-        try:
-            yield
-        finally:
-            self._jsc.setLocalProperties(self._own_properties())
-
-    def _own_properties(self) -> Any:
-        """This thread's own settings of jobs, which other queries of it may change."""
-        if getattr(self._threads, "properties", None) is None:
-            self._threads.properties = self._jvm.java.util.Properties()
-        return self._threads.properties
-
-    def union(self, rdds: Sequence[Any], tasks: int) -> Any:
-        """All of these as one, computed in so many tasks, in order."""
-        parts = self._lists()
-        for rdd in rdds:
-            parts.add(rdd)
-        every = self._jsc.union(self._sequences.asScala(parts).toSeq(), self._any)
-        return every.coalesce(tasks, False, self._none, None)

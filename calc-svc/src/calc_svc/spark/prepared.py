@@ -1,33 +1,34 @@
 """Queries that Spark plans once and runs again over other rows.
 
-Most of a small job's time goes into planning: parsing, analysing and optimising the same text again. A
-:class:`Prepared` keeps the planned query with the RDDs that Spark made of it, and changes only the bytes in
-the one partition of each relation. That is sound where nothing below keeps what an earlier run has computed,
-so broadcasts and subqueries are refused, and functions that shall give something else each time. Of a plan
-with exchanges each run takes a copy.
+Most of a small job's time goes into planning, and into making it a job: parsing, analysing and optimising the
+same text again, shipping a task, fetching what it gives. A :class:`Prepared` keeps the planned query with the
+RDDs that Spark made of it, and changes only the bytes in the one partition of each relation; then it computes
+the result as one task, in the JVM's thread that it asks. That is sound where nothing below keeps what an
+earlier run has computed, so broadcasts and subqueries are refused, and functions that shall give something
+else each time.
 
-What of that nobody promises is in ``jvm.py``.
+What of that nobody promises is in ``jvm.py`` and ``OneTask.java``.
 """
 
 from __future__ import annotations
 
 import re
-import tempfile
+import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 from cachetools import LRUCache
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from calc_svc.spark.jvm import Jvm
-from calc_svc.spark.shared_job import SharedJobs
 
 INLINE_BYTES = "spark.sql.execution.arrow.localRelationThreshold"
 """Rows of at most so many bytes become a part of the plan, more become an RDD."""
@@ -39,11 +40,10 @@ FREE_OF_STATE = frozenset({
 })  # fmt: skip
 """Nodes of physical plans that compute everything anew in each job."""
 EXCHANGE = "Exchange"
-"""Keeps its shuffle files. A copy of the plan has none yet, and takes much less than planning."""
+"""Keeps its shuffle files. Where all is in one partition it moves nothing, and is left out."""
 BY_VALUE = 64 * 1024  # bytes that are handed over in a call; more go through a file
+_LENGTH = struct.Struct(">i")
 _NODE = re.compile(r"[\s:+|-]*(?:\*\(\d+\) )?(\w+)")
-_SUBQUERY = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|\(SELECT ")
-"""The beginning of a subquery; texts and names are found too, so that none is looked for in them."""
 _VARIES = re.compile(r"\b(rand|randn|random|uuid|shuffle)\s*\(", re.IGNORECASE)
 
 
@@ -55,10 +55,9 @@ class Prepared:
     """One query over relations of fixed columns. One thread at a time runs it."""
 
     def __init__(
-        self, jvm: Jvm, session: SparkSession, kind: str, sql: str, relations: Mapping[str, pa.Table],
-        timezone: str, pool: str,
-    ) -> None:  # fmt: skip
-        """Plan it; the relations' rows are of no importance, their columns are. ``kind``: the session's.
+        self, jvm: Jvm, session: SparkSession, sql: str, relations: Mapping[str, pa.Table], timezone: str
+    ) -> None:
+        """Plan it; the relations' rows are of no importance, their columns are.
 
         :raises NotPrepared: where the plan has something that is not free of state.
         :raises PySparkException: what Spark refuses.
@@ -66,32 +65,21 @@ class Prepared:
         if _VARIES.search(sql):
             raise NotPrepared("it has a function that gives something else each time")
         self._jvm = jvm
-        self.settings = kind, timezone
-        self._cells: dict[str, Any] = {}
+        self._names = tuple(relations)
         session.conf.set("spark.sql.session.timeZone", timezone)
         session.conf.set(INLINE_BYTES, "0")
         try:
-            for name, relation in relations.items():
-                self._cells[name] = self._leaf(session, name, relation)
-            frame = _planned(jvm, session, sql)
+            cells = [self._leaf(session, name, relation) for name, relation in relations.items()]
+            frame = session.sql(sql)
+            jdf, plan = jvm.plan(frame)
         finally:
             session.conf.unset(INLINE_BYTES)
             for name in relations:
                 session.catalog.dropTempView(name)
-        jdf, plan = jvm.plan(frame)
-        self._copied = EXCHANGE in _nodes(plan)
-        # the RDDs need a third of the heap that the plan takes
-        self._jdf: Any = jdf if self._copied else None
-        self._plan: Any = plan if self._copied else None
+        _check(plan)
         self._schema = to_arrow_schema(frame.schema, timezone="UTC")
-        self._rdd: Any = None
-        self._parts: Any = None
-        if not self._copied:
-            self._rdd = jvm.batches(jdf, timezone)
-            self._parts = jvm.glommed(self._rdd)
-        # a copy's exchanges are stages of their own; what is known to have no rows has no partition
-        self.shares = not self._copied and self._parts.getNumPartitions() == 1
-        self.properties = jvm.properties(session, pool)
+        # it holds the RDDs alone: they need a third of the heap that the plan takes
+        self._task = jvm.task(jdf, plan, cells, jvm.properties(session))
 
     def _leaf(self, session: SparkSession, name: str, relation: pa.Table) -> Any:
         """Register the relation: the array whose one element is its rows, an Arrow record batch."""
@@ -104,53 +92,30 @@ class Prepared:
         frame.coalesce(1).createOrReplaceTempView(name)
         return cell
 
-    def run(self, relations: Mapping[str, pa.Table], jobs: SharedJobs, alone: bool = False) -> pa.Table:
-        """The result over these rows. ``alone``: by a job of its own."""
-        many = [name for name, relation in relations.items() if self._fill(self._cells[name], relation)]
-        found = jobs.collect(self, alone)
-        for name in many:  # they would fill the heap until the next run
-            self._cells[name][0] = b""
-        batches = [pa.ipc.read_record_batch(pa.py_buffer(batch), self._schema) for batch in found]
+    def run(self, relations: Mapping[str, pa.Table]) -> pa.Table:
+        """The result over these rows."""
+        with ExitStack() as files:
+            given = [_framed(_one_batch(relations[name]), files) for name in self._names]
+            found = self._task.run(b"".join(given))
+        batches, at = [], 0
+        while at < len(found):
+            (length,) = _LENGTH.unpack_from(found, at)
+            at += _LENGTH.size + length
+            batch = pa.py_buffer(found).slice(at - length, length)
+            batches.append(pa.ipc.read_record_batch(batch, self._schema))
         return pa.Table.from_batches(batches, self._schema)
 
-    def batches(self) -> Any:
-        """See :class:`calc_svc.spark.shared_job.Query`."""
-        return self._jvm.batches_of_copy(self._jdf, self._plan) if self._copied else self._rdd
 
-    def parts(self) -> Any:
-        """See :class:`calc_svc.spark.shared_job.Query`."""
-        return self._parts
-
-    def _fill(self, cell: Any, relation: pa.Table) -> bool:
-        """Put the rows in place of the last ones; whether they are many."""
-        batch = _one_batch(relation)
-        if batch.nbytes <= BY_VALUE:
-            cell[0] = batch.serialize().to_pybytes()
-            return False
-        with tempfile.NamedTemporaryFile(prefix="millrace-rows-") as file:
-            with pa.ipc.new_stream(file.name, batch.schema) as writer:
-                writer.write_batch(batch)
-            self._jvm.fill_from_file(cell, file.name)
-        return True
-
-
-def _planned(jvm: Jvm, session: SparkSession, sql: str) -> DataFrame:
-    """The query, as one task if that can be.
-
-    All relations have one partition. But above a join of two of them Spark takes the rows for spread in two
-    ways at once, and puts exchanges there that nothing needs. A hint at each subquery tells it.
-    """
-    try:
-        hinted = session.sql(_SUBQUERY.sub(_hinted, sql))
-        if EXCHANGE not in _nodes(jvm.plan(hinted)[1]):
-            return hinted
-    except (NotPrepared, PySparkException):
-        pass  # a place where no hint may stand; without it Spark says what is wrong, if anything is
-    return session.sql(sql)
-
-
-def _hinted(found: re.Match[str]) -> str:
-    return "(SELECT /*+ COALESCE(1) */ " if found[0] == "(SELECT " else found[0]
+def _framed(batch: pa.RecordBatch, files: ExitStack) -> bytes:
+    """The rows as ``OneTask.run`` takes them: many go through a file, one of these ``files``."""
+    if batch.nbytes <= BY_VALUE:
+        value = batch.serialize()
+        return _LENGTH.pack(len(value)) + value.to_pybytes()
+    place = files.enter_context(TemporaryDirectory(prefix="millrace-rows-"))
+    with pa.ipc.new_stream(f"{place}/rows", batch.schema) as writer:
+        writer.write_batch(batch)
+    name = f"{place}/rows".encode()
+    return _LENGTH.pack(-len(name)) + name
 
 
 def _one_batch(relation: pa.Table) -> pa.RecordBatch:
@@ -162,19 +127,13 @@ def _one_row(schema: pa.Schema) -> pa.Table:
     return pa.table([pa.nulls(1, field.type) for field in schema], schema=schema)
 
 
-def _nodes(plan: Any) -> set[str]:
-    """The kinds of nodes of a physical plan.
-
-    :raises NotPrepared: unless every one is known to keep nothing, or no more than its copy has.
-    """
-    found = set()
+def _check(plan: Any) -> None:
+    """:raises NotPrepared: unless each node of the physical plan is known to keep nothing."""
     for line in plan.toString().splitlines():
         node = _NODE.match(line)
         name = node[1].removesuffix("Exec") if node else line
         if name != EXCHANGE and name not in FREE_OF_STATE:
             raise NotPrepared(name)
-        found.add(name)
-    return found
 
 
 Key = tuple[str, str, str, tuple[tuple[str, pa.Schema], ...]]
@@ -192,13 +151,13 @@ class PreparedQueries:
     run side by side.
     """
 
-    def __init__(self, pool: str, jvm: Jvm, jobs: SharedJobs, most: int = 1_000) -> None:
-        """``most``: queries that are kept, the ones used last; each takes some 0.07 MB of Spark's heap."""
-        self._pool, self._jvm, self._jobs, self._most = pool, jvm, jobs, most
+    def __init__(self, jvm: Jvm, at_once: int, most: int = 1_000) -> None:
+        """``at_once``: how many run side by side; ``most``: queries that are kept, the ones used last; each
+        takes some 0.07 MB of Spark's heap."""
+        self._jvm, self._most = jvm, most
+        self._room = threading.BoundedSemaphore(at_once)
         self._lock = threading.Lock()
         self._once: LRUCache[int, None] = LRUCache(4 * most)
-        self._alone: LRUCache[int, None] = LRUCache(4 * most)
-        """Those that failed: others should not have to run again for them."""
         self._refused: LRUCache[Key, bool] = LRUCache(4 * most)
         """Those that cannot be prepared."""
         self._free: OrderedDict[Key, list[Prepared]] = OrderedDict()
@@ -220,16 +179,15 @@ class PreparedQueries:
         if prepared is None:
             try:
                 with session() as one:
-                    prepared = Prepared(self._jvm, one, kind, sql, relations, timezone, self._pool)
+                    prepared = Prepared(self._jvm, one, sql, relations, timezone)
             except (NotPrepared, PySparkException, Py4JError):
                 with self._lock:
                     self._refused[key] = True
                 return None
         try:
-            found = prepared.run(relations, self._jobs, hash(key) in self._alone)
+            with self._room:
+                found = prepared.run(relations)
         except (PySparkException, Py4JError):
-            with self._lock:
-                self._alone[hash(key)] = None
             return None
         self._keep(key, prepared)
         return found

@@ -19,7 +19,6 @@ from calc_svc import metrics
 from calc_svc.spark import analyses
 from calc_svc.spark.jvm import Jvm
 from calc_svc.spark.prepared import PreparedQueries
-from calc_svc.spark.shared_job import SharedJobs
 from millrace_core.errors import ErrorCode, PlanError
 from millrace_service import load_settings
 from millrace_spark import SparkSettings, start_spark
@@ -43,6 +42,8 @@ MEDIUM: dict[str, str] = {
     # Spark does not know how few rows there are, and would spread them
     "spark.sql.defaultSizeInBytes": "1000",
     "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
+    # what is kept planned has no exchanges, so there is nothing to be used twice
+    "spark.sql.exchange.reuse": "false",
 }
 # Compiling costs more than it saves on few rows.
 SMALL: dict[str, str] = MEDIUM | {
@@ -119,9 +120,8 @@ class Place:
 class Lane:
     """What runs the queries of one thread, one at a time.
 
-    There may be more lanes than places: a small query that Spark keeps planned needs none, and shares a job
-    with those of other lanes. What is larger, or must be planned, waits for a place, so that no more rows
-    are in Spark's heap than before.
+    There may be more lanes than places: a small query that Spark keeps planned needs none. What is larger, or
+    must be planned, waits for a place, so that no more rows are in Spark's heap than before.
     """
 
     pool: str
@@ -244,7 +244,7 @@ class Engine:
                 Place(self._session(SMALL), self._session(MEDIUM), self._session({})) for _ in range(count)
             ]
             free = _queue(self._places[pool])
-            prepared = PreparedQueries(pool, self._jvm, SharedJobs(self._jvm, count))
+            prepared = PreparedQueries(self._jvm, count)
             number = (lanes or {}).get(pool, count)
             self._lanes[pool] = _queue(
                 [Lane(pool, free, prepared, lambda: self.alive) for _ in range(number)]
