@@ -8,17 +8,24 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import date
 from pathlib import Path
 
 import httpx
+import pandas as pd
 import psutil
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from iotdb.Session import Session
+from iotdb.utils.exception import IoTDBConnectionException
+from iotdb.utils.IoTDBConstants import TSDataType
+from iotdb.utils.Tablet import Tablet
 
 from millrace import kafka_users
 from millrace.demo.steps import wait
 from millrace.login import Login
+from millrace.processes import free_port
 from millrace.rest import Rest
 from millrace.settings import SERVICES, StackSettings
 from millrace.stack import NAMES, Stack
@@ -34,6 +41,7 @@ assert "millrace" in found.data[0][0], found.data
 """
 DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED,
           KafkaError.GROUP_AUTHORIZATION_FAILED)  # fmt: skip
+RPC_PORT = free_port()
 pytestmark = pytest.mark.stack
 
 
@@ -42,7 +50,9 @@ def secure(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
     settings = StackSettings.on_free_ports(tmp_path_factory.mktemp("secure"), jars)
     stack = Stack(settings.with_own_certificate().with_kafka("SASL_SSL"))
     try:
-        stack.up()
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("MILLRACE_IOTDB_RPC_PORT", str(RPC_PORT))
+            stack.up()
         yield stack
     finally:
         stack.down()
@@ -156,3 +166,33 @@ def test_no_secret_is_on_a_command_line_or_in_a_log(secure: Stack) -> None:
     assert not [secret for secret in secrets if any(secret in text for text in (*lines, *logs))]
     for name in kafka_users.FILES.values():
         assert (secure.settings.data_dir / name).stat().st_mode & 0o077 == 0
+
+
+def test_iotdb_s_sessions_do_too(secure: Stack) -> None:
+    """Over the whole stack: types as calc-svc gives them, answers in parts, and what was written before."""
+    authority = str(secure.settings.tls_folder / "ca.pem")
+    session = Session(
+        "127.0.0.1", RPC_PORT, zone_id="UTC", fetch_size=400, use_ssl=True, ca_certs=authority
+    )  # fmt: skip
+    session.open()
+    count = 1000
+    types = [TSDataType.INT32, TSDataType.FLOAT, TSDataType.TEXT, TSDataType.BOOLEAN, TSDataType.DATE]
+    rows = [[at, at / 8, f"é{at}", at % 2 == 0 if at % 3 else None, date(2026, 1, 31)] for at in range(count)]
+    session.insert_tablet(Tablet("root.tls.d", ["i", "f", "t", "b", "day"], types, rows, list(range(count))))
+    frame = session.execute_query_statement("SELECT i, f, t, b, day FROM root.tls.d").todf()
+    assert frame["Time"].tolist() == frame["root.tls.d.i"].tolist() == list(range(count))
+    assert frame["root.tls.d.f"].tolist() == [row[1] for row in rows]
+    assert frame["root.tls.d.t"].tolist() == [row[2] for row in rows]
+    assert [None if cell is pd.NA else cell for cell in frame["root.tls.d.b"]] == [row[3] for row in rows]
+    assert set(frame["root.tls.d.day"]) == {date(2026, 1, 31)}
+    session.execute_non_query_statement(
+        "SELECT count(i), avg(f) INTO root.tls.sums(n, mean) FROM root.tls.d GROUP BY ([0, 1000), 250ms)"
+    )
+    sums = session.execute_query_statement("SELECT n, mean FROM root.tls.sums").todf()
+    assert sums["root.tls.sums.n"].tolist() == [250] * 4
+    last = session.execute_last_data_query(["root.tls.d.i"], 0)
+    assert last.has_next()
+    assert [str(field) for field in last.next().get_fields()] == ["root.tls.d.i", "999", "INT32"]
+    session.close()
+    with pytest.raises(IoTDBConnectionException):
+        Session("127.0.0.1", RPC_PORT, connection_timeout_in_ms=10_000).open()

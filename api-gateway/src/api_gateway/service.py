@@ -24,6 +24,8 @@ from api_gateway.insert_triggers.registry import InsertTriggers
 from api_gateway.iotdb.cq import CqRunner
 from api_gateway.iotdb.door import iotdb_router
 from api_gateway.iotdb.execute import IotdbExecutor
+from api_gateway.iotdb.login import IotdbLogins
+from api_gateway.iotdb_rpc.server import RpcServer, talk
 from api_gateway.protocols.streams_api import resource_router
 from api_gateway.protocols.tdengine_rest import rest_router
 from api_gateway.running import Running
@@ -136,24 +138,28 @@ class Gateway:
 def gateway_app(gateway: Gateway) -> FastAPI:
     """The app: REST, resource API, ``/docs``, ``/healthz``, ``/metrics``."""
 
+    settings = gateway.context.settings
+    known = IotdbLogins(gateway.logins, settings.first_password)
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = gateway.context.settings.threads
         await anyio.to_thread.run_sync(gateway.start)
         try:
+            if rpc is not None:
+                await rpc.start()
             yield
         finally:
+            if rpc is not None:
+                await rpc.stop()
             await anyio.to_thread.run_sync(gateway.stop)
 
+    rpc = _rpc_server(gateway, known)
     app = service_app("api-gateway", gateway.health, lifespan, token=gateway.token)
-    settings = gateway.context.settings
     app.include_router(
         rest_router(gateway.executor, gateway.iotdb, gateway.logins, settings.timezone, settings.body_bytes)
     )
-    first_password = settings.first_password
-    app.include_router(
-        iotdb_router(gateway.iotdb, gateway.logins, settings.timezone, settings.body_bytes, first_password)
-    )
+    app.include_router(iotdb_router(gateway.iotdb, known, settings.timezone, settings.body_bytes))
     app.include_router(resource_router(gateway.context, gateway.executor, gateway.logins))
 
     @app.exception_handler(RequestValidationError)
@@ -164,6 +170,17 @@ def gateway_app(gateway: Gateway) -> FastAPI:
         return JSONResponse(error.to_wire(), 422)
 
     return app
+
+
+def _rpc_server(gateway: Gateway, known: IotdbLogins) -> RpcServer | None:
+    """IoTDB's RPC, if the settings want it; :raises MillraceError: if it cannot be had."""
+    settings = gateway.context.settings
+    if not settings.iotdb_rpc_port:
+        return None
+    return RpcServer(
+        talk(gateway.iotdb), known, gateway.context.logger, settings.host, settings.iotdb_rpc_port,
+        settings.timezone, settings.body_bytes, settings.tls_pair,
+    )  # fmt: skip
 
 
 def _fault(found: dict[str, Any]) -> str:

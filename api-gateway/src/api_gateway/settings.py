@@ -21,6 +21,13 @@ class GatewaySettings(ServiceSettings):
         le=65_535,
         description="Port at which IoTDB's REST v2 answers as well (IoTDB's own is 18080). 0: none.",
     )
+    iotdb_rpc_port: int = Field(
+        0,
+        ge=0,
+        le=65_535,
+        description="Port at which IoTDB's RPC answers (IoTDB's own is 6667): its Python sessions, JDBC and "
+        "command line. 0: none. Needs the package apache-iotdb (`api-gateway[iotdb]`).",
+    )
     wal_partitions: int = Field(4, ge=1, le=256, description="Partitions of a new super table's WAL topic.")
     root_password: SecretStr = Field(
         SecretStr("taosdata"), description="Password that the user root gets at the very first start."
@@ -62,7 +69,9 @@ class GatewaySettings(ServiceSettings):
     )
     query_seconds: float = Field(120, gt=0, description="How long a query may take, in seconds.")
     body_bytes: int = Field(
-        64_000_000, ge=1024, description="The longest SQL text that /rest/sql takes, in bytes."
+        64_000_000,
+        ge=1024,
+        description="The longest SQL text that /rest/sql takes, and frame of IoTDB's RPC, in bytes.",
     )
     cq_threads: int = Field(
         2,

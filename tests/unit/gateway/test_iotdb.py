@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from fastapi.testclient import TestClient
 from tests.unit.gateway.conftest import Rig
 from tests.unit.gateway.iotdb_door import OK, Door, door, rows_of
 
+from api_gateway.iotdb.execute import HANDLERS
 from api_gateway.service import gateway_app
+from millrace_core.dialect.iotdb.statements import CreateDatabase, Show
 
 __all__ = ["door"]
 
@@ -51,6 +54,16 @@ def test_a_body_that_is_none(door: Door) -> None:
     assert door.post("query")[1]["code"] == 303
     assert door.post("query", sql=5)[1]["code"] == 303
     assert door.ask("SHOW DATABASES", row_limit=0)["code"] == 303
+
+
+def test_what_nobody_has_thought_of_has_a_code_too(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: Any) -> Any:
+        raise KeyError("x")
+
+    monkeypatch.setitem(HANDLERS, Show, breaks)
+    monkeypatch.setitem(HANDLERS, CreateDatabase, breaks)
+    for found in (door.ask("SHOW DATABASES"), door.do("CREATE DATABASE root.p")):
+        assert (found["code"], "KeyError" in found["message"]) == (305, True)
 
 
 # -- schema --------------------------------------------------------------------------------------------------

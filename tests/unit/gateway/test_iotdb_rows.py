@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pyarrow as pa
@@ -46,6 +47,20 @@ def test_further_measurements_are_further_columns(rig: Rig, door: Door) -> None:
     table = rig.gateway.context.catalog.tables["root.p", "devices"]
     assert [column.name for column in table.columns] == ["time", "v", "v:TEXT", "w"]
     assert written(rig)[-1] == ("root.p.e", {"time": 1, "v:TEXT": "text", "w": 3.0})
+
+
+def test_aligned_is_what_a_device_was_made_with(rig: Rig, door: Door) -> None:
+    door.do("CREATE ALIGNED TIMESERIES root.p.gps(lat DOUBLE)")
+    door.do("CREATE TIMESERIES root.p.d.v DOUBLE")
+    assert door.do("INSERT INTO root.p.gps(time, lat, lon) VALUES (1, 2, 3)") == OK
+    assert door.do("INSERT INTO root.p.d(time, v) ALIGNED VALUES (1, 2)") == OK
+    assert door.ask("SHOW DEVICES")["values"] == [["root.p.d", "root.p.gps"], ["false", "true"]]
+
+
+def test_a_row_without_a_time_is_of_now(rig: Rig, door: Door) -> None:
+    before = time.time_ns() // 1_000_000
+    assert door.do("INSERT INTO root.p.d(v) VALUES (1)") == OK
+    assert before <= written(rig)[0][1]["time"] <= time.time_ns() // 1_000_000
 
 
 def test_what_does_not_fit_fails_its_column_alone(rig: Rig, door: Door) -> None:

@@ -68,6 +68,32 @@ def test_a_threshold_calls_its_webhook(webhook: tuple[str, list[Any]]) -> None:
         made("threshold_alert:ThresholdAlert", limit="10", url="ftp://x")
 
 
+def test_the_guide_s_alerts_have_a_severity(webhook: tuple[str, list[Any]]) -> None:
+    url, came = webhook
+    trigger = made("cluster_alerting:ClusterAlertingExample", url=url)
+    wt01 = "root.ln.wf01.wt01"
+    counts = {"n": Column("INT32", np.array([999] * 4, np.int32), np.ones(4, bool))}
+    temperatures = tablet(wt01, temperature=[50.0, 100.5, None, 100.0])
+    trigger.fire(
+        Tablet(wt01, temperatures.times, {"temperature": temperatures._columns["temperature"]} | counts)
+    )
+    (events,) = came
+    assert [event["labels"] for event in events] == [
+        {
+            "alertname": "alert_test",
+            "series": f"{wt01}.temperature",
+            "value": "100.5",
+            "severity": "critical",
+        },
+        {"alertname": "alert_test", "series": f"{wt01}.temperature", "value": "100.0", "severity": "warning"},
+    ]
+    assert events[0]["annotations"]["summary"] == "high temperature"
+    trigger.fire(tablet(wt01, temperature=[20.0]))
+    assert len(came) == 1
+    with pytest.raises(ValueError, match="url"):
+        made("cluster_alerting:ClusterAlertingExample", url="alertmanager")
+
+
 def test_a_series_is_derived_from_two_others() -> None:
     product = made("derived_series:Product", left="volts", right="amps", into="watts")
     both = tablet(volts=[230, 230, None], amps=[2, None, 3])

@@ -135,6 +135,11 @@ class Logins:
         user = self._users.get(name)
         return user is not None and self._matches(user, password)
 
+    def stands(self, user: User) -> bool:
+        """Whether somebody who was let in as this user would be again."""
+        found = self._users.get(user.name)
+        return found is not None and (found.password, found.salt) == (user.password, user.salt)
+
     def _matches(self, user: User, password: str) -> bool:
         # keyed, so that the memory of right passwords is of no use to anyone else
         digest = hmac.digest(self._key, password.encode(), "sha256")

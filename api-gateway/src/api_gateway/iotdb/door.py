@@ -1,8 +1,7 @@
 """IoTDB's REST v2: ``/ping``, ``/rest/v2/query``, ``/rest/v2/nonQuery``, ``/rest/v2/insertTablet``,
 ``/rest/v2/insertRecords``, on a port of its own.
 
-The users are Millrace's. While root has the password that Millrace begins with, IoTDB's (``root``) will do as
-well. Every answer but that of a wrong login is HTTP 200 with IoTDB's status in the body.
+Every answer but that of a wrong login is HTTP 200 with IoTDB's status in the body.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from api_gateway.access.body import read_body
-from api_gateway.access.login import Logins, address_of, read_authorization
+from api_gateway.access.login import address_of, read_authorization
 from api_gateway.iotdb.execute import IotdbExecutor
+from api_gateway.iotdb.login import IotdbLogins
 from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.iotdb.write import Tablet
 from api_gateway.session import Session
@@ -77,14 +77,10 @@ def failed(error: MillraceError, http: int = 200) -> Response:
     return _json({"code": status_of(error).number, "message": str(error)}, http)
 
 
-def iotdb_router(
-    executor: IotdbExecutor, logins: Logins, timezone: str, body_bytes: int,
-    first_password: str,
-) -> APIRouter:  # fmt: skip
-    """The routes. ``body_bytes``: the longest body;
-    ``first_password``: that which Millrace gave to root."""
+def iotdb_router(executor: IotdbExecutor, logins: IotdbLogins, timezone: str, body_bytes: int) -> APIRouter:
+    """The routes. ``body_bytes``: the longest body."""
     router = APIRouter(tags=["IoTDB REST"])
-    door = _Door(executor, logins, timezone, first_password)
+    door = _Door(executor, logins, timezone)
 
     @router.get("/ping")
     async def ping() -> Response:
@@ -112,9 +108,8 @@ def iotdb_router(
 
 
 class _Door:
-    def __init__(self, executor: IotdbExecutor, logins: Logins, timezone: str, first_password: str) -> None:
+    def __init__(self, executor: IotdbExecutor, logins: IotdbLogins, timezone: str) -> None:
         self._executor, self._logins, self._timezone = executor, logins, timezone
-        self._first_password = first_password
 
     def session(self, request: Request) -> Session:
         """:raises MillraceError: for somebody who is not known."""
@@ -131,8 +126,6 @@ class _Door:
         if not header:
             raise IotdbError(Status.NO_LOGIN, "Username or password is missing: send Authorization: Basic")
         name, password = read_authorization(header)
-        if (name, password) == ("root", "root") and self._logins.holds(name, self._first_password):
-            return name
         return self._logins.check(name, password, address).name
 
     # -- statements ------------------------------------------------------------------------------------------
@@ -151,7 +144,7 @@ class _Door:
         if isinstance(statement, s.Select):
             reply = self._executor.query(session, statement, limit)
         else:
-            reply = self._executor.run(session, statement)
+            reply = self._executor.perform(session, statement)
         if isinstance(reply, Listing):
             _check_limit(len(reply.rows), limit)
             values = [list(column) for column in zip(*reply.rows, strict=True)]
@@ -166,7 +159,7 @@ class _Door:
         statement = parse(_read(body, _NonQuery).sql)
         if isinstance(statement, _READERS) and not (isinstance(statement, s.Select) and statement.into):
             raise unsupported("this reads: send it to /rest/v2/query")
-        reply = self._executor.run(session, statement)
+        reply = self._executor.perform(session, statement)
         return _success(reply.hint if isinstance(reply, Done) else "")
 
     # -- rows ------------------------------------------------------------------------------------------------

@@ -12,7 +12,15 @@ from api_gateway.iotdb.cq_verification import verify_cq
 from api_gateway.iotdb.delete import delete, delete_timeseries
 from api_gateway.iotdb.into import select_into
 from api_gateway.iotdb.reply import Reply
-from api_gateway.iotdb.schema import count, create_database, create_timeseries, delete_database, show
+from api_gateway.iotdb.schema import (
+    Wanted,
+    count,
+    create_database,
+    create_many,
+    create_timeseries,
+    delete_database,
+    show,
+)
 from api_gateway.iotdb.select import select
 from api_gateway.iotdb.triggers import create_trigger, drop_trigger, show_triggers
 from api_gateway.iotdb.write import Tablet, insert, write_tablets
@@ -21,6 +29,7 @@ from api_gateway.session import Session
 from api_gateway.tables.firing import Firing
 from millrace_core.dialect.iotdb import parse
 from millrace_core.dialect.iotdb import statements as s
+from millrace_core.errors import MillraceError
 from millrace_core.timeline.continuous import Run
 
 Handler = Callable[[Context, Session, Any], Reply]
@@ -65,6 +74,16 @@ class IotdbExecutor:
         writes = isinstance(statement, s.Select) and bool(statement.into)
         with self._running.changing(writes or type(statement) not in READERS):
             return HANDLERS[type(statement)](self._context, session, statement)
+
+    def perform(self, session: Session, statement: s.Statement) -> Reply:
+        """A statement of a protocol that does not bring it as text."""
+        with self._running.counted(f"Iotdb{type(statement).__name__}", ""):
+            return self.run(session, statement)
+
+    def create_series(self, session: Session, wanted: list[Wanted]) -> list[MillraceError | None]:
+        """Make series, as many as are not there yet; why each was not made."""
+        with self._running.counted("IotdbCreateTimeseries", ""), self._running.changing(True):
+            return create_many(self._context, session, wanted)
 
     def write(self, session: Session, tablets: list[Tablet], firing: Firing | None = None) -> int:
         """Rows of a protocol that brings them without SQL."""

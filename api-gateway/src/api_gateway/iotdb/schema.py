@@ -21,7 +21,7 @@ from millrace_core.dialect.iotdb.paths import Pattern, write_path
 from millrace_core.dialect.iotdb.schema import TABLE, Schema, by_name, extended, new_child, new_table, path_of
 from millrace_core.dialect.names import Name
 from millrace_core.dialect.statements import DropDatabase
-from millrace_core.errors import Position
+from millrace_core.errors import MillraceError, Position
 from millrace_core.model.device import Device
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.privileges import OF_DATABASE, SUPERUSER, Need, check, sees
@@ -74,13 +74,35 @@ def create_timeseries(context: Context, session: Session, statement: s.CreateTim
         device = Schema(context.catalog).device(nodes)
         for series in statement.series:
             if device is not None and device.find(series.measurement) is not None:
-                path = write_path((*nodes, series.measurement))
-                raise IotdbError(
-                    Status.TIMESERIES_ALREADY_EXIST, f"the series {path} already exists", series.position
-                )
+                raise _exists((*nodes, series.measurement), series.position)
         wanted = [(series.measurement, series.type) for series in statement.series]
         ensure(context, session, nodes, wanted, aligned=statement.aligned)
     return Done()
+
+
+def _exists(nodes: Sequence[str], position: Position | None = None) -> IotdbError:
+    message = f"the series {write_path(nodes)} already exists"
+    return IotdbError(Status.TIMESERIES_ALREADY_EXIST, message, position)
+
+
+def create_many(context: Context, session: Session, wanted: Sequence[Wanted]) -> list[MillraceError | None]:
+    """Make those series that are not there, all in one go; of each, why it was not made."""
+    with context.writer.ddl:
+        schema, seen = Schema(context.catalog), set()
+        found: list[MillraceError | None] = []
+        missing = []
+        for one in wanted:
+            device = schema.device(one.nodes)
+            ((measurement, _),) = one.series
+            path = (*one.nodes, measurement)
+            if path in seen or (device is not None and device.find(measurement) is not None):
+                found.append(_exists(path))
+            else:
+                found.append(None)
+                missing.append(one)
+            seen.add(path)
+        ensure_all(context, session, missing)
+    return found
 
 
 def ensure(

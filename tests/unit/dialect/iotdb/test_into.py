@@ -158,6 +158,11 @@ def test_having_over_devices_and_levels(sg: Plant) -> None:
     merged = "SELECT count(s1) FROM root.sg.* GROUP BY ([0, 40), 20ms), LEVEL = 1 HAVING count(s1) > 0"
     assert rows(sg(merged)) == [(0, 4), (20, 1)]
     assert rows(sg(merged.replace("> 0", "> 3"))) == [(0, 4)]
+    # what is merged is judged together: devices of one depth, as their columns are
+    deep = "SELECT count(s1) FROM root.sg.** GROUP BY ([0, 40), 20ms), LEVEL = 1 HAVING count(s1) > {}"
+    assert sg(deep.format(0)).names == ("count(root.sg.*.s1)", "count(root.sg.*.*.s1)")
+    assert rows(sg(deep.format(0))) == [(0, 4, 1)]
+    assert rows(sg(deep.format(1))) == []
 
 
 def test_work_grows_with_the_devices_not_with_their_square() -> None:

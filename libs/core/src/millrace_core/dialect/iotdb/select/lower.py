@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from millrace_core.dialect.iotdb import expressions as e
 from millrace_core.dialect.iotdb.codes import semantic, unsupported
-from millrace_core.dialect.iotdb.paths import Pattern, read_path, write_node, write_path
+from millrace_core.dialect.iotdb.paths import Pattern, read_path, write_node
 from millrace_core.dialect.iotdb.schema import TABLE, TAG, TIME, Schema, text_regex
 from millrace_core.dialect.iotdb.select.aggregates import AGGREGATES
 from millrace_core.dialect.iotdb.select.bind import (
@@ -162,9 +162,7 @@ def _merged(columns: Sequence[Column], group: GroupBy) -> list[Column]:
             raise unsupported(
                 f"{column.name}: GROUP BY LEVEL takes aggregates of single series", group.position
             )
-        nodes = read_path(bound.device.name)
-        shown = [write_node(n) if i in group.levels else "*" for i, n in enumerate(nodes)]
-        name = ".".join((nodes[0], *shown[1:], write_node(bound.measurement)))
+        name = f"{_at_levels(bound.device.name, group.levels)}.{write_node(bound.measurement)}"
         found.setdefault((bound.formula.calls[0].name, name), []).append(column)
     made = []
     for (function, name), same in found.items():
@@ -178,6 +176,12 @@ def _merged(columns: Sequence[Column], group: GroupBy) -> list[Column]:
     return made
 
 
+def _at_levels(device: str, levels: Sequence[int]) -> str:
+    """What a device is called among those that have the same nodes at these levels: the others are ``*``."""
+    root, *nodes = read_path(device)
+    return ".".join((root, *(write_node(n) if i in levels else "*" for i, n in enumerate(nodes, 1))))
+
+
 def _having(select: Select, devices: dict[str, Device], session: Session) -> Having | None:
     if select.having is None:
         return None
@@ -185,10 +189,7 @@ def _having(select: Select, devices: dict[str, Device], session: Session) -> Hav
     found: Having = {}
     known: dict[tuple[Series, ...], Formula | None] = {}
     for name, device in devices.items():
-        key = name
-        if levels:
-            nodes = read_path(name)
-            key = write_path([nodes[level] for level in levels if level < len(nodes)])
+        key = _at_levels(name, levels) if levels else name
         judged = found.setdefault(key, [])
         if device.series not in known:
             known[device.series] = bind_condition(select.having, device, session)

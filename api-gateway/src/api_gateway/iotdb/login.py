@@ -1,0 +1,30 @@
+"""Who asks, on the doors of IoTDB: Millrace's users; while root has the password that Millrace begins with,
+IoTDB's (``root``) will do as well."""
+
+from __future__ import annotations
+
+from api_gateway.access.login import Logins
+from millrace_core.catalog import User
+from millrace_core.errors import ErrorCode, MillraceError
+
+ROOT = "root"
+
+
+class IotdbLogins:
+    """``first``: the password that Millrace gave to root."""
+
+    def __init__(self, logins: Logins, first: str) -> None:
+        self._logins, self._first = logins, first
+
+    def check(self, name: str, password: str, address: str) -> User:
+        """:raises MillraceError: AUTHENTICATION for somebody who is not known."""
+        if (name, password) == (ROOT, ROOT) and self._logins.holds(name, self._first):
+            password = self._first
+        return self._logins.check(name, password, address)
+
+    def stands(self, user: User) -> None:
+        """:raises MillraceError: AUTHENTICATION if the user of a session is gone, or has another password."""
+        if not self._logins.stands(user):
+            raise MillraceError(
+                ErrorCode.AUTHENTICATION, f"{user.name} is gone or has a new password: log in"
+            )

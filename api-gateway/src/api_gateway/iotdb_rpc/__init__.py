@@ -1,0 +1,6 @@
+"""IoTDB's RPC: what its sessions call over Thrift, on a port of its own (docs/decisions, "IoTDB's RPC"). A
+call comes to the same statements and writes as the REST door's.
+
+``server``: connections and frames; ``protocol``: a frame to a call and back; ``calls``: what each call does;
+``writes``: its rows; ``replies``: its answers; ``session``: who is connected, and which answers are fetched.
+"""

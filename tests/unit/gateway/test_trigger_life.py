@@ -1,0 +1,124 @@
+"""How a trigger of IoTDB lives: which methods of its class are called, when, and what its tablets are."""
+
+from __future__ import annotations
+
+import json
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from tests.unit.gateway.test_insert_triggers import Iotdb, iotdb
+
+from api_gateway.iotdb.write import Tablet
+from api_gateway.session import Session
+from millrace_core.dialect.iotdb.codes import IotdbError, Status
+
+__all__ = ["iotdb"]
+CLASSES = """
+    import json
+
+    class Tells:
+        '''Writes each call into a file.'''
+        def _tell(self, *what):
+            with open(self.file, "a") as file:
+                file.write(json.dumps(what) + chr(10))
+        def validate(self, attributes):
+            self.file = attributes["file"]
+            self._tell("validate", sorted(attributes))
+        def on_create(self, attributes):
+            self.file = attributes["file"]
+            self._tell("on_create")
+            if "fails" in attributes:
+                raise RuntimeError("it is not to be")
+        def on_drop(self):
+            self._tell("on_drop")
+        def state(self):
+            return "kept"
+        def restore(self, state):
+            self._tell("restore", state)
+        def failure_strategy(self):
+            return "PESSIMISTIC"
+        def fire(self, tablet):
+            self._tell("fire", tablet.device, tablet.times.tolist())
+            for array in (tablet.times, tablet.values("v"), tablet.present("v")):
+                try:
+                    array[0] = 7
+                except ValueError:
+                    continue
+                raise AssertionError("a tablet can be changed")
+            if tablet.values("v")[0] < 0:
+                raise ValueError("too low")
+"""
+
+
+@pytest.fixture
+def told(iotdb: Iotdb) -> Any:
+    (iotdb.folder / "telling.py").write_text(dedent(CLASSES))
+    file = iotdb.folder / "told"
+
+    def read() -> list[Any]:
+        lines = file.read_text().splitlines() if file.exists() else []
+        file.unlink(missing_ok=True)
+        return [json.loads(line) for line in lines]
+
+    read.file = str(file)  # type: ignore[attr-defined]
+    return read
+
+
+@pytest.mark.parametrize("how", ["STATEFUL", "STATELESS"])
+def test_from_create_to_drop(iotdb: Iotdb, told: Any, how: str) -> None:
+    iotdb.trigger("telling:Tells", event="BEFORE", how=how, file=told.file)
+    assert told() == [["validate", ["file"]], ["on_create"]]
+    iotdb("INSERT INTO root.p.d(time, v) VALUES (1, 1), (2, 2)")
+    assert told() == [["fire", "root.p.d", [1, 2]]]
+    iotdb.restart()
+    iotdb.insert(3, 3)
+    again = [["restore", "kept"]] if how == "STATEFUL" else []
+    assert told() == [["on_create"], *again, ["fire", "root.p.d", [3]]]
+    iotdb("DROP TRIGGER t")
+    assert told() == [["on_drop"]]
+    iotdb.insert(4, 4)
+    assert told() == []
+
+
+def test_what_on_create_refuses_is_not_registered(iotdb: Iotdb, told: Any) -> None:
+    found = iotdb.refused(
+        "CREATE STATEFUL TRIGGER t AFTER INSERT ON root.** AS 'telling:Tells' "
+        f'WITH ("file" = "{told.file}", "fails" = "")'
+    )
+    assert (found.status, "it is not to be" in str(found)) == (Status.CREATE_TRIGGER_ERROR, True)
+    assert iotdb("SHOW TRIGGERS").rows == []
+    iotdb.insert(1, 1)
+    assert [call for call, *_ in told()] == ["validate", "on_create"]
+    iotdb.trigger("telling:Tells", file=told.file)  # the name is free
+
+
+def test_rows_of_several_devices_are_stored_all_or_not_at_all(iotdb: Iotdb, told: Any) -> None:
+    iotdb.trigger("telling:Tells", event="BEFORE", on="root.p.*.v", file=told.file)
+    rows = [
+        Tablet(("root", "p", name), [1], {"v": [value]}, {"v": "DOUBLE"})
+        for name, value in (("d", 1.0), ("e", -1.0), ("f", 2.0))
+    ]
+    session = Session("root", None, "UTC", 0)
+    with pytest.raises(IotdbError, match=r"nothing is stored: .*too low") as caught:
+        iotdb.rig.gateway.iotdb.write(session, rows)
+    assert caught.value.status is Status.TRIGGER_FIRE_ERROR
+    assert [iotdb.values(f"root.p.{name}") for name in "def"] == [[], [], []]
+    iotdb.rig.gateway.iotdb.write(session, [rows[0], rows[2]])
+    assert [iotdb.values(f"root.p.{name}") for name in "def"] == [[1.0], [], [2.0]]
+    fired = [call[1] for call in told() if call[0] == "fire"]
+    assert fired[-2:] == ["root.p.d", "root.p.f"], "a tablet of each device"
+
+
+def test_a_class_that_is_gone_is_looked_for_as_often_as_the_settings_say(iotdb: Iotdb, told: Any) -> None:
+    iotdb.trigger("telling:Tells", event="BEFORE", file=told.file)
+    file = iotdb.folder / "telling.py"
+    text = file.read_text()
+    file.unlink()
+    iotdb.restart()
+    found = iotdb.refused("INSERT INTO root.p.d(time, v) VALUES (1, 1)")
+    assert (found.status, "cannot be started" in str(found)) == (Status.TRIGGER_FIRE_ERROR, True), str(found)
+    assert iotdb.triggers._lives["t"].instance.starts == iotdb.rig.gateway.context.settings.trigger_tries == 3
+    file.write_text(text)
+    iotdb.insert(2, 2)
+    assert told()[-1] == ["fire", "root.p.d", [2]]
