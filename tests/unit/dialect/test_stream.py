@@ -199,6 +199,7 @@ BAD = [
     (f"PERIOD(10s, 1s, 1s) {N}", "one argument too many", "1s"),
     (f"SLIDING(1w) FROM t {N}", "1w is not allowed", "1w"),
     (f"INTERVAL(10s, 15s) SLIDING(10s) FROM t {QUERY}", "15s is not less than the interval 10s", "15s"),
+    (f"INTERVAL(365d) SLIDING(1s) FROM t {QUERY}", "would lie in more than 10000 windows", "1s"),
     (f"INTERVAL(10s) SLIDING(10s, 1s) FROM t {QUERY}", "an offset is INTERVAL's", "1s"),
     (f"INTERVAL(9a) SLIDING(10s) FROM t {QUERY}", "at least 10a", "9a"),
     (f"INTERVAL(1n) SLIDING(1d) FROM t {QUERY}", "months and years", "1d"),

@@ -208,3 +208,14 @@ def test_a_range_that_placeholders_give_is_bounded_like_a_constant_one(kit: Any)
         world.one_rows(plan, trig)
     with pytest.raises(duckdb.Error, match=says):
         world.set_rows(plan, trig)
+
+
+def test_a_range_of_interp_that_is_computed_is_bounded_like_a_constant_one(kit: Any) -> None:
+    """In a stream there is none."""
+    world = kit.World()
+    world.fill(seed=5)
+    sql = "SELECT _irowts, interp(v) FROM nt RANGE(abs(-1), 86400001) EVERY(1a) FILL(PREV)"
+    with pytest.raises(
+        duckdb.Error, match="RANGE and EVERY give 86400000 and more slices, 1000000 are allowed"
+    ):
+        world.query(sql)

@@ -14,6 +14,7 @@ import yaml
 
 from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.slot import VERSION, Slot, evaluate_batch
+from millrace_core.trigger.slot.holdings import MOST
 from millrace_core.wire import control
 from millrace_core.wire.operations import Register
 from millrace_core.wire.topics import wal_topic
@@ -133,7 +134,7 @@ def test_through_the_workers(kit: Any, name: str, tmp_path: Path) -> None:
             columns = [[number] * len(records), *map(list, zip(*records, strict=True))]
             rows = pa.table(columns, schema=ARROW)
             states, batch = SlotStates(tmp_path, 3), next(self.runs)
-            judge = judge_slots(3, states, batch)
+            judge = judge_slots(3, states, batch, MOST)
             halves = rows.to_batches(max_chunksize=len(records) // 2 + 1)
             found = [tuple(row.values()) for sent in judge(iter(halves)) for row in sent.to_pylist()]
             states.seal(batch)

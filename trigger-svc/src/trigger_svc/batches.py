@@ -186,7 +186,10 @@ class Batches:
         writes = [self._disk.submit(keep_plan, self._settings.checkpoint, batch)]
         for number, mine in by_slot(messages, self._settings.slots):
             held = self._hold(number, batch)
-            judged = judge_slot(held.state, number, self._settings.slots, mine, held.slot)
+            judged = judge_slot(
+                held.state, number, self._settings.slots, mine, held.slot,
+                most_held=self._settings.trigger_most_held,
+            )  # fmt: skip
             if judged is not None:
                 self._held[number] = Held(judged.state, judged.slot)
                 writes.append(self._disk.submit(self._states.write, number, batch, judged.state))
@@ -216,7 +219,9 @@ class Batches:
             (
                 in_slots(frame, slots)
                 .repartitionById(self._settings.trigger_workers, F.col("slot"))
-                .mapInArrow(judge_slots(slots, self._states, batch), OUTPUT_SCHEMA)
+                .mapInArrow(
+                    judge_slots(slots, self._states, batch, self._settings.trigger_most_held), OUTPUT_SCHEMA
+                )
                 .write.format("kafka")
                 .options(**SINK, **connection(self._settings))
                 .save()

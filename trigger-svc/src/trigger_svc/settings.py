@@ -44,6 +44,13 @@ class TriggerSettings(SparkSettings):
         description="Failures of the trigger query within ten minutes before the service ends.",
     )
 
+    trigger_most_held: int = Field(
+        default=2_000_000,
+        ge=1,
+        description="Groups, open windows and rows that wait for the watermark, each, that one stream may "
+        "have in one slot: a stream with more of them fails, and SHOW STREAMS says so.",
+    )
+
     @property
     def checkpoint(self) -> Path:
         """Where the query keeps its offsets."""

@@ -77,6 +77,7 @@ def rows_of(case: Case) -> list[Row]:
             f"{case.seconds:g} s: it is away or busy; what follows lacks what they know"
         )
         rows.append(_row("stream", "slots_missing", case.missing, detail=detail))
+    rows += _held(case)
     rows += _counters(case, totals)
     for group in shown:
         rows += _group(case, group)
@@ -152,6 +153,20 @@ def _next(case: Case) -> str:
     if case.spec.source is None or type_of(case.spec.trigger).by_clock:
         return "What it waits for is below."
     return "What each group waits for is below."
+
+
+def _held(case: Case) -> list[Row]:
+    """How much is kept of the stream: the most in one slot, for that is what is bounded."""
+    counts = {
+        "groups": ([part.total for part in case.hosts], "groups"),
+        "open_windows": ([part.windows for part in case.hosts], "open windows"),
+        "rows_waiting": ([part.waiting for part in case.hosts], "rows that wait for T"),
+    }
+    return [
+        _row("stream", item, sum(found), detail=f"{words} are kept, {max(found)} of them in one slot "
+             "(MILLRACE_TRIGGER_MOST_HELD is the most)")
+        for item, (found, words) in counts.items() if sum(found)
+    ]  # fmt: skip
 
 
 def _counters(case: Case, totals: Counter[str]) -> list[Row]:

@@ -33,9 +33,10 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
 Judge = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def judge_slots(slots: int, states: SlotStates, batch: int) -> Judge:
+def judge_slots(slots: int, states: SlotStates, batch: int, most_held: int) -> Judge:
     """The operator for one micro-batch of a deployment of so many slots: Arrow batches of ``slot`` and INPUT
-    to messages to send, as OUTPUT_SCHEMA. All messages of a slot must come to one worker."""
+    to messages to send, as OUTPUT_SCHEMA. All messages of a slot must come to one worker. ``most_held``: of
+    one stream in a slot."""
 
     def judge(frames: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark's daemon collects garbage after each task; with the libraries' objects that takes 190 ms
@@ -47,7 +48,7 @@ def judge_slots(slots: int, states: SlotStates, batch: int) -> Judge:
         slot, arrived = table.column("slot").to_numpy(), Arrived(table)
         for number in present(slot).tolist():
             mine = arrived.in_order(np.flatnonzero(slot == number))
-            judged = judge_slot(states.read(number, batch), number, slots, mine)
+            judged = judge_slot(states.read(number, batch), number, slots, mine, most_held=most_held)
             if judged is not None:
                 states.write(number, batch, judged.state)
                 yield _batch(judged.sent)
@@ -56,13 +57,14 @@ def judge_slots(slots: int, states: SlotStates, batch: int) -> Judge:
 
 
 def judge_slot(
-    state: bytes | None, number: int, slots: int, messages: Messages, slot: Slot | None = None
-) -> BatchResult | None:
+    state: bytes | None, number: int, slots: int, messages: Messages, slot: Slot | None = None, *,
+    most_held: int,
+) -> BatchResult | None:  # fmt: skip
     """Judge what a slot gets in a micro-batch, as :func:`evaluate_batch` does; None, and nothing done, if it
     means nothing to the slot."""
     if not Slot.heeds(state, messages):
         return None
-    judged = evaluate_batch(state, number, slots, messages, slot)
+    judged = evaluate_batch(state, number, slots, messages, slot, most_held)
     _remark(judged.remarks)
     return judged
 

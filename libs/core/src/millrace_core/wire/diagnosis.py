@@ -66,7 +66,8 @@ class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="about")
     ``hosted``: whether the slot keeps the stream at all; if not, the rest says nothing. ``failure``: why it
     cannot, or why it has set the stream aside. ``gone``: its trigger table was dropped. ``holding``: live
     rows wait for history. ``totals``: by the names of ``wire.counters``. ``groups``: the newest of the
-    ``total`` groups.
+    ``total`` groups. ``windows``: open ones of types that may have several of a group; ``waiting``: rows that
+    wait for T.
     """
 
     stream: int
@@ -80,6 +81,8 @@ class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="about")
     totals: dict[str, int] = {}
     total: int = 0
     groups: list[GroupPart] = []
+    windows: int = 0
+    waiting: int = 0
 
 
 _encoder = msgspec.json.Encoder()

@@ -208,7 +208,7 @@ class _Interp:
         numbered = exp.Select(expressions=[*_handed(names), alias("_row", first)])
         numbered.set("from_", exp.From(this=rows_of(rows)))
         itself = cast(number(-1), BIGINT)
-        all_ = exp.Greatest(this=self.slices.last_number(), expressions=[itself.copy()])
+        all_ = self.slices.whole()
         numbers = when(
             exp.EQ(this=column("_row", SERIES_ROWS), expression=number(1)),
             exp.GenerateSeries(start=itself.copy(), end=all_),

@@ -14,6 +14,8 @@ from millrace_core.plan.expressions.constants import constant
 from millrace_core.plan.expressions.lower import Lowerer
 from millrace_core.plan.functions.scalar import convert, duration_ticks
 from millrace_core.plan.scope import Context, Relation, Scope
+from millrace_core.plan.spark.levels import when
+from millrace_core.plan.spark.pieces import refused
 from millrace_core.plan.types.typed import BIGINT, TIMESTAMP, Typed, cast, fail, number, typed
 
 MOST_SLICES = 1_000_000
@@ -58,6 +60,17 @@ class Slices:
         """The number of the last slice, the first one being 0."""
         span = exp.Paren(this=exp.Sub(this=self.last.copy(), expression=self.first.copy()))
         return cast(exp.IntDiv(this=span, expression=number(self.every)), BIGINT)
+
+    def whole(self) -> exp.Expr:
+        """:meth:`last_number`, -1 for none; a range that only placeholders tell ends the job if it has too
+        many."""
+        last = self.last_number()
+        found: exp.Expr = exp.Greatest(this=last, expressions=[cast(number(-1), BIGINT)])
+        if constant(self.first) is not None and constant(self.last) is not None:
+            return found
+        message = f" and more slices, {MOST_SLICES} are allowed"
+        too_many = exp.GTE(this=last.copy(), expression=number(MOST_SLICES))
+        return when(too_many, refused("RANGE and EVERY give ", last.copy(), message), found)
 
     def time(self, at: exp.Expr) -> exp.Expr:
         """The time of the slice of that number."""

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
+from millrace_core.errors import MillraceError
+
 
 class StreamsFail(Exception):
     """Streams that raised in a batch. ``causes``: their uids -> what was raised, and where."""
@@ -70,7 +72,10 @@ class Watch:
 
 
 def described(error: Exception) -> str:
-    """Type, message, and where: ``ZeroDivisionError: division by zero (grid.py:51, windows)``."""
+    """Type, message, and where: ``ZeroDivisionError: division by zero (grid.py:51, windows)``. Of an error of
+    ours, which says all there is to say, its words."""
+    if isinstance(error, MillraceError):
+        return str(error)
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno}, {frames[-1].name})" if frames else ""
     return f"{type(error).__name__}: {error}{where}"

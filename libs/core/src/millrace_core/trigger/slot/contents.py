@@ -11,6 +11,7 @@ from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.rows.virtual import Feeds, Inbox
 from millrace_core.trigger.slot.backlog import Backlog
 from millrace_core.trigger.slot.blame import Blame, Watch
+from millrace_core.trigger.slot.holdings import MOST
 from millrace_core.trigger.slot.hosted import AnyStream
 from millrace_core.trigger.slot.records import Refused
 from millrace_core.trigger.stream.calm import Calm
@@ -23,10 +24,12 @@ NOBODY: Mapping[int, str] = MappingProxyType({})
 
 
 class Contents:
-    """``number`` of ``slots``. ``control``: offset of the last control record in force, -1 before any."""
+    """``number`` of ``slots``. ``control``: offset of the last control record in force, -1 before any.
+    ``most_held``: see ``slot.holdings``."""
 
     def __init__(self, number: int, slots: int) -> None:
         self.number = number
+        self.most_held = MOST
         self.slots = slots
         self.control = -1
         self.streams: dict[int, AnyStream] = {}

@@ -10,6 +10,7 @@ import numpy as np
 
 from millrace_core.trigger.groups.columns import OWNER, Ints
 from millrace_core.trigger.groups.watermark import NEVER
+from millrace_core.trigger.slot.holdings import holdings
 from millrace_core.trigger.slot.hosted import AnyStream
 from millrace_core.trigger.stream.delay import DelayMemory
 from millrace_core.trigger.stream.period import PeriodStream
@@ -58,10 +59,10 @@ def part_of(stream: AnyStream, number: int, limit: int, failure: str = "") -> Di
         if left < 0:
             break
         groups.append(group)
-    life = stream.life
+    life, held = stream.life, holdings(stream)
     return Diagnosis(
         stream.uid, stream.slot, number, True, failure, life.running, life.gone, life.holding,
-        dict(life.totals), len(stream.groups), groups,
+        dict(life.totals), len(stream.groups), groups, held.windows, held.waiting,
     )  # fmt: skip
 
 

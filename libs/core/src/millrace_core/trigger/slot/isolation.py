@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.slot.blame import StreamsFail
+from millrace_core.trigger.slot.holdings import MOST
 from millrace_core.trigger.slot.slot import Slot
 from millrace_core.trigger.stream.telling import Output
 
@@ -28,10 +29,11 @@ class BatchResult:
 
 
 def evaluate_batch(
-    state: bytes | None, number: int, slots: int, messages: Messages, slot: Slot | None = None
-) -> BatchResult:
+    state: bytes | None, number: int, slots: int, messages: Messages, slot: Slot | None = None,
+    most_held: int = MOST,
+) -> BatchResult:  # fmt: skip
     """Evaluate one micro-batch of the slot ``number`` of ``slots``; ``state``: what the batch before left;
-    ``slot``: the slot in this state, if there is one: it is used up.
+    ``slot``: the slot in this state, if there is one: it is used up; ``most_held``: see ``slot.holdings``.
 
     :raises ValueError: if the state was written by a newer version.
     :raises StreamsFail: if streams raise that take no part in the batch any more: it is the slot's own fault.
@@ -41,6 +43,7 @@ def evaluate_batch(
     while True:
         if slot is None:
             slot = Slot(number, slots) if state is None else Slot.restore(state, absent)
+        slot.contents.most_held = most_held
         try:
             sent = slot.on_batch(messages, aside, absent)
             after = slot.snapshot()

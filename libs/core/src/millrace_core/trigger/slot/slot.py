@@ -17,6 +17,7 @@ from millrace_core.trigger.slot.contents import NOBODY, Contents, tell
 from millrace_core.trigger.slot.control import ControlRecords
 from millrace_core.trigger.slot.diagnosis import answer
 from millrace_core.trigger.slot.failures import Failures
+from millrace_core.trigger.slot.holdings import check
 from millrace_core.trigger.slot.rows import TableReader
 from millrace_core.trigger.slot.state import Snapshots, current, delays_due, due, heeds, restore
 from millrace_core.trigger.slot.state import place as place_of
@@ -118,6 +119,7 @@ class Slot:
                 out.extend(stream.take_outgoing())
                 out.extend(stream.farewells(slot.seen.get(stream.definition.topic, {})))
                 stream.sweep()
+                check(stream, slot.most_held)
                 stream.passing = Groups()
                 totals = stream.news(ticked)
                 if totals is not None:

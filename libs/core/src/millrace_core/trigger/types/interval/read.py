@@ -6,6 +6,9 @@ from millrace_core.timeline.precision import CALENDAR_MONTHS, shortest_ns
 from millrace_core.trigger.types.arguments import Arguments, Quote, bad, call
 from millrace_core.trigger.types.interval.spec import Interval
 
+MOST_OVERLAPPING = 10_000
+"""Windows that a row may lie in: each row opens or fills so many."""
+
 
 def read(given: Arguments) -> Interval:
     """``INTERVAL(interval_val [, interval_offset]) SLIDING(sliding_val)``."""
@@ -24,6 +27,12 @@ def read(given: Arguments) -> Interval:
         raise bad(
             f"SLIDING: sliding_val {sliding} does not go with INTERVAL({interval}): months and years go "
             "with months and years only",
+            at,
+        )
+    if shortest_ns(interval) > MOST_OVERLAPPING * shortest_ns(sliding):
+        raise bad(
+            f"SLIDING: a row would lie in more than {MOST_OVERLAPPING} windows: take a longer sliding_val "
+            f"than {sliding}, or a shorter interval than {interval}",
             at,
         )
     return Interval(interval, sliding, offset)
