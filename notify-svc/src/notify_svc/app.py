@@ -164,15 +164,20 @@ async def _serve(
 
 async def _until_refused(socket: WebSocket, name: str, admit: Admit, seconds: float) -> str:
     """Ask again and again whether who opened the connection may still listen; why not, once that is so. A
-    gateway that is away refuses nobody, and of a stream that is dropped the last events are still sent."""
+    gateway that is away refuses nobody. A stream that is not there twice in a row was dropped, and its last
+    events have been sent, or is not for this user any more."""
     header = socket.headers.get("authorization", "")
+    missing = False
     while True:
         await asyncio.sleep(seconds)
         try:
             await admit(header, name)
+            missing = False
         except MillraceError as error:
-            if error.code in (ErrorCode.AUTHENTICATION, ErrorCode.PERMISSION):
+            unknown = error.code is ErrorCode.UNKNOWN_STREAM
+            if error.code in (ErrorCode.AUTHENTICATION, ErrorCode.PERMISSION) or (unknown and missing):
                 return error.message
+            missing = unknown
 
 
 async def _send(socket: WebSocket, subscriber: Subscriber, feed: Feed) -> None:

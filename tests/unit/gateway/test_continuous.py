@@ -135,7 +135,7 @@ def test_who_may(desk: Desk) -> None:
     assert desk.do(CREATE.replace("CQ q", "CQ r")) == OK
     desk.auth = ("eve", "Secret_123")
     assert desk.ask("SHOW CQS")["values"][0] == ["q"]
-    assert desk.do("DROP CQ r")["code"] == 803
+    assert desk.do("DROP CQ r")["code"] == 1400, "others' are not there for eve"
     assert desk.do("DROP CQ q") == OK
 
 
@@ -297,8 +297,8 @@ def test_diagnose_foresees_a_run_that_cannot_be(desk: Desk) -> None:
     assert desk.ask("DIAGNOSE CQ nowhere")["code"] == 1400
     desk.rig("CREATE USER eve PASS 'Secret_123'")
     desk.auth = ("eve", "Secret_123")
-    assert desk.ask("DIAGNOSE CONTINUOUS QUERY q")["code"] == 803
-    assert desk.ask("VERIFY CQ q FROM 0 TO 1")["code"] == 803
+    assert desk.ask("DIAGNOSE CONTINUOUS QUERY q")["code"] == 1400
+    assert desk.ask("VERIFY CQ q FROM 0 TO 1")["code"] == 1400
 
 
 def test_verify_finds_what_runs_would_give_otherwise(desk: Desk) -> None:

@@ -24,16 +24,20 @@ from notify_svc.app import notify_app
 from notify_svc.feed import Feed
 from notify_svc.subscribers import Subscriber
 
-REVOKED: list[bool] = []
-"""Something in it: the privilege has been revoked."""
+NO_MORE = {
+    "revoked": (403, "PERMISSION", "Insufficient privilege"),
+    "gone": (404, "UNKNOWN_STREAM", "the stream db.s does not exist"),
+}  # fmt: skip
+SAID: list[str] = []
+"""What has become of the stream for who listens."""
 GOOD = "Basic " + base64.b64encode(b"root:taosdata").decode()
 
 
 async def gateway(request: web.Request) -> web.StreamResponse:
     """The gateway's answers to ``GET /api/v1/streams/{name}/subscription``."""
-    if REVOKED:
-        message = {"code": "PERMISSION", "message": "Insufficient privilege"}
-        return web.json_response(message, status=403)
+    if SAID:
+        status, code, text = NO_MORE[SAID[0]]
+        return web.json_response({"code": code, "message": text}, status=status)
     if request.headers["Authorization"] != GOOD:
         return web.json_response({"code": "AUTHENTICATION", "message": "Authentication failure"}, status=401)
     if request.path != "/api/v1/streams/db.s/subscription":
@@ -97,18 +101,19 @@ def test_a_subscriber_filters_by_event_and_group(lab: Any, log: MemoryLog) -> No
     asyncio.run(run())
 
 
-def test_who_may_read_no_more_is_cut_off_and_told_why(lab: Any, log: MemoryLog) -> None:
+@pytest.mark.parametrize("why", NO_MORE)
+def test_who_may_read_no_more_is_cut_off_and_told_why(lab: Any, log: MemoryLog, why: str) -> None:
     async def run() -> None:
         async with service(lab, log, notify_access_seconds=0.1) as url, subscribed(url) as socket:
             lab.write(log, range(3))
             assert (await receive(socket, 3))[0] == [0, 1, 2]
-            REVOKED.append(True)
+            SAID.append(why)
             try:
                 told = await socket.receive(timeout=10)
             finally:
-                REVOKED.clear()
+                SAID.clear()
             assert told.type is aiohttp.WSMsgType.CLOSE
-            assert (told.data, told.extra) == (1008, "Insufficient privilege")
+            assert (told.data, told.extra) == (1008, NO_MORE[why][2])
 
     asyncio.run(run())
 

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 from api_gateway.context import Context, fresh_uid, milliseconds
 from api_gateway.iotdb.into import run_into
+from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Done, Listing
-from api_gateway.iotdb.select import needs
+from api_gateway.iotdb.select import readable
 from api_gateway.session import Session
 from millrace_core.catalog import key_of
 from millrace_core.dialect.iotdb import IotdbError, Status, parse, times
@@ -45,15 +46,14 @@ def create_cq(context: Context, session: Session, statement: s.CreateCq) -> Done
         statement.start, statement.end, statement.discard,
     )  # fmt: skip
     with context.writer.ddl:
+        schema, targets = readable(context, session, statement.select), known(context, session)
+        query = lower(statement.select, schema, meant, span=span(made, first(made)))
+        check(context.catalog, session.user, [_need(goal, targets) for goal in goals(query, schema)])
         if made.name in context.catalog.cqs:
             raise IotdbError(
                 Status.CQ_ALREADY_EXIST, f"the continuous query {made.name} already exists",
                 statement.position,
             )  # fmt: skip
-        schema = Schema(context.catalog)
-        query = lower(statement.select, schema, meant, span=span(made, first(made)))
-        check(context.catalog, session.user, needs(query))
-        check(context.catalog, session.user, [_need(goal, schema) for goal in goals(query, schema)])
         context.writer.write([made])
         context.continuous.enter(made)
     return Done()
@@ -67,15 +67,21 @@ def _need(goal: Goal, schema: Schema) -> Need:
     return Need("write", db, table=write_path(goal.device) if known else OF_DATABASE)
 
 
+def find(
+    context: Context, session: Session, statement: s.DropCq | s.DiagnoseCq | s.VerifyCq
+) -> ContinuousQuery:
+    """The user's query of that name; a superuser's are all. :raises IotdbError: NO_SUCH_CQ."""
+    found = context.catalog.cqs.get(statement.name)
+    if found is None or (found.user != session.user and not is_superuser(context.catalog, session.user)):
+        raise IotdbError(
+            Status.NO_SUCH_CQ, f"there is no continuous query {statement.name}", statement.position
+        )
+    return found
+
+
 def drop_cq(context: Context, session: Session, statement: s.DropCq) -> Done:
     with context.writer.ddl:
-        found = context.catalog.cqs.get(statement.name)
-        if found is None:
-            raise IotdbError(
-                Status.NO_SUCH_CQ, f"there is no continuous query {statement.name}", statement.position
-            )
-        if found.user != session.user:
-            check(context.catalog, session.user, [SUPERUSER])
+        found = find(context, session, statement)
         context.writer.write(remove=[key_of(found)])
         context.continuous.leave(context.log, found.uid)
     return Done()

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from api_gateway.context import Context, milliseconds
+from api_gateway.iotdb.cq import find
+from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Listing
-from api_gateway.iotdb.select import needs
+from api_gateway.iotdb.select import readable
 from api_gateway.session import Session
-from millrace_core.dialect.iotdb import IotdbError, Status, parse, times
+from millrace_core.dialect.iotdb import parse, times
 from millrace_core.dialect.iotdb import statements as s
-from millrace_core.dialect.iotdb.schema import Schema
 from millrace_core.dialect.iotdb.select.into import check_types, goals
 from millrace_core.dialect.iotdb.select.lower import lower
 from millrace_core.errors import MillraceError
 from millrace_core.model.continuous import ContinuousQuery
-from millrace_core.privileges import SUPERUSER, check
 from millrace_core.timeline import format_local
 from millrace_core.timeline.continuous import Standing, first, instants, span
 from millrace_core.wire.status import QueryRuns
@@ -26,18 +26,6 @@ TYPES = ("TEXT", "TEXT", "INT64", "TIMESTAMP", "TIMESTAMP", "TEXT")
 Row = tuple[object, ...]
 WITHIN = 1_000
 """Milliseconds that a run may begin after its instant without being late."""
-
-
-def find(context: Context, session: Session, statement: s.DiagnoseCq | s.VerifyCq) -> ContinuousQuery:
-    """:raises IotdbError: NO_SUCH_CQ. :raises MillraceError: it is another user's."""
-    found = context.catalog.cqs.get(statement.name)
-    if found is None:
-        raise IotdbError(
-            Status.NO_SUCH_CQ, f"there is no continuous query {statement.name}", statement.position
-        )
-    if found.user != session.user:
-        check(context.catalog, session.user, [SUPERUSER])
-    return found
 
 
 def diagnose_cq(context: Context, session: Session, statement: s.DiagnoseCq) -> Listing:
@@ -79,15 +67,15 @@ class _Case:
 
 
 def _plan(context: Context, query: ContinuousQuery, instant: int) -> _Plan:
-    schema = Schema(context.catalog)
+    session = Session(query.user, None, query.timezone, instant * 1_000_000)
     try:
         statement = parse(query.text)
         assert isinstance(statement, s.CreateCq)
-        meant = times.Session(instant * 1_000_000, query.timezone)
+        schema = readable(context, session, statement.select)
+        meant = times.Session(session.now, session.timezone)
         lowered = lower(statement.select, schema, meant, span=span(query, instant))
-        check(context.catalog, query.user, needs(lowered))
         found = goals(lowered, schema)
-        check_types(found, schema)
+        check_types(found, known(context, session))
     except MillraceError as error:
         return _Plan(why=error.message)
     return _Plan(sum(len(column.bound) for column in lowered.columns), len(found))

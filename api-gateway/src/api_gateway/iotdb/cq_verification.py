@@ -6,15 +6,14 @@ import math
 from collections.abc import Iterator, Sequence
 
 from api_gateway.context import Context
-from api_gateway.iotdb.cq_diagnosis import find
+from api_gateway.iotdb.cq import find
 from api_gateway.iotdb.reply import Listing
-from api_gateway.iotdb.select import ask, select
+from api_gateway.iotdb.select import ask, readable, select
 from api_gateway.session import Session
 from millrace_core.dialect.iotdb import parse, times
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.codes import semantic
 from millrace_core.dialect.iotdb.paths import write_node, write_path
-from millrace_core.dialect.iotdb.schema import Schema
 from millrace_core.dialect.iotdb.select.into import Goal, goals, written
 from millrace_core.dialect.iotdb.select.lower import lower
 from millrace_core.model.continuous import ContinuousQuery
@@ -69,9 +68,9 @@ def _expected(context: Context, query: ContinuousQuery, runs: Sequence[int]) -> 
     assert isinstance(statement, s.CreateCq)
     expected: Values = {}
     targets: dict[str, Goal] = {}
-    schema = Schema(context.catalog)
     for run in runs:
         session = Session(query.user, None, query.timezone, run * 1_000_000)
+        schema = readable(context, session, statement.select)
         meant = times.Session(session.now, session.timezone)
         lowered = lower(statement.select, schema, meant, span=span(query, run))
         meant_for = goals(lowered, schema)

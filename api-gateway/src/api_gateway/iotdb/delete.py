@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from api_gateway.context import Context
+from api_gateway.iotdb.known import above, known, refuse_hidden
 from api_gateway.iotdb.reply import Done
 from api_gateway.iotdb.schema import remove_series
 from api_gateway.session import Session
@@ -19,7 +20,7 @@ from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb import times
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
 from millrace_core.dialect.iotdb.paths import Pattern
-from millrace_core.dialect.iotdb.schema import TABLE, TIME, Schema
+from millrace_core.dialect.iotdb.schema import TABLE, TIME
 from millrace_core.dialect.iotdb.select.ranges import time_range
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.model.device import Device
@@ -59,7 +60,8 @@ def delete_timeseries(context: Context, session: Session, statement: s.DeleteTim
 
 
 def _meant(context: Context, session: Session, patterns: Sequence[Pattern]) -> list[tuple[Device, list[str]]]:
-    schema = Schema(context.catalog)
+    refuse_hidden(context, session, "write", map(above, patterns))
+    schema = known(context, session)
     found: dict[str, tuple[Device, dict[str, None]]] = {}
     for pattern in patterns:
         for device, series in schema.series(pattern):

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from api_gateway.context import Context
+from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Listing
-from api_gateway.iotdb.select import ask
+from api_gateway.iotdb.select import ask, readable
 from api_gateway.iotdb.write import Tablet, write_tablets
 from api_gateway.session import Session
 from api_gateway.tables.firing import Firing
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb import times
-from millrace_core.dialect.iotdb.schema import Schema
 from millrace_core.dialect.iotdb.select.assemble import Result
 from millrace_core.dialect.iotdb.select.into import Goal, Rows, check_types, goals, written
 from millrace_core.dialect.iotdb.select.lower import lower
@@ -47,15 +47,15 @@ def run_into(
 ) -> tuple[list[Goal], Result]:
     """Read, then write with one call. ``span``: of a continuous query's run; ``guard``: held over the write,
     which is not done if entering it raises."""
-    schema = Schema(context.catalog)
+    schema = readable(context, session, statement)
     query = lower(statement, schema, times.Session(session.now, session.timezone), span=span)
     found = goals(query, schema)
-    check_types(found, schema)
+    check_types(found, known(context, session))
     result = ask(context, session, query)
     firing = Firing(waits=False)
     with guard():
         # series may have come meanwhile
-        check_types(found, Schema(context.catalog))
+        check_types(found, known(context, session))
         parts = [part for rows in written(result, found) for part in _parts(rows)]
         write_tablets(context, session, parts, firing)
     if span is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from api_gateway.context import Context, fresh_uid, milliseconds
+from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.session import Session
 from api_gateway.statements.alter import install
@@ -71,7 +72,7 @@ def delete_database(context: Context, session: Session, statement: s.DeleteDatab
 def create_timeseries(context: Context, session: Session, statement: s.CreateTimeseries) -> Done:
     nodes = statement.device.names
     with context.writer.ddl:
-        device = Schema(context.catalog).device(nodes)
+        device = known(context, session).device(nodes)
         for series in statement.series:
             if device is not None and device.find(series.measurement) is not None:
                 raise _exists((*nodes, series.measurement), series.position)
@@ -88,7 +89,7 @@ def _exists(nodes: Sequence[str], position: Position | None = None) -> IotdbErro
 def create_many(context: Context, session: Session, wanted: Sequence[Wanted]) -> list[MillraceError | None]:
     """Make those series that are not there, all in one go; of each, why it was not made."""
     with context.writer.ddl:
-        schema, seen = Schema(context.catalog), set()
+        schema, seen = known(context, session), set()
         found: list[MillraceError | None] = []
         missing = []
         for one in wanted:
@@ -140,11 +141,10 @@ def ensure_all(context: Context, session: Session, wanted: Sequence[Wanted]) -> 
 
 
 def _database_for(context: Context, session: Session, nodes: tuple[str, ...], now: int) -> str:
-    schema = Schema(context.catalog)
-    db = schema.database_of(nodes)
+    db = known(context, session).database_of(nodes)
     if db is None:
         check(context.catalog, session.user, [SUPERUSER])
-        db = schema.check_new(Pattern.of(nodes[:2]))
+        db = Schema(context.catalog).check_new(Pattern.of(nodes[:2]))
         context.writer.write([Database(db, "ms", now)])
     return db
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from api_gateway.context import Context
+from api_gateway.iotdb.known import known, refuse_hidden, selected
 from api_gateway.session import Session
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb import times
-from millrace_core.dialect.iotdb.schema import TABLE, Schema
+from millrace_core.dialect.iotdb.schema import Schema
 from millrace_core.dialect.iotdb.select.assemble import Result, assemble
 from millrace_core.dialect.iotdb.select.lower import Fetch, Query, lower
 from millrace_core.errors import MillraceError
@@ -17,8 +18,14 @@ from millrace_core.privileges import Need, check
 
 def select(context: Context, session: Session, statement: s.Select, most: int | None = None) -> Result:
     """``most``: a row more than so many is enough to know that there are too many."""
-    query = lower(statement, Schema(context.catalog), times.Session(session.now, session.timezone), most=most)
-    return ask(context, session, query)
+    meant = times.Session(session.now, session.timezone)
+    return ask(context, session, lower(statement, readable(context, session, statement), meant, most=most))
+
+
+def readable(context: Context, session: Session, statement: s.Select) -> Schema:
+    """What a SELECT may mean. :raises MillraceError: PERMISSION for a device that it names and must not."""
+    refuse_hidden(context, session, "read", selected(statement))
+    return known(context, session, "read")
 
 
 def ask(context: Context, session: Session, query: Query) -> Result:
@@ -26,18 +33,9 @@ def ask(context: Context, session: Session, query: Query) -> Result:
     return assemble(query, [_rows(context, session, fetch) for fetch in query.fetches])
 
 
-def needs(query: Query) -> list[Need]:
-    """What it reads."""
-    return [_need(fetch) for fetch in query.fetches]
-
-
-def _need(fetch: Fetch) -> Need:
-    only = next(iter(fetch.devices)) if len(fetch.devices) == 1 else TABLE
-    return Need("read", fetch.db, table=only)
-
-
 def _rows(context: Context, session: Session, fetch: Fetch) -> list[list[object]]:
-    check(context.catalog, session.user, [_need(fetch)])
+    # what is lowered is what was readable then
+    check(context.catalog, session.user, (Need("read", fetch.db, table=name) for name in fetch.devices))
     asking = replace(session, database=fetch.db, dialect="tdengine")
     try:
         answer = context.calc.query(fetch.sql, asking, context.writer.position, context.written.ends())

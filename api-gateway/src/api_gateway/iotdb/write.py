@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from api_gateway.context import Context
+from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Done
 from api_gateway.iotdb.schema import Wanted, ensure_all
 from api_gateway.session import Session
@@ -17,9 +18,9 @@ from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb import times
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
 from millrace_core.dialect.iotdb.paths import write_path
-from millrace_core.dialect.iotdb.schema import Schema
 from millrace_core.dialect.iotdb.values import Unfit, fit, rows_by_columns, type_of
 from millrace_core.model.device import Device
+from millrace_core.privileges import Need, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +75,19 @@ def write_tablets(
 def _devices(context: Context, session: Session, tablets: Sequence[Tablet]) -> list[Device | None]:
     """The devices with all series that the rows need, made in one go; None: a tablet is NULL alone, and
     nobody knows its device."""
-    schema = Schema(context.catalog)
+    schema = known(context, session)
     found = [schema.device(tablet.nodes) for tablet in tablets]
     if any(_wanted(tablet, device) for tablet, device in zip(tablets, found, strict=True)):
         with context.writer.ddl:
-            schema, wanted = Schema(context.catalog), {}
+            schema, wanted = known(context, session), {}
             for number, tablet in enumerate(tablets):
                 if series := _wanted(tablet, schema.device(tablet.nodes)):
                     wanted[number] = Wanted(tablet.nodes, series, tablet.aligned)
             ensure_all(context, session, list(wanted.values()))
-            found = [Schema(context.catalog).device(tablet.nodes) for tablet in tablets]
+            found = [known(context, session).device(tablet.nodes) for tablet in tablets]
+    # before what is said of values, which tells of what types series are
+    mine = [Need("write", one.db, table=one.name) for one in found if one is not None]
+    check(context.catalog, session.user, mine)
     return found
 
 

@@ -13,12 +13,13 @@ from api_gateway.access.login import Logins, address_of, read_authorization
 from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.statements.execute import Executor
+from api_gateway.statements.shows import state_for
 from millrace_core.catalog import StreamEntry
 from millrace_core.dialect import statements
 from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.dialect.lexer import quote_name
-from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
-from millrace_core.model.life import life_of, shown_state
+from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.model.life import life_of
 from millrace_core.privileges import OF_DATABASE, Need, check, sees
 from millrace_core.trigger.types import type_of
 
@@ -153,25 +154,22 @@ def _add_reading(router: APIRouter, context: Context, who: Any) -> None:
             e for e in list(context.catalog.streams.values())
             if (db is None or e.spec.db == db) and sees(context.catalog, session.user, e.spec.home)
         ]  # fmt: skip
-        return [shown(context, e) for e in sorted(entries, key=lambda e: e.spec.full_name)]
+        return [shown(context, session, e) for e in sorted(entries, key=lambda e: e.spec.full_name)]
 
     @router.get("/{name}")
     def one(name: str, session: Session = who) -> Stream:
         """The stream ``db.stream``."""
-        entry = _find(context, name)
-        if not sees(context.catalog, session.user, entry.spec.home):
-            raise MillraceError(
-                ErrorCode.PERMISSION,
-                f"Insufficient privilege: {session.user} has none on the database {entry.spec.home}",
-            )
-        return shown(context, entry)
+        return shown(context, session, _find(context, session, name))
 
     @router.get("/{name}/subscription", status_code=204)
     def subscription(name: str, session: Session = who) -> None:
         """Whether the user may subscribe to the stream's events. They carry its results, so it takes the
-        privilege to read its database."""
-        entry = _find(context, name)
-        check(context.catalog, session.user, [Need("read", entry.spec.home, table=OF_DATABASE)])
+        privileges to read its database and the table of its results."""
+        spec = _find(context, session, name).spec
+        needs = [Need("read", spec.home, table=OF_DATABASE)]
+        if spec.output is not None:
+            needs.append(Need("read", spec.output.db, table=spec.output.table))
+        check(context.catalog, session.user, needs)
 
 
 def _add_changing(router: APIRouter, context: Context, executor: Executor, who: Any) -> None:
@@ -191,33 +189,41 @@ def _add_changing(router: APIRouter, context: Context, executor: Executor, who: 
                 kind = type(statement).__name__
                 raise SqlError(ErrorCode.SYNTAX, f"the SQL must be a CREATE STREAM, it is a {kind}")
         executor.execute(session, sql)
-        return shown(context, _find(context, name))
+        return shown(context, session, _find(context, session, name))
 
     @router.delete("/{name}", status_code=204)
     def drop(name: str, session: Session = who) -> None:
         """Drop the stream; what it wrote stays."""
-        executor.execute(session, f"DROP STREAM {_quoted(_find(context, name))}")
+        executor.execute(session, f"DROP STREAM {_quoted(_find(context, session, name))}")
 
     @router.post("/{name}/start")
     def start(name: str, session: Session = who) -> Stream:
         """Start a stopped stream, or resume a paused one."""
-        entry = _find(context, name)
+        entry = _find(context, session, name)
         executor.execute(session, f"{life_of(entry.spec).start} STREAM {_quoted(entry)}")
-        return shown(context, _find(context, name))
+        return shown(context, session, _find(context, session, name))
 
     @router.post("/{name}/stop")
     def stop(name: str, session: Session = who) -> Stream:
         """Stop or pause a stream: rows written after the answer are not judged."""
-        entry = _find(context, name)
+        entry = _find(context, session, name)
         executor.execute(session, f"{life_of(entry.spec).stop} STREAM {_quoted(entry)}")
-        return shown(context, _find(context, name))
+        return shown(context, session, _find(context, session, name))
 
 
-def _find(context: Context, name: str) -> StreamEntry:
-    """The stream ``db.stream``; :raises MillraceError: UNKNOWN_STREAM."""
-    for entry in list(context.catalog.streams.values()):
-        if entry.spec.full_name == name:
+def _find(context: Context, session: Session, name: str) -> StreamEntry:
+    """The stream ``db.stream``, or the global one, that the user may know of.
+
+    :raises MillraceError: PERMISSION for a database that the user does not know of, whether or not it is
+        there; UNKNOWN_STREAM.
+    """
+    catalog, user = context.catalog, session.user
+    for entry in list(catalog.streams.values()):
+        if entry.spec.full_name == name and sees(catalog, user, entry.spec.home):
             return entry
+    db, dot, _ = name.partition(".")
+    if dot:
+        check(catalog, user, [Need("any", db, table=OF_DATABASE)])
     raise CatalogError(ErrorCode.UNKNOWN_STREAM, f"the stream {name} does not exist")
 
 
@@ -226,15 +232,15 @@ def _quoted(entry: StreamEntry) -> str:
     return f"{quote_name(spec.db)}.{quote_name(spec.name)}" if spec.db else quote_name(spec.name)
 
 
-def shown(context: Context, entry: StreamEntry) -> Stream:
+def shown(context: Context, session: Session, entry: StreamEntry) -> Stream:
     """What the API says of a stream."""
     spec = entry.spec
-    status, message = context.board.of(entry, context.catalog)
+    status, message = state_for(context, session, entry)
     source = spec.source
     table = f"{source.table.db}.{source.child or source.table.name}" if source else None
     address = context.settings.notify_url.replace("http", "ws", 1)
     return Stream(
-        name=spec.full_name, db=spec.db, stream=spec.name, status=shown_state(spec, status), message=message,
+        name=spec.full_name, db=spec.db, stream=spec.name, status=status, message=message,
         trigger=type_of(spec.trigger).name, source=table,
         output=f"{spec.output.db}.{spec.output.table}" if spec.output else None,
         created=spec.created, sql=spec.shown_sql, events=f"{address}/api/v1/streams/{spec.full_name}/events",

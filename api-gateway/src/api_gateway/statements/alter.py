@@ -22,6 +22,7 @@ from millrace_core.held import column_holders
 from millrace_core.model.expression import fields_of
 from millrace_core.model.revisions import altered
 from millrace_core.model.schema import Child, Column, Table
+from millrace_core.privileges import stream_words
 from millrace_core.wire import control
 from millrace_core.wire import operations as wire
 from millrace_core.wire.topics import wal_topic
@@ -52,12 +53,11 @@ def alter_table(context: Context, session: Session, statement: AlterTable) -> An
             return affected(0)
         columns, tags = alter(table, statement)
         if isinstance(change, Remove):
-            _check_held(context, table, change)
+            _check_held(context, session, table, change)
         if isinstance(change, Remove) and change.target == "tag":
             dropped = {tag.identity for tag in table.tags} - {tag.identity for tag in tags}
-            _check_grouping(
-                context, table, None, dropped, "dropped", {change.name.text: change.name.position}
-            )
+            where = {change.name.text: change.name.position}
+            _check_grouping(context, session, table, None, dropped, "dropped", where)
         number = install(context, table, columns, tags)
     context.board.wait_applied(number, context.settings.accept_seconds)
     return affected(0)
@@ -122,7 +122,7 @@ def _set_tags(
         if (type(old), old) != (type(new), new)
     }
     positions = {assigned.text: assigned.position for assigned, _ in change.tags}
-    _check_grouping(context, table, child, changed, "changed", positions)
+    _check_grouping(context, session, table, child, changed, "changed", positions)
     named = dict(zip((tag.name for tag in table.tags), tags, strict=True))
     value = wire.encode_operation(wire.Retag(named))
     with context.gate.alone():
@@ -130,19 +130,20 @@ def _set_tags(
         context.writer.write([msgspec.structs.replace(child, tags=tags, version=table.version)])
 
 
-def _check_held(context: Context, table: Table, change: Remove) -> None:
+def _check_held(context: Context, session: Session, table: Table, change: Remove) -> None:
     """:raises CatalogError: HELD_BY_STREAM for a column that a stream which holds its columns uses."""
     for entry in column_holders(table, change.name.text, context.catalog):
+        stream = stream_words(context.catalog, session.user, entry)
         raise CatalogError(
             ErrorCode.HELD_BY_STREAM,
-            f"the {change.target} {change.name.text} cannot be dropped: the stream {entry.spec.full_name} "
-            "uses it; drop the stream first",
+            f"the {change.target} {change.name.text} cannot be dropped: {stream} uses it; drop the stream "
+            "first",
             change.name.position,
         )
 
 
 def _check_grouping(
-    context: Context, table: Table, child: Child | None, touched: set[str], how: str,
+    context: Context, session: Session, table: Table, child: Child | None, touched: set[str], how: str,
     positions: Mapping[str, Position],
 ) -> None:  # fmt: skip
     """:raises CatalogError: if a stream groups the child's rows, or those of any child, by one of the tags of
@@ -157,8 +158,9 @@ def _check_grouping(
         grouping = {tag.identity for tag in source.table.tags if tag.name in names}
         for tag in table.tags:
             if tag.identity in grouping & touched:
+                stream = stream_words(context.catalog, session.user, entry)
                 raise CatalogError(
                     ErrorCode.NOT_ALLOWED,
-                    f"the tag {tag.name} cannot be {how}: the stream {entry.spec.full_name} groups by it",
+                    f"the tag {tag.name} cannot be {how}: {stream} groups by it",
                     positions[tag.name],
                 )

@@ -16,6 +16,7 @@ from millrace_core.dialect.statements import Delete, Insert, InsertTable
 from millrace_core.dialect.times import delete_range
 from millrace_core.dialect.values import insert_rows
 from millrace_core.model.schema import Child, Table
+from millrace_core.privileges import Need, may
 from millrace_core.wire import operations
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
@@ -35,14 +36,17 @@ def _rows(session: Session, part: InsertTable) -> Rows:
 
 
 def delete(context: Context, session: Session, statement: Delete) -> Answer:
-    """Rows of a range of time, of one table or of all children; the answer is how many there were."""
+    """Rows of a range of time, of one table or of all children; the answer is how many there were, for who
+    may read them."""
     table, child = find_table(context.catalog, session, statement.name)
     check_stored(table, full_name(session, statement.name))
     first, last = delete_range(statement, table, session.values(table.precision))
     if first > last:
         return affected(0)
     names = _victims(context.catalog, table, child, statement)
-    rows = _count(context, session, table, child, statement, first, last)
+    # who may write and not read learns nothing of what was there
+    counted = may(context.catalog, session.user, [Need("read", table.db, table=statement.name.name)])
+    rows = _count(context, session, table, child, statement, first, last) if counted else 0
     with context.gate.shared():
         current, _ = find_table(context.catalog, session, statement.name)
         if current.uid != table.uid:

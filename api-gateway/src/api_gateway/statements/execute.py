@@ -36,7 +36,7 @@ from millrace_core.catalog import SYSTEM_DATABASES
 from millrace_core.dialect import statements
 from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.errors import ErrorCode, SqlError
-from millrace_core.privileges import check
+from millrace_core.privileges import check, knows_database
 
 SERVER_VERSION = "3.3.7.0.millrace"
 """The TDengine version whose SQL and protocol this is, in the form of its own versions with a suffix."""
@@ -126,9 +126,11 @@ class Executor:
             return self._run(session, sql, statement)
 
     def _chosen(self, session: Session) -> Session:
-        """Without a database that does not exist. Statements that need it say so themselves: one that makes
-        it, or names another, does not."""
-        known = session.database in self._context.catalog.databases or session.database in SYSTEM_DATABASES
+        """Without a database that the user does not know of. Statements that need it say so themselves: one
+        that makes it, or names another, does not."""
+        db = session.database
+        known = db is None or db in SYSTEM_DATABASES
+        known = known or knows_database(self._context.catalog, session.user, db or "")
         return session if known else replace(session, database=None)
 
     def _run(self, session: Session, sql: str, statement: statements.Statement) -> Answer:

@@ -12,13 +12,21 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from api_gateway.session import Session
-from millrace_core.catalog import SYSTEM_DATABASES, Catalog
+from millrace_core.catalog import SYSTEM_DATABASES, Catalog, StreamEntry
 from millrace_core.dialect import statements as s
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.query import parse_query
 from millrace_core.dialect.query.nodes import position_of
-from millrace_core.dialect.query.sources import sources
-from millrace_core.privileges import OF_DATABASE, SUPERUSER, Need, Privilege, child_need
+from millrace_core.dialect.query.sources import read_by, sources
+from millrace_core.privileges import (
+    OF_DATABASE,
+    SUPERUSER,
+    Named,
+    Need,
+    Privilege,
+    child_needs,
+    known_stream,
+)
 
 Needs = Callable[[Catalog, Session, Any], Iterator[Need]]
 
@@ -48,13 +56,21 @@ def _stream_s(kind: Privilege, *, global_first: bool = True) -> Needs:
 
     def needs(catalog: Catalog, session: Session, statement: Any) -> Iterator[Need]:
         name = statement.name
-        entry = catalog.stream(name.db, session.database, name.name, global_first=global_first)
+        entry = _known(catalog, session, name, global_first=global_first)
         if entry is not None:
             yield Need(kind, entry.spec.home, name.position, OF_DATABASE)
         else:
             yield from _in_its(kind, session, name)
 
     return needs
+
+
+def _known(
+    catalog: Catalog, session: Session, name: QualifiedName, *, global_first: bool = True
+) -> StreamEntry | None:
+    return known_stream(
+        catalog, session.user, name.db, session.database, name.name, global_first=global_first
+    )
 
 
 def _in_its(kind: Privilege, session: Session, name: QualifiedName) -> Iterator[Need]:
@@ -65,7 +81,8 @@ def _in_its(kind: Privilege, session: Session, name: QualifiedName) -> Iterator[
 
 def _child(catalog: Catalog, session: Session, name: QualifiedName, using: QualifiedName) -> Iterator[Need]:
     if db := name.db or session.database:
-        yield child_need(catalog, db, name.name, using.name, name.position)
+        of = Named(using.db or session.database or db, using.name, using.position)
+        yield from child_needs(catalog, Named(db, name.name, name.position), of)
 
 
 def _children(catalog: Catalog, session: Session, statement: s.CreateChildren) -> Iterator[Need]:
@@ -112,10 +129,19 @@ def _stream(catalog: Catalog, session: Session, statement: s.CreateStream) -> It
             yield wanted._replace(position=statement.query.position)
 
 
-def _verify(catalog: Catalog, session: Session, statement: s.VerifyStream) -> Iterator[Need]:
-    """What it lists are rows of the output table, which may be another database's."""
+def _looked_into(catalog: Catalog, session: Session, statement: Any) -> Iterator[Need]:
+    """What there is to tell of a stream is made of the rows that it reads, which may be others'."""
     yield from _stream_s("read")(catalog, session, statement)
-    entry = catalog.stream(statement.name.db, session.database, statement.name.name)
+    entry = _known(catalog, session, statement.name)
+    if entry is not None:
+        for db, name in read_by(entry.spec):
+            yield Need("read", db, statement.name.position, name)
+
+
+def _verify(catalog: Catalog, session: Session, statement: s.VerifyStream) -> Iterator[Need]:
+    """What it lists are rows of the output table, and what these should be."""
+    yield from _looked_into(catalog, session, statement)
+    entry = _known(catalog, session, statement.name)
     if entry is not None and entry.spec.output is not None:
         output = entry.spec.output
         yield Need("read", output.db, statement.name.position, output.table)
@@ -190,7 +216,7 @@ NEEDS: dict[type, Needs] = {
     s.PauseStream: _stream_s("write"),
     s.ResumeStream: _stream_s("write"),
     s.RecalculateStream: _stream_s("write", global_first=False),
-    s.DiagnoseStream: _stream_s("read"),
+    s.DiagnoseStream: _looked_into,
     s.VerifyStream: _verify,
     s.Show: _show,
     s.ShowAnodes: _nothing,

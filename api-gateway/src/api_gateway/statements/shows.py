@@ -18,8 +18,9 @@ from millrace_core.errors import CatalogError, ErrorCode, SqlError
 from millrace_core.model.life import shown_state
 from millrace_core.model.schema import Child, Column, Origin, Table
 from millrace_core.model.types import TIMESTAMP
+from millrace_core.plan.system.inside import looks_into
 from millrace_core.plan.system.streams import definition_of
-from millrace_core.privileges import is_superuser, sees
+from millrace_core.privileges import is_superuser, knows_database, sees
 
 Rows = list[list[object]]
 
@@ -36,7 +37,7 @@ def show(context: Context, session: Session, statement: Show) -> Answer:
         return _all_streams(context, session, statement)
     columns, of_database, rows = found
     db = _database(context.catalog, session, statement) if of_database else ""
-    shown = sorted(rows(context, db), key=lambda row: str(row[0]))
+    shown = sorted(rows(context, session, db), key=lambda row: str(row[0]))
     shown = [row for row in shown if _seen(context.catalog, session.user, statement.what, db, row)]
     if statement.like is not None:
         pattern = _like(statement.like)
@@ -60,8 +61,10 @@ def _database(catalog: Catalog, session: Session, statement: Show) -> str:
 
 def _seen(catalog: Catalog, user: str, what: str, db: str, row: list[object]) -> bool:
     """Whether the user may see this row."""
-    if what == "privileges":
+    if what in ("users", "privileges"):
         return row[0] == user or is_superuser(catalog, user)
+    if what == "databases":
+        return row[0] in SYSTEM_DATABASES or knows_database(catalog, user, str(row[0]))
     if what == "streams":
         return sees(catalog, user, db)
     return what not in OF_TABLES or sees(catalog, user, db, str(row[0]))
@@ -75,21 +78,21 @@ def _like(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(parts), re.DOTALL | re.IGNORECASE)
 
 
-def _databases(context: Context, _db: str) -> Rows:
+def _databases(context: Context, _session: Session, _db: str) -> Rows:
     return [[name] for name in (*SYSTEM_DATABASES, *list(context.catalog.databases))]
 
 
-def _stables(context: Context, db: str) -> Rows:
+def _stables(context: Context, _session: Session, db: str) -> Rows:
     tables = list(context.catalog.tables.values())
     return [[table.name] for table in tables if table.db == db and table.kind == "super"]
 
 
-def _tables(context: Context, db: str) -> Rows:
+def _tables(context: Context, _session: Session, db: str) -> Rows:
     """Tables that hold rows: normal and child tables."""
     return _with_rows(context, db, virtual=False)
 
 
-def _vtables(context: Context, db: str) -> Rows:
+def _vtables(context: Context, _session: Session, db: str) -> Rows:
     """Virtual normal tables, and child tables of virtual super tables."""
     return _with_rows(context, db, virtual=True)
 
@@ -102,14 +105,19 @@ def _with_rows(context: Context, db: str, *, virtual: bool) -> Rows:
     return found + [[child.name] for child in children if child.db == db and child.table in owners]
 
 
-def _streams(context: Context, db: str) -> Rows:
+def _streams(context: Context, session: Session, db: str) -> Rows:
     streams = list(context.catalog.streams.values())
-    return [[entry.spec.name, *_state(context, entry)] for entry in streams if entry.spec.db == db]
+    return [
+        [entry.spec.name, *state_for(context, session, entry)] for entry in streams if entry.spec.db == db
+    ]
 
 
-def _state(context: Context, entry: StreamEntry) -> tuple[str, str]:
+def state_for(context: Context, session: Session, entry: StreamEntry) -> tuple[str, str]:
+    """(status, message) as the user is told them. Why something failed may tell of rows, so the message is
+    for who may read what the stream reads."""
     status, message = context.board.of(entry, context.catalog)
-    return shown_state(entry.spec, status), message
+    told = message if looks_into(context.catalog, session.user, entry.spec) else ""
+    return shown_state(entry.spec, status), told
 
 
 STREAM_COLUMNS = (
@@ -130,7 +138,7 @@ def _all_streams(context: Context, session: Session, statement: Show) -> Answer:
         spec = entry.spec
         listed = spec.db in ("", session.database) and sees(context.catalog, session.user, spec.home)
         if listed and (statement.like is None or _like(statement.like).fullmatch(spec.name)):
-            status, message = _state(context, entry)
+            status, message = state_for(context, session, entry)
             known = definition_of(spec) | {
                 "stream_name": spec.name, "create_time": spec.created, "sql": spec.shown_sql,
                 "status": status, "message": message,
@@ -139,24 +147,24 @@ def _all_streams(context: Context, session: Session, statement: Show) -> Answer:
     return Answer(STREAM_COLUMNS, sorted(shown, key=lambda row: str(row[0])))
 
 
-def _users(context: Context, _db: str) -> Rows:
+def _users(context: Context, _session: Session, _db: str) -> Rows:
     return [[user.name, int(user.superuser)] for user in list(context.catalog.users.values())]
 
 
-def _privileges(context: Context, _db: str) -> Rows:
+def _privileges(context: Context, _session: Session, _db: str) -> Rows:
     return [list(row) for row in context.catalog.privileges()]
 
 
-def _snodes(context: Context, _db: str) -> Rows:
+def _snodes(context: Context, _session: Session, _db: str) -> Rows:
     return [[snode.id, "local", snode.created] for snode in list(context.catalog.snodes.values())]
 
 
-def _dnodes(context: Context, _db: str) -> Rows:
+def _dnodes(context: Context, _session: Session, _db: str) -> Rows:
     """What TDengine calls a dnode is the whole deployment."""
     return [[1, "local", "ready"]]
 
 
-SHOWS: dict[str, tuple[tuple[AnswerColumn, ...], bool, Callable[[Context, str], Rows]]] = {
+SHOWS: dict[str, tuple[tuple[AnswerColumn, ...], bool, Callable[[Context, Session, str], Rows]]] = {
     "databases": ((text_column("name", 64),), False, _databases),
     "stables": ((text_column("stable_name", 192),), True, _stables),
     "tables": ((text_column("table_name", 192),), True, _tables),
@@ -208,15 +216,16 @@ def describe(context: Context, session: Session, statement: Describe) -> Answer:
     if not table.virtual or (child is None and table.kind == "super"):
         return Answer(columns, rows)
     origins = table.origins if child is None else child.origins
-    sources = [_source_text(origin, context.catalog) for origin in origins]
+    sources = [_source_text(origin, context.catalog, session.user) for origin in origins]
     sources += [None] * (len(rows) - len(sources))
     described = [[*row, source] for row, source in zip(rows, sources, strict=True)]
     return Answer((*columns, text_column("ref", 448)), described)
 
 
-def _source_text(origin: Origin | None, catalog: Catalog) -> str | None:
-    """``db.table.column``, also of a table that was dropped; None without a source."""
-    if origin is None:
+def _source_text(origin: Origin | None, catalog: Catalog, user: str) -> str | None:
+    """``db.table.column``, also of a table that was dropped; None without a source, and for one that the user
+    may not know of."""
+    if origin is None or not sees(catalog, user, origin.db, origin.name):
         return None
     table = source_of(origin, catalog)
     columns = table.columns if table is not None else ()
@@ -245,34 +254,37 @@ def show_create(context: Context, session: Session, statement: ShowCreate) -> An
                 raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is not a super table", name.position)
             if statement.what == "vtable" and not table.virtual:
                 raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is not a virtual table", name.position)
-            text = create_text(table, child, context.catalog)
+            text = create_text(table, child, context.catalog, session.user)
     title = "Table" if statement.what in ("stable", "vtable") else statement.what.capitalize()
     return Answer((text_column(title, 192), text_column(f"Create {title}", 65_517)), [[name.name, text]])
 
 
-def create_text(table: Table, child: Child | None, catalog: Catalog) -> str:
-    """The statement that makes the table again."""
+def create_text(table: Table, child: Child | None, catalog: Catalog, user: str) -> str:
+    """The statement that makes the table again; without sources that the user may not know of."""
     kind = "VTABLE" if table.virtual else "TABLE"
     if child is not None:
         names = ", ".join(quote_name(tag.name) for tag in table.tags)
         values = ", ".join(_literal(value) for value in child.tags)
         using = f"USING {quote_name(table.name)} ({names}) TAGS ({values})"
         mapped = [
-            f"{quote_name(column.name)} FROM {_quoted_source(origin, catalog)}"
+            f"{quote_name(column.name)} FROM {source}"
             for column, origin in zip(table.columns, child.origins, strict=False)
-            if origin is not None
+            if (source := _quoted_source(origin, catalog, user))
         ]
         columns = f"({', '.join(mapped)}) " if mapped else ""
         return f"CREATE {kind} {quote_name(child.name)} {columns}{using}"
-    sources = [f" FROM {_quoted_source(o, catalog)}" if o is not None else "" for o in table.origins]
+    known = [_quoted_source(origin, catalog, user) for origin in table.origins]
+    sources = [f" FROM {source}" if source else "" for source in known]
     text = f"{quote_name(table.name)} ({_definitions(table.columns, sources)})"
     if table.kind == "normal":
         return f"CREATE {kind} {text}"
     return f"CREATE STABLE {text} TAGS ({_definitions(table.tags)}){' VIRTUAL 1' if table.virtual else ''}"
 
 
-def _quoted_source(origin: Origin, catalog: Catalog) -> str:
-    text = _source_text(origin, catalog) or ""
+def _quoted_source(origin: Origin | None, catalog: Catalog, user: str) -> str:
+    text = _source_text(origin, catalog, user)
+    if origin is None or text is None:
+        return ""
     column = text.removeprefix(f"{origin.db}.{origin.name}.")
     return ".".join(quote_name(name) for name in (origin.db, origin.name, column))
 

@@ -22,6 +22,7 @@ from millrace_core.dialect.statements import (
 from millrace_core.dialect.times import time_value
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
 from millrace_core.model.life import GLOBAL, OF_DATABASE, Life, life_of
+from millrace_core.privileges import known_stream
 from millrace_core.trigger.types import type_of
 from millrace_core.wire import control
 
@@ -30,13 +31,15 @@ def find_stream(
     context: Context, session: Session, name: QualifiedName, *, if_exists: bool = False,
     global_first: bool = True,
 ) -> StreamEntry | None:  # fmt: skip
-    """The stream of that name: of its database, or, if it is bare, the global one or that of the session's
-    database; None if there is none and there need not be.
+    """The stream of that name that the user may know of: of its database, or, if it is bare, the global one
+    or that of the session's database; None if there is none and there need not be.
 
     :raises CatalogError: UNKNOWN_STREAM, UNKNOWN_DATABASE; NO_DATABASE for a bare name that is not global.
     """
     catalog = context.catalog
-    entry = catalog.stream(name.db, session.database, name.name, global_first=global_first)
+    entry = known_stream(
+        catalog, session.user, name.db, session.database, name.name, global_first=global_first
+    )
     if entry is None and not if_exists:
         db = session.db_of(name)
         if db not in catalog.databases:

@@ -18,6 +18,7 @@ from millrace_core.dialect.virtual import origins_of_table
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
 from millrace_core.held import holders
 from millrace_core.model.schema import Child, Column, Table
+from millrace_core.privileges import stream_words
 
 # -- super and normal tables ---------------------------------------------------------------------------------
 
@@ -110,11 +111,12 @@ def _tag_values(table: Table, session: Session, definition: ChildDef) -> tuple[o
 # -- dropping ------------------------------------------------------------------------------------------------
 
 
-def _check_held(catalog: Catalog, table: Table, name: QualifiedName) -> None:
+def _check_held(catalog: Catalog, table: Table, session: Session, name: QualifiedName) -> None:
     for entry in holders(table, catalog):
+        stream = stream_words(catalog, session.user, entry)
         raise CatalogError(
             ErrorCode.HELD_BY_STREAM,
-            f"{name} cannot be dropped: the stream {entry.spec.full_name} needs it; drop the stream first",
+            f"{name} cannot be dropped: {stream} needs it; drop the stream first",
             name.position,
         )
 
@@ -135,7 +137,7 @@ def drop_tables(context: Context, session: Session, statement: DropTables) -> An
             if statement.super_only and (child is not None or table.kind != "super"):
                 raise CatalogError(ErrorCode.NOT_ALLOWED, f"{name} is not a super table", name.position)
             if child is None:
-                _check_held(catalog, table, name)
+                _check_held(catalog, table, session, name)
                 tables[table.uid] = table
             else:
                 children[child.uid] = (table, child)

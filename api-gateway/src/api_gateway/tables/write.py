@@ -47,7 +47,7 @@ from api_gateway.tables.firing import Firing, Spot
 from millrace_core.catalog import Catalog
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
 from millrace_core.model.schema import Table
-from millrace_core.privileges import Need, check, child_need
+from millrace_core.privileges import Named, Need, check, child_needs
 from millrace_core.wire.rows.decoder import encode_columns
 from millrace_core.wire.rows.given import checked_columns
 from millrace_core.wire.topics import wal_topic
@@ -135,7 +135,7 @@ def _needs(catalog: Catalog, rows: Sequence[Rows]) -> Iterator[Need]:
         if one.using is None:
             yield Need("write", db, position, name)
         else:
-            yield child_need(catalog, db, name, one.using.table.name, position)
+            yield from child_needs(catalog, Named(*one.table), Named(*one.using.table))
 
 
 def _append(context: Context, batch: _Batch, firing: Firing, more: Sequence[Message] = ()) -> list[Spot]:

@@ -251,16 +251,15 @@ class Catalog:
             return table, child
         return None
 
-    def stream(
+    def streams_named(
         self, named: str | None, chosen: str | None, name: str, *, global_first: bool = True
-    ) -> StreamEntry | None:
-        """The stream of that name in the database ``named``; with None the global one, or else that of the
-        database ``chosen`` (the other way round without ``global_first``)."""
-        if named is not None:
-            return self.streams.get((named, name))
-        homes = ["", chosen or ""]
-        found = (self.streams.get((home, name)) for home in (homes if global_first else reversed(homes)))
-        return next((entry for entry in found if entry is not None), None)
+    ) -> Iterator[StreamEntry]:
+        """The streams that a name may mean: that of the database ``named``; with None the global one, then
+        that of the database ``chosen`` (the other way round without ``global_first``)."""
+        homes = ["", chosen or ""] if named is None else [named]
+        for home in homes if global_first else reversed(homes):
+            if (entry := self.streams.get((home, name))) is not None:
+                yield entry
 
     def names(self, db: str) -> list[str]:
         """The names of all tables of a database, children included."""

@@ -6,10 +6,10 @@ also for making them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from millrace_core.catalog import Catalog, Grant
+from millrace_core.catalog import SYSTEM_DATABASES, Catalog, Grant, StreamEntry
 from millrace_core.errors import ErrorCode, MillraceError, Position
 
 EVERY = "*"
@@ -36,14 +36,26 @@ SUPERUSER = Need("superuser", EVERY)
 """For what no privilege is enough."""
 
 
-def child_need(catalog: Catalog, db: str, name: str, using: str, position: Position | None = None) -> Need:
+class Named(NamedTuple):
+    """A table by its full name, and where that stands."""
+
+    db: str
+    name: str
+    position: Position | None = None
+
+
+def child_needs(catalog: Catalog, child: Named, using: Named) -> Iterator[Need]:
     """To make a child table of the super table ``using``, or write to it: its own privilege, or the super
-    table's."""
-    return Need("write", db, position, using if catalog.find(db, name) is None else name)
+    table's; and to name a super table that is not its own takes knowing that."""
+    found = catalog.find(child.db, child.name)
+    yield Need("write", child.db, child.position, using.name if found is None else child.name)
+    if found is None or (found[0].db, found[0].name) != (using.db, using.name):
+        yield Need("any", using.db, using.position, using.name)
 
 
 def check(catalog: Catalog, user: str, needs: Iterable[Need]) -> None:
-    """Look at one need after another. Databases that do not exist are passed over: whoever uses them says so.
+    """Look at one need after another. Whether there is a database, or a table in it, is not for everybody to
+    know: one that is not there is refused as one that is.
 
     :raises MillraceError: PERMISSION at the first that the user lacks.
     """
@@ -53,9 +65,8 @@ def check(catalog: Catalog, user: str, needs: Iterable[Need]) -> None:
     for need in needs:
         if need.kind == "superuser":
             raise MillraceError(ErrorCode.PERMISSION, "Insufficient privilege: only a superuser may do this")
-        if need.db in catalog.databases and not _has(catalog, granted, need):
+        if need.db not in SYSTEM_DATABASES and not _has(catalog, granted, need):
             what = "any privilege" if need.kind == "any" else f"the privilege to {need.kind}"
-            # whether there is a table is not for everybody to know
             known = (
                 need.table is not None
                 and catalog.find(need.db, need.table) is not None
@@ -67,6 +78,14 @@ def check(catalog: Catalog, user: str, needs: Iterable[Need]) -> None:
                 f"Insufficient privilege: {user} has not {what} on the {on}",
                 need.position,
             )
+
+
+def may(catalog: Catalog, user: str, needs: Iterable[Need]) -> bool:
+    """Whether the user has all that is needed."""
+    if is_superuser(catalog, user):
+        return True
+    granted = catalog.grants.get(user, Grant(user))
+    return all(need.kind != "superuser" and _has(catalog, granted, need) for need in needs)
 
 
 def is_superuser(catalog: Catalog, user: str) -> bool:
@@ -82,6 +101,27 @@ def sees(catalog: Catalog, user: str, db: str, table: str | None = None) -> bool
     return _of_database(granted, "any", db) or (
         table is not None and _has(catalog, granted, Need("any", db, table=table))
     )
+
+
+def knows_database(catalog: Catalog, user: str, db: str) -> bool:
+    """Whether there is such a database that the user may know of."""
+    return db in catalog.databases and may(catalog, user, [Need("any", db)])
+
+
+def known_stream(
+    catalog: Catalog, user: str, named: str | None, chosen: str | None, name: str, *,
+    global_first: bool = True,
+) -> StreamEntry | None:  # fmt: skip
+    """The stream that a user means by a name (:meth:`Catalog.streams_named`): the first that the user may
+    know of."""
+    found = catalog.streams_named(named, chosen, name, global_first=global_first)
+    return next((entry for entry in found if sees(catalog, user, entry.spec.home)), None)
+
+
+def stream_words(catalog: Catalog, user: str, entry: StreamEntry) -> str:
+    """A stream in a refusal: by its name for who may know of it."""
+    known = sees(catalog, user, entry.spec.home)
+    return f"the stream {entry.spec.full_name}" if known else "a stream of another database"
 
 
 def visible(catalog: Catalog, user: str) -> Catalog:

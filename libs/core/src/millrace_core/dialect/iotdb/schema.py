@@ -9,7 +9,7 @@ are series of it, its own record says.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -37,24 +37,38 @@ def is_database(database: Database) -> bool:
     return database.name.startswith(_LEADING)
 
 
-class Schema:
-    """What of a catalog is IoTDB's, by path."""
+Knows = Callable[[str, str | None], bool]
+"""Whether somebody may know of a device of a database; None: of the database."""
 
-    def __init__(self, catalog: Catalog) -> None:
+
+class Schema:
+    """What of a catalog is IoTDB's, by path. ``knows``: what of it there is for who asks; None: all."""
+
+    def __init__(self, catalog: Catalog, knows: Knows | None = None) -> None:
         self.catalog = catalog
+        self._knows = knows
+
+    @property
+    def restricted(self) -> bool:
+        """Whether there may be devices that are not for who asks."""
+        return self._knows is not None
+
+    def _known(self, db: str, device: str | None = None) -> bool:
+        return self._knows is None or self._knows(db, device)
 
     # -- databases -------------------------------------------------------------------------------------------
 
     def databases(self, pattern: Pattern | None = None) -> list[str]:
         """The databases that a pattern means, by name."""
         names = sorted(name for name, one in list(self.catalog.databases.items()) if is_database(one))
-        return [name for name in names if pattern is None or pattern.matches(read_path(name))]
+        found = [name for name in names if pattern is None or pattern.matches(read_path(name))]
+        return list(filter(self._known, found))
 
     def database_of(self, device: Sequence[str]) -> str | None:
         """The database that a device of these nodes is in; None: there is none yet."""
         for count in range(2, len(device) + 1):
             name = write_path(device[:count])
-            if name in self.catalog.databases:
+            if name in self.catalog.databases and self._known(name):
                 return name
         return None
 
@@ -79,13 +93,13 @@ class Schema:
 
     def device(self, nodes: Sequence[str]) -> Device | None:
         db = self.database_of(nodes)
-        found = None if db is None else self.catalog.devices.get((db, write_path(nodes)))
-        return found if found is not None and self._stands(found) else None
+        return None if db is None else self.named(db, write_path(nodes))
 
     def named(self, db: str, name: str) -> Device | None:
         """The device of that path, of this database."""
         found = self.catalog.devices.get((db, name))
-        return found if found is not None and self._stands(found) else None
+        there = found is not None and self._stands(found) and self._known(db, name)
+        return found if there else None
 
     def _stands(self, device: Device) -> bool:
         """Whether the device's tables are those that it was made with: the other dialect may drop them."""
@@ -105,6 +119,8 @@ class Schema:
         if pattern is not None and pattern.nodes != _ALL:
             matches = text_regex(pattern.nodes).fullmatch
             all_ = [device for device in all_ if matches(device.name)]
+        if self._knows is not None:
+            all_ = [device for device in all_ if self._known(device.db, device.name)]
         return sorted(filter(self._stands, all_), key=_by_name)
 
     def series(self, pattern: Pattern) -> list[tuple[Device, Series]]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from sqlglot import exp
 
 from millrace_core.catalog import Catalog
+from millrace_core.dialect.query.parse import parse_query
+from millrace_core.model.stream import StreamSpec
 
 
 def sources(tree: exp.Expression, catalog: Catalog, database: str | None) -> list[tuple[str, str, exp.Table]]:
@@ -19,3 +23,19 @@ def sources(tree: exp.Expression, catalog: Catalog, database: str | None) -> lis
         if known and known[1]:
             found.append((db, known[0].name, node))
     return found
+
+
+def read_by(spec: StreamSpec) -> list[tuple[str, str]]:
+    """The tables that a stream triggers on and that its query names: (database, table)."""
+    found = []
+    if spec.source is not None:
+        table = spec.source.table
+        found.append((table.db, spec.source.child or table.name))
+    named = _named(spec.query) if spec.query is not None else ()
+    return found + [(db or spec.database, name) for db, name in named if db or spec.database]
+
+
+@lru_cache(4096)
+def _named(query: str) -> tuple[tuple[str, str], ...]:
+    tables = parse_query(query).find_all(exp.Table)
+    return tuple((node.db, node.name) for node in tables if isinstance(node.this, exp.Identifier))

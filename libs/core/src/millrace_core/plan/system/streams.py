@@ -33,7 +33,8 @@ FAR = 253_402_300_799_000
 class News:
     """What the services tell of streams. ``behind``: stream uid -> messages of the trigger table that are
     stored and not yet evaluated. ``failures``: (uid, slot; None: the calculation) -> why it failed.
-    ``instance``: the process of trigger-svc. ``runs``: of continuous queries."""
+    ``instance``: the process of trigger-svc. ``runs``: of continuous queries. ``closed``: streams (uids)
+    whose counters are not for who asks."""
 
     statuses: Statuses = field(default_factory=dict)
     recalculations: Sequence[Recalculation] = ()
@@ -42,6 +43,7 @@ class News:
     failures: Mapping[tuple[int, int | None], str] = field(default_factory=dict)
     instance: str = ""
     runs: Sequence[QueryRuns] = ()
+    closed: frozenset[int] = frozenset()
 
     def status_of(self, entry: StreamEntry) -> tuple[str, str]:
         """(status, message); a stream that nobody has told of is ``Init``."""
@@ -83,6 +85,16 @@ def stream_rows(name: str, catalog: Catalog, news: News) -> list[SystemRow]:
     return list(_ROWS[name](catalog, news))
 
 
+COUNTED = (
+    "rows_read", "rows_unused", "events_sent", "events_waiting", "calculations", "failures", "result_rows",
+    "rows_dropped", "recalculations", "notices", "notify_delivered", "notify_dropped", "messages_behind",
+    "last_trigger", "last_calculated",
+)  # fmt: skip
+"""The columns of ``ins_streams`` that are counted."""
+_ABSENT = {"sum": 0, "latest": None, "earliest": None}
+"""What a counter is that nobody has counted."""
+
+
 def _streams(catalog: Catalog, news: News) -> Iterator[SystemRow]:
     """``rows_unused``, ``rows_dropped``, ``notify_dropped``: over all causes, which ins_stream_counters tells
     apart. ``events_waiting``: sent by trigger-svc, and not yet calculated. ``recalculations``: with and
@@ -105,7 +117,7 @@ def _streams(catalog: Catalog, news: News) -> Iterator[SystemRow]:
             "notices": mine.get("notices", 0), "notify_delivered": mine.get("notify_delivered", 0),
             "notify_dropped": sum_of(mine, "notify_dropped"), "messages_behind": news.behind.get(spec.uid),
             "last_trigger": _ms(mine, "last_trigger"), "last_calculated": _ms(mine, "last_calculated"),
-            **definition_of(spec),
+            **definition_of(spec), **(dict.fromkeys(COUNTED) if spec.uid in news.closed else {}),
         }  # fmt: skip
     yield from continuous.as_streams(catalog, news.runs)
 
@@ -140,7 +152,7 @@ def _counters(catalog: Catalog, news: News) -> Iterator[SystemRow]:
             yield {
                 "stream_name": spec.name, "db_name": spec.db, "stream_id": f"{spec.uid:x}",
                 "counter": counter.name, "unit": counter.unit, "service": ", ".join(counter.services),
-                "value": mine.get(counter.name, 0 if counter.fold == "sum" else None),
+                "value": mine.get(counter.name, None if spec.uid in news.closed else _ABSENT[counter.fold]),
                 "kind": counter.sort, "meaning": counter.meaning,
             }  # fmt: skip
     yield from continuous.counters(catalog, news.runs)
@@ -214,10 +226,10 @@ def _task_status(entry: StreamEntry, news: News, record: Counters) -> tuple[str,
     """A task is what its stream is, but for failures and pauses of others than itself."""
     status, message = news.status_of(entry)
     if record.service == TRIGGER:
-        if failure := news.failures.get((entry.spec.uid, record.slot)):
+        if (failure := news.failures.get((entry.spec.uid, record.slot))) is not None:
             return "Failed", failure
         return (entry.wanted, "") if status in ("Failed", "Paused") else (status, message)
-    if record.service == RUNNER and (failure := news.failures.get((entry.spec.uid, None))):
+    if record.service == RUNNER and (failure := news.failures.get((entry.spec.uid, None))) is not None:
         return "Failed", failure
     return (entry.wanted, "") if status == "Failed" else (status, message)
 

@@ -9,6 +9,7 @@ import polars as pl
 from millrace_core.catalog import Catalog
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
+from millrace_core.plan.system.inside import for_reader
 from millrace_core.plan.system.streams import STREAM_TABLES, News, SystemRow, stream_rows
 from millrace_core.privileges import visible
 from millrace_core.wire.rows.decoded import polars_type
@@ -67,6 +68,8 @@ def system_rows(name: str, catalog: Catalog, news: News, user: str | None = None
     ``news``: what the services tell. ``user``: who asks, and gets what that user may know of; None: all rows.
     """
     if user is not None:
+        if name in STREAM_TABLES:
+            news = for_reader(news, catalog, user)
         catalog = visible(catalog, user)
     columns = SYSTEM_TABLES[name]
     if name in STREAM_TABLES:

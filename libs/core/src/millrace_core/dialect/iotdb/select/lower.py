@@ -354,7 +354,8 @@ class _Fetches:
     def _which(self, db: str, names: Sequence[str]) -> str:
         if len(names) == 1:
             return ""
-        if len(names) <= NAMED_DEVICES:
+        # a pattern, or none, would mean devices that are not for who asks
+        if len(names) <= NAMED_DEVICES or self.schema.restricted:
             return f"tbname IN ({', '.join(map(quote, names))})"
         table = self.schema.table(db)
         family = self.schema.catalog.family.get((db, TABLE), {}) if table is not None else {}
