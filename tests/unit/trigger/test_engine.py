@@ -36,7 +36,7 @@ def engine(log: MemoryLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     found = Engine(TriggerSettings(data_dir=tmp_path, trigger_restarts=2), log, logger, Lives(logger, 30))
     monkeypatch.setattr(found.stopping, "wait", lambda _: False)
     yield found
-    found.batches.close()
+    found.evaluator.close()
 
 
 def failing(engine: Engine, text: str) -> Callable[[], None]:
@@ -67,14 +67,23 @@ def test_a_query_that_fails_by_itself_once_too_often_ends_the_process(engine: En
     assert not caught.value.code.value.retry
 
 
-def test_what_lies_behind_the_last_batch_waits_for_the_query(engine: Engine, log: MemoryLog) -> None:
+def test_what_lies_behind_what_was_sealed_waits_for_the_query(engine: Engine, log: MemoryLog) -> None:
     position, waits = engine._look()
     assert waits == ""
-    engine.batches.done, engine.batches.judged = {"wal.d.t": {0: 0, 1: 0}}, 4
+    engine.evaluator.sealed, engine.batches.done = {"wal.d.t": {0: 0, 1: 0}}, 4
     log.append([Message("wal.d.t", b"c", b"{}")] * 3)
     before, waits = engine._look()
     assert before != position and waits.startswith("3 records of topic wal.d.t behind offset 0")
     assert engine._look()[0] == before
-    engine.batches.done, engine.batches.judged = {"wal.d.t": log.end_offsets("wal.d.t")}, 5
+    engine.evaluator.sealed, engine.batches.done = {"wal.d.t": log.end_offsets("wal.d.t")}, 5
     after, waits = engine._look()
     assert after != before and waits == ""
+
+
+def test_it_is_ready_once_the_reader_reads(engine: Engine) -> None:
+    """No session is waited for: rows are evaluated before there is one."""
+    assert engine._ahead is not None and not engine.health().ready
+    engine.evaluator.ready()
+    engine._ahead.begin()
+    assert engine._running
+    engine._ahead.end()

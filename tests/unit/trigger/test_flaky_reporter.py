@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import count
 from typing import Any, cast
@@ -26,7 +25,7 @@ Change = tuple[int, bool]
 
 
 class Query:
-    """What Spark says of a query: up to where it has read each topic that there is."""
+    """Up to where each topic that there is was evaluated for good."""
 
     def __init__(self) -> None:
         self.ends: dict[str, int] = {}
@@ -38,8 +37,7 @@ class Query:
             self.ends.pop(NAMES[number], None)
 
     def progress(self) -> Any:
-        ends = {CLOCK.name: {"0": 1}, **{name: {"0": end} for name, end in self.ends.items()}}
-        return {"sources": [{"endOffset": json.dumps(ends)}]}
+        return {CLOCK.name: {0: 1}, **{name: {0: end} for name, end in self.ends.items()}}
 
 
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from millrace_core.wire import control, status
 from millrace_core.wire.topics import CLOCK, STATUS, TOPICS
 from millrace_wal import BEGIN, MemoryLog
-from trigger_svc.clock import ends_of
 from trigger_svc.reporter import Reporter, moved
 
 
-def progress(**ends: int) -> dict[str, Any]:
-    """A report of Spark's: partition 0 of each topic (``_`` for ``.``) up to this offset."""
-    offsets = {name.replace("_", "."): {"0": end} for name, end in ends.items()}
-    return {"sources": [{"endOffset": json.dumps(offsets)}]}
+def progress(**ends: int) -> dict[str, dict[int, int]]:
+    """Partition 0 of each topic (``_`` for ``.``) is evaluated for good up to this offset."""
+    return {name.replace("_", "."): {0: end} for name, end in ends.items()}
 
 
 class Bench:
-    """A reporter over a log; ``report`` is what Spark said last."""
+    """A reporter over a log; ``report`` is how far the query is."""
 
     def __init__(self) -> None:
         self.log = MemoryLog()
         self.log.ensure_topics(TOPICS)
-        self.report: Any = None
+        self.report: Any = {}
         self.reporter = Reporter(self.log, lambda: self.report, "host:1")
 
     def step(self, report: Any) -> tuple[list[status.ReadUpTo], int]:
@@ -46,9 +43,7 @@ class Bench:
         return found, ticks
 
 
-def test_what_spark_says() -> None:
-    assert ends_of(None) == {}
-    assert ends_of(progress(wal_d_t=4, clock=9)) == {"wal.d.t": {0: 4}, "clock": {0: 9}}
+def test_ticks_are_no_news() -> None:
     assert moved({"wal.d.t": {0: 4}}, {"wal.d.t": {0: 4}, "clock": {0: 10}, "regroup": {0: 1}}) == {
         "regroup": {0: 1}
     }
@@ -56,7 +51,7 @@ def test_what_spark_says() -> None:
 
 def test_rows_are_followed_by_one_report_and_one_tick() -> None:
     bench = Bench()
-    assert bench.step(None) == ([], 0)
+    assert bench.step({}) == ([], 0)
     first = status.ReadUpTo("wal.d.t", {0: 4}, "host:1")
     assert bench.step(progress(wal_d_t=4, clock=1)) == ([first], 1)
     assert bench.step(progress(wal_d_t=4, clock=2)) == ([first], 1), "its own tick is no news"

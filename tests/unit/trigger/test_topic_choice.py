@@ -1,11 +1,8 @@
-"""Which topics the trigger query reads: what control records say of it, and what the checkpoint is told."""
+"""Which topics the trigger query reads: what control records say of it."""
 
 from __future__ import annotations
 
-import json
 import re
-import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +12,18 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import Output, StreamSpec
 from millrace_core.trigger.topic_use import TopicUse, one_of
 from millrace_core.wire import control
-from millrace_core.wire.topics import CONTROL, WAL_PREFIX, wal_topic
-from millrace_service import Life
+from millrace_core.wire.topics import CONTROL, TOPICS, WAL_PREFIX, wal_topic
+from millrace_service import Lives
 from millrace_wal import MemoryLog, Message
 from trigger_svc.batches import Batches, BeginAgain
-from trigger_svc.rest import Rest
+from trigger_svc.engine import Engine
+from trigger_svc.evaluator import Evaluator
 from trigger_svc.settings import TriggerSettings
-from trigger_svc.spark.checkpoint import begin_at, ends_behind, not_read
 from trigger_svc.spark.query import topics
-from trigger_svc.topic_choice import TopicChoice
 
 SOURCE = wal_topic("d", "meters")
 
@@ -100,120 +95,85 @@ def test_what_the_query_reads() -> None:
     assert read(wal_topic("d", "ä"), output(12), wal_topic("d", "out")) == ["d.out1", "control"]
 
 
-# -- the checkpoint ------------------------------------------------------------------------------------------
+# -- when the query begins again ----------------------------------------
 
 
-def checkpoint(folder: Path, *batches: Mapping[str, Mapping[str, int]]) -> Path:
-    (folder / "offsets").mkdir(parents=True)
-    for number, ends in enumerate(batches):
-        (folder / "offsets" / str(number)).write_text(f'v1\n{{"a":1}}\n{json.dumps(ends)}')
-        (folder / "offsets" / f".{number}.crc").write_bytes(b"sum")
-    return folder
-
-
-def test_a_topic_begins_behind_the_last_batch_and_the_one_before(tmp_path: Path) -> None:
-    folder = checkpoint(tmp_path, *({"clock": {"0": batch}} for batch in range(3)))
-    assert ends_behind(folder, 2) == {"clock": {0: 2}}
-    assert not_read(folder, ["clock", "wal.d.a"]) == {"wal.d.a"}
-    begin_at(folder, {"wal.d.a": {0: 7, 1: 0}})
-    assert not_read(folder, ["clock", "wal.d.a"]) == set()
-    assert ends_behind(folder, 0) == {"clock": {0: 0}}
-    for batch in (1, 2):
-        assert ends_behind(folder, batch) == {"clock": {0: batch}, "wal.d.a": {0: 7, 1: 0}}
-        assert (folder / "offsets" / str(batch)).read_text().startswith('v1\n{"a":1}\n{"clock"')
-    # the sums would be wrong
-    assert sorted(path.name for path in (folder / "offsets").iterdir()) == [".0.crc", "0", "1", "2"]
-
-
-def test_before_the_first_batch_there_is_nothing_to_say(tmp_path: Path) -> None:
-    assert not_read(tmp_path, ["clock"]) == set()
-    begin_at(tmp_path, {})
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "offsets" / "4").write_text("nonsense")
-    with pytest.raises(MillraceError, match=r"offsets/4 .* damaged") as caught:
-        not_read(tmp_path, ["clock"])
-    assert caught.value.code is ErrorCode.INTERNAL
-
-
-# -- the choice ------------------------------------------------------------------------------------------
-
-
-class Rig:
-    """A choice on a log; a query that has read the source table."""
-
-    def __init__(self, folder: Path, most: int) -> None:
-        self.log = MemoryLog()
-        self.log.ensure_topics([CONTROL, (SOURCE, 1), *((output(number), 1) for number in range(1, 5))])
-        self.log.append([Message(output(1), b"c", b"{}")] * 4)
-        self.checkpoint = checkpoint(folder, {SOURCE: {"0": 0}})
-        self.changed = threading.Event()
-        logger = structlog.get_logger("test")
-        self.choice = TopicChoice(self.log, self.checkpoint, most, logger, self.changed.set)
-        self.life = Life(self.choice, logger)
-
-    def tell(self, *records: control.AnyControl) -> None:
-        self.log.append([Message(CONTROL.name, b"", control.encode(record)) for record in records])
-
-    def changes(self) -> bool:
-        found = self.changed.wait(5)
-        self.changed.clear()
-        return found
+def engine(folder: Path, most: int) -> Engine:
+    logger = structlog.get_logger("test")
+    settings = TriggerSettings(data_dir=folder, trigger_needless_topics=most)
+    return Engine(settings, MemoryLog(), logger, Lives(logger, 30))
 
 
 def test_the_query_begins_again_when_a_stream_wants_what_was_left_out(tmp_path: Path, kit: Any) -> None:
-    rig = Rig(tmp_path, 100)
-    rig.log.append([Message(CONTROL.name, None, b"nonsense"), Message(CONTROL.name, b"k", None)])
-    rig.tell(control.DefineStream(writes(kit.stream(1), "out1"), {0: 0}))
-    assert rig.choice.choose() == {output(1)}
-    rig.life.start()
-    rig.life.start()
+    one = engine(tmp_path, 100)
+    use = one.evaluator.use
+    use.apply(control.DefineStream(writes(kit.stream(1), "out1"), {0: 0}))
+    one._left_out = use.needless
+    assert one._left_out == {output(1)} and not one._needs_others()
     middle = Table("d", "out1", "normal", 9, "ms", kit.METERS.columns)
-    rig.tell(control.DefineStream(writes(kit.stream(2, table=middle, partition=()), "out2"), {0: 3}))
-    assert rig.changes()
-    assert rig.choice.choose() == {output(2)}
-    assert ends_behind(rig.checkpoint, 0) == {SOURCE: {0: 0}, output(1): {0: 3}}
-    rig.life.stop()
+    use.apply(control.DefineStream(writes(kit.stream(2, table=middle, partition=()), "out2"), {0: 3}))
+    assert one._needs_others()
+    one._left_out = use.needless
+    assert one._left_out == {output(2)} and not one._needs_others()
 
 
 def test_the_query_begins_again_when_it_reads_too_much_that_nobody_wants(tmp_path: Path, kit: Any) -> None:
-    rig = Rig(tmp_path, 1)
-    assert rig.choice.choose() == set()
-    rig.choice.begin()
-    rig.tell(control.DefineStream(writes(kit.stream(1), "out1"), {0: 0}))
-    rig.choice.step()
-    assert not rig.changed.is_set()
-    rig.tell(control.DefineStream(writes(kit.stream(2), "out2"), {0: 0}))
-    rig.choice.step()
-    assert rig.changes()
-    assert rig.choice.choose() == {output(1), output(2)}
-    rig.tell(control.DropStream(1), control.DropTable(9, output(2)))
-    rig.choice.step()
-    assert not rig.changed.is_set(), "who is left out and gone does no harm"
-    assert rig.choice.choose() == {output(1)}
-    rig.choice.end()
+    one = engine(tmp_path, 1)
+    use = one.evaluator.use
+    use.apply(control.DefineStream(writes(kit.stream(1), "out1"), {0: 0}))
+    assert not one._needs_others()
+    use.apply(control.DefineStream(writes(kit.stream(2), "out2"), {0: 0}))
+    assert one._needs_others()
+    one._left_out = use.needless
+    use.apply(control.DropStream(1))
+    use.apply(control.DropTable(9, output(2)))
+    assert not one._needs_others(), "who is left out and gone does no harm"
+
+
+def test_a_table_that_is_made_again_is_wanted_by_new_streams_alone(kit: Any) -> None:
+    first = control.DefineStream(kit.stream(1), {0: 500})
+    again = control.DefineStream(kit.stream(2), {0: 2})
+    assert told(first, control.DropTable(7, SOURCE)).wanted == {}
+    assert told(first, control.DropTable(7, SOURCE), again).wanted == {SOURCE: {0: 2}}
+
+
+def test_from_where_on_a_stream_wants_rows_by_a_record(kit: Any) -> None:
+    first = control.DefineStream(kit.stream(1), {0: 5}, origins={output(1): {0: 4}})
+    use = told(first)
+    assert use.begins(first) == {SOURCE: {0: 5}, output(1): {0: 4}}
+    assert use.begins(control.StartStream(1, {0: 9}, 1, {output(1): {0: 7}})) == {
+        SOURCE: {0: 9}, output(1): {0: 7},
+    }  # fmt: skip
+    assert use.begins(control.StartStream(3, {0: 9}, 1)) == {}, "nobody knows it"
+    assert use.begins(control.KnowOrigins(0, 1, kit.METERS, (), {output(3): {0: 1}}, ())) == {
+        output(3): {0: 1}
+    }
+    assert use.begins(control.StopStream(1)) == use.begins(control.DropStream(1)) == {}
 
 
 def test_a_topic_that_is_not_as_its_streams_knew_it_is_read_from_its_beginning(
     tmp_path: Path, kit: Any
 ) -> None:
-    rig = Rig(tmp_path, 100)
-    for uid, (name, live_from) in enumerate([("out1", {0: 9}), ("out2", {0: 0, 1: 0}), ("gone", {0: 1})]):
+    log = MemoryLog()
+    log.ensure_topics([*TOPICS, (output(1), 1), (output(2), 2)])
+    log.append([Message(output(1), b"c", b"{}")] * 4)
+    for uid, (name, live_from) in enumerate([("out1", {0: 9}), ("out2", {0: 0}), ("gone", {0: 1})]):
         table = Table("d", name, "normal", 20 + uid, "ms", kit.METERS.columns)
-        rig.tell(control.DefineStream(kit.stream(uid + 1, table=table, partition=()), live_from))
-    rig.choice.choose()
-    assert ends_behind(rig.checkpoint, 0) == {SOURCE: {0: 0}, output(1): {0: 4}}
+        record = control.DefineStream(kit.stream(uid + 1, table=table, partition=()), live_from)
+        log.append([Message(CONTROL.name, b"s", control.encode(record))])
+    evaluator = Evaluator(TriggerSettings(data_dir=tmp_path), log, structlog.get_logger("test"))
+    evaluator.ready()
+    evaluator.catch_up(log.ends_of([CONTROL.name]))
+    found = {topic: ends for topic, ends in evaluator.positions.items() if topic.startswith(WAL_PREFIX)}
+    assert found == {output(1): {0: 4}, output(2): {0: 0, 1: 0}}
+    evaluator.close()
 
 
-def test_no_batch_is_judged_once_the_query_is_to_begin_again(tmp_path: Path) -> None:
-    settings = TriggerSettings(data_dir=tmp_path, slots=2)
-    rest = Rest(MemoryLog())
-    batches = Batches(settings, MemoryLog(), rest)
-    batches.leaves = True
+def test_no_batch_is_done_once_the_query_is_to_begin_again(tmp_path: Path) -> None:
+    evaluator = Evaluator(TriggerSettings(data_dir=tmp_path), MemoryLog(), structlog.get_logger("test"))
+    batches = Batches(TriggerSettings(data_dir=tmp_path), evaluator)
+    batches.leave()
     frame: Any = None
     with pytest.raises(BeginAgain):
         batches(frame, 3)
-    rest.close()
+    evaluator.close()

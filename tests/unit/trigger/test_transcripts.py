@@ -18,8 +18,8 @@ from millrace_core.trigger.slot.holdings import MOST
 from millrace_core.wire import control
 from millrace_core.wire.operations import Register
 from millrace_core.wire.topics import wal_topic
+from trigger_svc.ledger.states import SlotStates
 from trigger_svc.spark.workers import judge_slots
-from trigger_svc.states import SlotStates
 
 FOLDER = Path(__file__).parents[2] / "transcripts"
 CASES: dict[str, dict[str, Any]] = {
@@ -134,10 +134,11 @@ def test_through_the_workers(kit: Any, name: str, tmp_path: Path) -> None:
             columns = [[number] * len(records), *map(list, zip(*records, strict=True))]
             rows = pa.table(columns, schema=ARROW)
             states, batch = SlotStates(tmp_path, 3), next(self.runs)
-            judge = judge_slots(3, states, batch, MOST)
+            before = states.latest()
+            judge = judge_slots(3, states, before, batch, MOST)
             halves = rows.to_batches(max_chunksize=len(records) // 2 + 1)
             found = [tuple(row.values()) for sent in judge(iter(halves)) for row in sent.to_pylist()]
-            states.seal(batch)
+            states.seal(before, batch, {})
             return found
 
     replay(kit, CASES[name], ThroughWorkers)

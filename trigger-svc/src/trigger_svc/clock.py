@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
@@ -17,6 +16,8 @@ from millrace_core.wire.topics import CLOCK, CONTROL
 from millrace_wal import BEGIN, Log, Message, Reader, Record, replay
 
 NS_PER_MS, NS_PER_SECOND = 1_000_000, 1_000_000_000
+Ends = Mapping[str, Mapping[int, int]]
+"""Topic -> partition -> the first offset that was not evaluated."""
 CLOSEST = 25 * NS_PER_MS
 """Ticks are no closer than that. All instants between two of them fire. Ticks that come faster than a
 micro-batch ends share the next, so they cost little; but what a tick comes too late for waits for the one
@@ -38,7 +39,6 @@ class Clock:
     Instants planned before the start are missed (SEMANTICS, "Outages"). ``delays_due``: says when the next
     open windows trigger by MAX_DELAY, ascending; ``now``: says what time it is; both in ns since the epoch.
     ``lead``: says how many ns before that their ticks are to be written.
-    ``written``: the offset of its last tick in the topic ``clock``, -1 before any.
     """
 
     def __init__(
@@ -54,7 +54,6 @@ class Clock:
         self._delays_due = delays_due
         self._now = now
         self._lead = lead
-        self.written = -1
         self._since = 0
         self._awake = self._earliest = 0
         self._agenda = Agenda(0)
@@ -106,7 +105,7 @@ class Clock:
                 self._logger.warning("a tick without ends", topic=topic, cause=str(error))
                 unknown.append(topic)
         tick = control.Tick(now, agenda.since, ends, agenda.early)
-        ((_, self.written),) = self._log.append([Message(CLOCK.name, None, control.encode(tick))])
+        self._log.append([Message(CLOCK.name, None, control.encode(tick))])
         if unknown:  # dropped just now, which the topic control tells; else their streams fire a little later
             agenda.again(unknown, now + ASK_AGAIN)
         return True
@@ -132,35 +131,20 @@ def idle_tick(log: Log) -> int:
     return offset
 
 
-def warm_up(log: Log, query: Any, rounds: int = 12, within: float = 300) -> None:
+def warm_up(
+    log: Log, query: Any, positions: Callable[[], Ends], rounds: int = 12, within: float = 300
+) -> None:
     """Send ticks through the query, one after the other: the first batches of a cold JVM take seconds.
+    ``positions``: up to where messages are evaluated.
 
     :raises MillraceError: TIMEOUT if the query has not taken them within so many seconds.
     """
     until = time.monotonic() + within
     for _ in range(rounds):
         offset = idle_tick(log)
-        while _taken(query) <= offset:
+        while positions().get(CLOCK.name, {}).get(0, 0) <= offset:
             if not query.isActive:
                 return  # who watches the query says why
             if time.monotonic() > until:
                 raise MillraceError(ErrorCode.TIMEOUT, f"the trigger query took no tick within {within:g} s")
             time.sleep(0.02)
-
-
-def _taken(query: Any) -> int:
-    """The first clock offset that the query's last finished batch has not read."""
-    return ends_of(query.lastProgress).get(CLOCK.name, {}).get(0, 0)
-
-
-Ends = dict[str, dict[int, int]]
-"""Topic -> partition -> the first offset that was not read."""
-
-
-def ends_of(progress: Any) -> Ends:
-    """Up to where the query had read when its last batch ended; ``progress``: Spark's report, or None."""
-    if progress is None:
-        return {}
-    end = progress["sources"][0]["endOffset"] if isinstance(progress, dict) else progress.sources[0].endOffset
-    offsets = json.loads(end) if isinstance(end, str) else end
-    return {topic: {int(p): int(at) for p, at in parts.items()} for topic, parts in (offsets or {}).items()}

@@ -16,14 +16,14 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import CLOCK, TOPICS
 from millrace_service import Health, Lives, behind, instance
 from millrace_wal import Log
+from trigger_svc.ahead import Ahead
 from trigger_svc.batches import Batches
-from trigger_svc.clock import Clock, idle_tick, warm_up
+from trigger_svc.clock import Clock, warm_up
+from trigger_svc.evaluator import Evaluator
 from trigger_svc.reporter import Reporter
-from trigger_svc.rest import Rest
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.spark.query import start_query
 from trigger_svc.spark.session import start_session
-from trigger_svc.topic_choice import TopicChoice
 from trigger_svc.usable import Usable
 
 RESTART_WINDOW = 600.0
@@ -40,7 +40,8 @@ OF_THE_BROKER = re.compile(
 
 class Engine:
     """Runs the trigger query; a work of :class:`millrace_service.Life`, with ``lives`` for all that goes on
-    beside it. A step is one run of the query."""
+    beside it. A step is one run of the query. ``evaluator``: what both the query and the reader evaluate by.
+    """
 
     def __init__(
         self, settings: TriggerSettings, log: Log, logger: FilteringBoundLogger, lives: Lives
@@ -51,30 +52,22 @@ class Engine:
         self._logger = logger
         self._lives = lives
         self._session: SparkSession | None = None
-        self._rest = Rest(log)
-        self._choice = TopicChoice(
-            log, settings.checkpoint, settings.trigger_needless_topics, logger, self._begin_again
-        )
+        self.evaluator = evaluator = Evaluator(settings, log, logger)
+        self._left_out: frozenset[str] = frozenset()
         self.batches = self._batches()
-        self._clock = Clock(log, logger, lambda: self.batches.delays_due, lead=lambda: self.batches.lead.time)
+        clock = Clock(log, logger, lambda: evaluator.delays_due, lead=lambda: evaluator.lead.time)
         self._usable = Usable(settings, log, logger, self.stopping)
         self._life = lives.add(self, self._look)
-        self._beside = [
-            lives.add(work)
-            for work in (self._clock, Reporter(log, self._last_progress, instance()), self._choice)
-        ]
+        reporter = Reporter(log, lambda: evaluator.sealed, instance())
+        self._ahead = Ahead(log, evaluator, logger) if settings.judge_ahead else None
+        works = (clock, reporter) if self._ahead is None else (self._ahead, clock, reporter)
+        self._beside = [lives.add(work) for work in works]
         self._warm = False
         self._failures: deque[float] = deque()
         self.query: Any = None
 
     def _batches(self) -> Batches:
-        return Batches(
-            self._settings,
-            self._log,
-            self._rest,
-            lambda: self._clock.written,
-            self._choice.touched,
-        )
+        return Batches(self._settings, self.evaluator, self._needs_others)
 
     def start(self) -> None:
         self._lives.start(self._life)
@@ -82,12 +75,12 @@ class Engine:
     def stop(self) -> None:
         """Let the running batch end, then stop query and session."""
         self.stopping.set()
-        self._rest.end()
+        self.batches.leave()
         for life in self._beside:
             life.stop(self._settings.stop_seconds)
         self._end_query()
         self._life.stop(self._settings.stop_seconds)
-        self._rest.close()
+        self.evaluator.close()
         if self._session is not None:
             self._session.stop()
 
@@ -95,10 +88,10 @@ class Engine:
         if self.query is not None and self.query.isActive:
             self.query.stop()
 
-    def _last_progress(self) -> Any:
-        """The last report of the query, while it runs and is warm."""
-        query = self.query
-        return query.lastProgress if self._warm and query is not None and query.isActive else None
+    @property
+    def _running(self) -> bool:
+        """Whether rows are evaluated: by the reader, before there is a query."""
+        return self._warm if self._ahead is None else self._ahead.reads
 
     def health(self) -> Health:
         # one that begins again is as good as running
@@ -106,36 +99,43 @@ class Engine:
         detail: dict[str, object] = {"query": "running" if running else "down", "warm": self._warm}
         if self._usable.problem:
             detail["problem"] = self._usable.problem
-        return self._lives.health(self._warm and not self._usable.problem, detail)
+        return self._lives.health(self._running and not self._usable.problem, detail)
 
     def _look(self) -> tuple[object, str]:
         """The last batch that was done; what lies behind it in what the query reads."""
-        batches = self.batches
-        ends = self._log.ends_of(batches.done or [CLOCK.name])
-        waits = (behind(topic, found, batches.done.get(topic, {0: 0})) for topic, found in ends.items())
+        evaluator = self.evaluator
+        done = {topic: dict(ends) for topic, ends in evaluator.sealed.items()}
+        ends = self._log.ends_of(done or [CLOCK.name])
+        waits = (behind(topic, found, done.get(topic, {0: 0})) for topic, found in ends.items())
         now = time.monotonic()
         # how far workers are with a large batch cannot be seen
-        large = int(now) if batches.large_since > now - LARGE_SECONDS else 0
-        return (id(batches), batches.judged, large), next(filter(None, waits), "")
+        large = int(now) if evaluator.large_since > now - LARGE_SECONDS else 0
+        return (id(self.batches), self.batches.done, large), next(filter(None, waits), "")
 
-    def _begin_again(self) -> None:
-        """Have the query end before its next batch; a tick sees to it that there is one.
-
-        :raises MillraceError: UNAVAILABLE if the broker does not take the tick.
-        """
-        self.batches.leaves = True
-        idle_tick(self._log)
+    def _needs_others(self) -> bool:
+        """Whether the query should begin again, to read what streams want that it leaves out, or no more what
+        too many do not."""
+        use = self.evaluator.use
+        if not self._left_out.isdisjoint(use.wanted):
+            return True
+        return len(use.needless - self._left_out) > self._settings.trigger_needless_topics
 
     def begin(self) -> None:
         self._log.ensure_topics(TOPICS)
+        self._usable.wait()
+        if self.stopping.is_set():
+            return
+        self.evaluator.ready()
+        for life in self._beside:
+            life.start()
         if self._session is None:
             self._session = start_session(self._settings)
 
     def step(self) -> None:
         """Run the query until it ends.
 
-        :raises MillraceError: INTERNAL if it has failed once too often: the process ends, and the checkpoint
-            says where to go on; UNAVAILABLE or TIMEOUT if the broker was the cause, however often.
+        :raises MillraceError: INTERNAL if it has failed once too often: the process ends, and the slots'
+            positions say where to go on; UNAVAILABLE or TIMEOUT if the broker was the cause, however often.
         """
         try:
             self._run_once()
@@ -164,24 +164,21 @@ class Engine:
         self.stopping.wait(min(2.0**count / 2, 10))
 
     def _run_once(self) -> None:
-        assert self._session is not None, "begin comes first"
+        if self._session is None:
+            return  # it is to stop
         began = time.monotonic()
-        # what a run that ended had in memory is worth nothing
-        self.batches.close()
-        self.batches = self._batches()
         self._usable.wait()
         if self.stopping.is_set():
             return
-        # after that: what changes from here on finds these batches
-        left_out = self._choice.choose()
-        self.query = start_query(self._session, self._settings, self.batches, left_out)
+        self.evaluator.ready()
+        self._left_out = self.evaluator.use.needless
+        self.batches = self._batches()
+        self._logger.info("what the query reads", left_out=len(self._left_out))
+        self.query = start_query(self._session, self._settings, self.batches, self._left_out)
         if self.stopping.is_set():
             self.query.stop()
-        elif not self._warm:
-            warm_up(self._log, self.query)
-        self.batches.rests = True
+        elif not self._warm and self._ahead is None:
+            warm_up(self._log, self.query, lambda: self.evaluator.positions)
         self._warm = self._warm or bool(self.query.isActive)
-        for life in self._beside:
-            life.start()
         self._logger.info("the trigger query runs", seconds=round(time.monotonic() - began, 1))
         self.query.awaitTermination()

@@ -1,9 +1,8 @@
-"""Metrics: the query's, from Spark's progress reports when they are asked for, and the slots' counters."""
+"""Metrics: of batches, and the slots' counters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -16,13 +15,21 @@ from millrace_wal import BEGIN, Gap, Log, Reader
 
 LEFT_OUT = frozenset({"undecodable", "empty_windows"})
 """Counters of what triggers nothing that is not a row."""
-BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 
+MESSAGES = Counter("millrace_trigger_messages", "Messages that were evaluated.", registry=None)
+BATCH_SECONDS = Histogram(
+    "millrace_trigger_batch_seconds",
+    "How long it took to evaluate a batch in the driver, and to send what follows.",
+    buckets=BUCKETS,
+    registry=None,
+)
 OFFSETS_LOST = Counter(
     "millrace_trigger_offsets_lost",
     "Offsets that a topic had forgotten before the query read them.",
     ["topic"],
+    registry=None,
 )
 
 
@@ -30,38 +37,16 @@ def count_lost(gap: Gap) -> None:
     OFFSETS_LOST.labels(gap.topic).inc(gap.offsets)
 
 
-class QueryMetrics:
-    """A Prometheus collector. ``query``: gives the StreamingQuery, or None while there is none; ``rested``:
-    the batches behind which it rested, whose duration says nothing."""
+class SlotMetrics:
+    """A Prometheus collector of what slots count."""
 
-    def __init__(
-        self,
-        registry: CollectorRegistry,
-        query: Callable[[], Any],
-        rested: Callable[[], Collection[int]],
-        log: Log,
-    ) -> None:
-        self._query = query
-        self._rested = rested
+    def __init__(self, registry: CollectorRegistry, log: Log) -> None:
         self._log = log
         self._reader: Reader | None = None
-        self._last = ("", -1)
         self._totals: dict[bytes, status.Counters] = {}
-        registry.register(self)  # collected first: what it takes in shows in the same answer
-        self._seconds = Histogram(
-            "millrace_trigger_batch_seconds",
-            "Duration of micro-batches.",
-            buckets=BUCKETS,
-            registry=registry,
-        )
-        self._messages = Counter(
-            "millrace_trigger_messages", "Messages read by the trigger query.", registry=registry
-        )
+        registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        query = self._query()
-        if query is not None:
-            self._take(query)
         self._read_status()
         dropped = GaugeMetricFamily(
             "millrace_trigger_dropped",
@@ -79,18 +64,6 @@ class QueryMetrics:
                 (dropped if lost else done).add_metric([str(stream), name], value)
         yield dropped
         yield done
-
-    def _take(self, query: Any) -> None:
-        """Take in the progress reports that are new."""
-        rested = set(self._rested())
-        for progress in query.recentProgress:
-            run, batch = str(progress["runId"]), int(progress["batchId"])
-            if (run == self._last[0] and batch <= self._last[1]) or not progress["numInputRows"]:
-                continue
-            self._last = (run, batch)
-            self._messages.inc(progress["numInputRows"])
-            if batch not in rested:
-                self._seconds.observe(progress["durationMs"].get("triggerExecution", 0) / 1000)
 
     def _read_status(self) -> None:
         if self._reader is None:

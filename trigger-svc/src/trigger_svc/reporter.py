@@ -11,33 +11,32 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 from millrace_core.errors import WireError
 from millrace_core.wire import status
 from millrace_core.wire.status import ReadUpTo
 from millrace_core.wire.topics import CLOCK, STATUS, TOPICS, TRIGGER_QUERY, WAL_PREFIX
 from millrace_wal import Log, Message, replay
-from trigger_svc.clock import Ends, ends_of, idle_tick
+from trigger_svc.clock import Ends, idle_tick
 
 EVERY = 1.0
 TRIMMED = frozenset(topic.name for topic in TOPICS if TRIGGER_QUERY in topic.readers)
 """Inner topics that forget what this query has read."""
 
 
-def moved(before: Mapping[str, Mapping[int, int]], now: Ends) -> Ends:
+def moved(before: Ends, now: Mapping[str, dict[int, int]]) -> dict[str, dict[int, int]]:
     """The topics that were read further, ticks apart."""
     return {topic: ends for topic, ends in now.items() if topic != CLOCK.name and before.get(topic) != ends}
 
 
 class Reporter:
-    """Reports once a second; a work of :class:`millrace_service.Life`. ``progress``: gives the query's last
-    report, or None; ``instance``: the process, for people."""
+    """Reports once a second; a work of :class:`millrace_service.Life`. ``progress``: up to where messages are
+    evaluated for good; ``instance``: the process, for people."""
 
-    def __init__(self, log: Log, progress: Callable[[], Any], instance: str) -> None:
+    def __init__(self, log: Log, progress: Callable[[], Ends], instance: str) -> None:
         self.name, self.stopping = "reporter", threading.Event()
         self._log, self._progress, self._instance = log, progress, instance
-        self._told: Ends = {}
+        self._told: dict[str, dict[int, int]] = {}
         self._known: frozenset[str] = frozenset()
         """Topics that the process before this one has told of."""
 
@@ -63,7 +62,7 @@ class Reporter:
 
         :raises MillraceError: if the log cannot be written; the next time says the same again.
         """
-        now = ends_of(self._progress())
+        now = {topic: dict(ends) for topic, ends in self._progress().items()}
         if not now:
             return  # the query has not said anything yet
         news = moved(self._told, now)

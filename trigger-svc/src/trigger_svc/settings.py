@@ -23,8 +23,21 @@ class TriggerSettings(SparkSettings):
         default=2, ge=1, description="Workers that evaluate a large micro-batch side by side."
     )
     trigger_heap: Heap = Field(default="1g", description="Java heap of the trigger query's driver.")
+    judge_ahead: bool = Field(
+        default=True,
+        description="Whether messages are evaluated when they come, ahead of the micro-batches of the "
+        "trigger query; 0 leaves everything to these.",
+    )
+    trigger_commit_ms: int = Field(
+        default=500,
+        ge=10,
+        description="How often the trigger query makes final what was evaluated ahead of it, ms.",
+    )
     trigger_poll_ms: int = Field(
-        default=60, ge=1, description="How often an idle trigger query looks for new messages, ms."
+        default=60,
+        ge=1,
+        description="How often the trigger query looks for new messages where nothing is evaluated ahead "
+        "of it, ms.",
     )
     trigger_small_batch: int = Field(
         default=30_000,
@@ -53,7 +66,7 @@ class TriggerSettings(SparkSettings):
 
     @property
     def checkpoint(self) -> Path:
-        """Where the query keeps its offsets."""
+        """Where Spark keeps the query's offsets; begun anew at each start."""
         return self.files_dir / "trigger" / "query"
 
     @property

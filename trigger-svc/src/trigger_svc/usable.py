@@ -1,4 +1,4 @@
-"""Whether the query can start: its checkpoint and the slots' states must be whole, and of this deployment."""
+"""Whether the query can start: the slots' states must be whole, and of this deployment."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from millrace_core.wire import status
 from millrace_core.wire.status import Problem
 from millrace_core.wire.topics import STATUS
 from millrace_wal import Log, Message
+from trigger_svc.ledger.states import SlotStates, StateError
 from trigger_svc.settings import TriggerSettings
-from trigger_svc.spark.checkpoint import mend, next_batch
-from trigger_svc.states import SlotStates, StateError
 
 SERVICE, WHAT = "trigger-svc", "state"
 PAUSE = 5.0
@@ -42,11 +41,8 @@ class Usable:
             self._stopping.wait(pause)
 
     def _look(self) -> str:
-        checkpoint = self._settings.checkpoint
         try:
-            for path in mend(checkpoint):
-                self._logger.warning("a file of the checkpoint was half written", removed=str(path))
-            SlotStates(self._settings.slot_states, self._settings.slots).check(next_batch(checkpoint))
+            SlotStates(self._settings.slot_states, self._settings.slots).check()
         except StateError as error:
             return error.message
         return ""

@@ -7,15 +7,18 @@ micro-batch says ``trigger_svc.batches``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import shutil
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from millrace_core.trigger.topic_use import one_of
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PATTERN
 from trigger_svc.settings import TriggerSettings
+from trigger_svc.spark.checkpoint import forget
 from trigger_svc.spark.workers import INPUT
 
 SOURCE: dict[str, str] = {
@@ -77,27 +80,51 @@ def in_slots(messages: DataFrame, slots: int) -> DataFrame:
     )
 
 
+def messages_between(
+    session: SparkSession,
+    settings: TriggerSettings,
+    starts: Mapping[str, Mapping[int, int]],
+    ends: Mapping[str, Mapping[int, int]],
+) -> DataFrame:
+    """The messages (columns of INPUT) between these offsets, of the same topics and partitions."""
+    told = {
+        "startingOffsets": starts,
+        "endingOffsets": ends,
+        "assign": {topic: sorted(offsets) for topic, offsets in ends.items()},
+    }
+    options = SOURCE | {name: msgspec.json.encode(what).decode() for name, what in told.items()}
+    return _columns(session.read.format("kafka").options(**options, **connection(settings)).load())
+
+
+def _columns(messages: DataFrame) -> DataFrame:
+    return messages.select(*(
+        F.unix_millis("timestamp").alias(name) if name == "timestamp" else F.col(name) for name in INPUT
+    ))  # fmt: skip
+
+
 def start_query(
     session: SparkSession,
     settings: TriggerSettings,
     on_batch: Callable[[DataFrame, int], None],
     left_out: Collection[str],
 ) -> Any:
-    """Start the query where its checkpoint left off; a StreamingQuery. ``on_batch``: takes the messages
-    (columns of INPUT) and the number of each micro-batch, the same ones again after a failure. ``left_out``:
-    WAL topics that it does not read."""
+    """Start the query anew; a StreamingQuery. ``on_batch``: takes the messages (columns of INPUT) and the
+    number of each micro-batch. The first one reaches from the beginning of all topics to their ends: nothing
+    of it is read, for the slots' positions say what was evaluated. ``left_out``: WAL topics that it does not
+    read."""
+    shutil.rmtree(settings.checkpoint, ignore_errors=True)
+    forget()
     source = session.readStream.format("kafka").options(**SOURCE)
     source = source.option("subscribePattern", topics(left_out))
     messages = source.options(**connection(settings)).load()
-    columns = [
-        F.unix_millis("timestamp").alias(name) if name == "timestamp" else F.col(name) for name in INPUT
-    ]
     # a task per thread, however many partitions have news: tasks cost more than what they read
     threads = session.sparkContext.defaultParallelism
+    # where the reader is ahead a batch only seals; else a row waits for it
+    apart = {"processingTime": f"{settings.trigger_commit_ms} milliseconds"} if settings.judge_ahead else {}
+    writer = _columns(messages).coalesce(threads).writeStream
     return (
-        messages.select(*columns)
-        .coalesce(threads)
-        .writeStream.foreachBatch(on_batch)
+        (writer.trigger(**apart) if apart else writer)
+        .foreachBatch(on_batch)
         .option("checkpointLocation", str(settings.checkpoint))
         .queryName("triggers")
         .start()

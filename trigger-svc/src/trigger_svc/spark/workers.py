@@ -20,7 +20,7 @@ from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.rows import Messages, present
 from millrace_core.trigger.slot import BatchResult, Slot, evaluate_batch
 from millrace_core.trigger.stream import Output
-from trigger_svc.states import SlotStates
+from trigger_svc.ledger.states import Generation, SlotStates
 
 INPUT = ("topic", "partition", "offset", "timestamp", "key", "value")
 OUTPUT_SCHEMA = "topic string, key binary, value binary"
@@ -33,10 +33,11 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
 Judge = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def judge_slots(slots: int, states: SlotStates, batch: int, most_held: int) -> Judge:
-    """The operator for one micro-batch of a deployment of so many slots: Arrow batches of ``slot`` and INPUT
-    to messages to send, as OUTPUT_SCHEMA. All messages of a slot must come to one worker. ``most_held``: of
-    one stream in a slot."""
+def judge_slots(slots: int, states: SlotStates, before: Generation, number: int, most_held: int) -> Judge:
+    """The operator for one large batch of a deployment of so many slots: Arrow batches of ``slot`` and INPUT
+    to messages to send, as OUTPUT_SCHEMA. All messages of a slot must come to one worker. It finds the states
+    of the generation ``before``, and writes those of the generation ``number``. ``most_held``: of one stream
+    in a slot."""
 
     def judge(frames: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark's daemon collects garbage after each task; with the libraries' objects that takes 190 ms
@@ -46,25 +47,24 @@ def judge_slots(slots: int, states: SlotStates, batch: int, most_held: int) -> J
             return
         table = pa.Table.from_batches(several)
         slot, arrived = table.column("slot").to_numpy(), Arrived(table)
-        for number in present(slot).tolist():
-            mine = arrived.in_order(np.flatnonzero(slot == number))
-            judged = judge_slot(states.read(number, batch), number, slots, mine, most_held=most_held)
+        for one in present(slot).tolist():
+            mine = arrived.in_order(np.flatnonzero(slot == one))
+            judged = judge_slot(states.read(one, before), one, slots, mine, most_held)
             if judged is not None:
-                states.write(number, batch, judged.state)
+                states.write(one, number, judged.state)
                 yield _batch(judged.sent)
 
     return judge
 
 
 def judge_slot(
-    state: bytes | None, number: int, slots: int, messages: Messages, slot: Slot | None = None, *,
-    most_held: int,
-) -> BatchResult | None:  # fmt: skip
-    """Judge what a slot gets in a micro-batch, as :func:`evaluate_batch` does; None, and nothing done, if it
+    state: bytes | None, number: int, slots: int, messages: Messages, most_held: int
+) -> BatchResult | None:
+    """Judge what a slot gets in a large batch, as :func:`evaluate_batch` does; None, and nothing done, if it
     means nothing to the slot."""
     if not Slot.heeds(state, messages):
         return None
-    judged = evaluate_batch(state, number, slots, messages, slot, most_held)
+    judged = evaluate_batch(state, number, slots, messages, most_held=most_held)
     _remark(judged.remarks)
     return judged
 

@@ -21,6 +21,8 @@ class TopicUse:
 
     def __init__(self) -> None:
         self._wanted: dict[int, dict[str, Offsets]] = {}
+        self._tables: dict[int, str] = {}
+        """The topics of streams' trigger tables."""
         self._outputs: set[str] = set()
 
     def apply(self, record: control.AnyControl) -> None:
@@ -29,7 +31,7 @@ class TopicUse:
             case control.DefineStream(spec=spec, live_from=live_from, origins=origins):
                 wanted = self._wanted.setdefault(spec.uid, {})
                 if spec.source is not None:
-                    topic = wal_topic(spec.source.table.db, spec.source.table.name)
+                    topic = self._tables[spec.uid] = wal_topic(spec.source.table.db, spec.source.table.name)
                     wanted[topic] = _least(wanted.get(topic), live_from)
                 self._want(spec.uid, origins)
                 if spec.output is not None:
@@ -38,10 +40,27 @@ class TopicUse:
                 self._want(uid, origins)
             case control.DropStream(uid=uid):
                 self._wanted.pop(uid, None)
+                self._tables.pop(uid, None)
             case control.DropTable(topic=topic):
                 self._outputs.discard(topic)
+                for topics in self._wanted.values():  # one that is made again has other rows
+                    topics.pop(topic, None)
             case _:
                 pass  # a stream that stops keeps its place in its table
+
+    def begins(self, record: control.AnyControl) -> dict[str, Offsets]:
+        """Of a record by which a stream begins, or goes on: from where on it wants which topics."""
+        match record:
+            case control.DefineStream(spec=spec, live_from=live_from, origins=origins):
+                if spec.source is None:
+                    return dict(origins)
+                return {wal_topic(spec.source.table.db, spec.source.table.name): live_from} | origins
+            case control.StartStream(uid=uid, live_from=live_from, origins=origins) if uid in self._tables:
+                return {self._tables[uid]: live_from} | origins
+            case control.KnowOrigins(live_from=origins):
+                return dict(origins)
+            case _:
+                return {}
 
     def _want(self, uid: int, origins: dict[str, Offsets]) -> None:
         wanted = self._wanted.setdefault(uid, {})

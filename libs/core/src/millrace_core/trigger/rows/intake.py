@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -40,6 +40,14 @@ def of_each(names: Sequence[Cell], places: Ints) -> list[Cell]:
 def present(places: Ints) -> Ints:
     """Which places occur, ascending."""
     found: Ints = np.flatnonzero(np.bincount(places))
+    return found
+
+
+def came_before(messages: Messages, ends: Mapping[int, int]) -> Bools:
+    """bool[messages]: those before these offsets (by partition) of their topic."""
+    found = np.zeros(len(messages), dtype=bool)
+    for partition, end in ends.items():
+        found |= (messages.partition == partition) & (messages.offset < end)
     return found
 
 

@@ -7,6 +7,7 @@ once, and puts rows of equal time together, so that a condition over the columns
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -134,8 +135,11 @@ class Feeds:
 
     # ------------------------------------------------------------------ rows
 
-    def forward(self, topic: str, messages: Messages) -> list[Message]:
-        """What to send for these messages of a table, in their order."""
+    def forward(
+        self, topic: str, messages: Messages, again: Offsets | None = None, begun: Collection[int] = ()
+    ) -> list[Message]:
+        """What to send for these messages of a table, in their order. ``again``: those before these offsets
+        have come before: they are sent to the streams of ``begun`` alone."""
         links = self._links(topic)
         if not links:
             return []
@@ -157,27 +161,31 @@ class Feeds:
         for at, place in enumerate(places):
             key, partition, offset = keys[place] or b"", messages.partition[place], messages.offset[place]
             origin = Origin(topic, table.uid, key.decode(), int(partition), int(offset))
+            taken = begun if offset < (again or {}).get(int(partition), 0) else self.of
             for operation in operations.get(at, ()):
                 if _ends(operation):
                     self._end(origin)
                 elif isinstance(operation, Delete):
-                    sent += self._send(origin, (operation.first, operation.last))
+                    sent += self._send(origin, (operation.first, operation.last), taken)
             rows = slice(int(begins[at]), int(begins[at + 1]))
             if rows.start < rows.stop:
-                sent += self._send(origin, (table, decoded, rows))
+                sent += self._send(origin, (table, decoded, rows), taken)
         return sent
 
     def _table(self, topic: str) -> Table:
         return next(feed.sources[topic] for feed in self.of.values() if topic in feed.sources)
 
-    def _send(self, origin: Origin, found: tuple[int, int] | tuple[Table, Decoded, slice]) -> list[Message]:
-        """What a message says, rows or a deletion, to each virtual table that takes its source in."""
+    def _send(
+        self, origin: Origin, found: tuple[int, int] | tuple[Table, Decoded, slice], taken: Collection[int]
+    ) -> list[Message]:
+        """What a message says, rows or a deletion, to each virtual table that takes its source in. ``taken``:
+        the streams to which it may go."""
         meant: dict[tuple[str, str], list[int]] = {}
         how: dict[tuple[str, str], tuple[str, Link]] = {}
         for stream, link in self._links(origin.topic).get(origin.key.encode(), ()):
             feed = self.of[stream]
             floor = feed.live_from.get(origin.topic, {}).get(origin.partition, 0)
-            if feed.running and origin.offset >= floor:
+            if feed.running and origin.offset >= floor and stream in taken:
                 target = (wal_topic(feed.table.db, feed.table.name), link.target)
                 meant.setdefault(target, []).append(stream)
                 how[target] = (feed.table.key.name, link)

@@ -50,6 +50,10 @@ class Contents:
         """Streams that are as the last snapshot has them."""
         self.calm: dict[int, Calm] = {}
         """Of those that were asked since they were touched."""
+        self.again: Mapping[str, Offsets] = {}
+        """WAL topic -> up to where its messages came before this batch, where it has some of them again."""
+        self.begun: set[int] = set()
+        """Streams that begin in this batch: what came before it is new to them."""
 
     def family(self, topic: str) -> Family:
         """The children of a topic's table."""

@@ -13,7 +13,7 @@ from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.slot.contents import NOBODY, Contents, tell
 from millrace_core.trigger.slot.failures import Failures
 from millrace_core.trigger.slot.hosted import hosted
-from millrace_core.trigger.slot.records import about
+from millrace_core.trigger.slot.records import about, begins
 from millrace_core.trigger.slot.requests import on_record
 from millrace_core.trigger.slot.rows import TableReader
 from millrace_core.trigger.stream.definition import compiled, essence
@@ -84,6 +84,7 @@ class ControlRecords:
         """``at``: when the record was written, ns."""
         slot = self.contents
         slot.feeds.apply(record, slot.number)
+        slot.begun.update(begins(record))
         match record:
             case control.DefineStream():
                 self._define(record, at, out)

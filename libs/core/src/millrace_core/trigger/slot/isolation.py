@@ -7,13 +7,15 @@ So the good case costs nothing, and the others give what they would give without
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.slot.blame import StreamsFail
 from millrace_core.trigger.slot.holdings import MOST
-from millrace_core.trigger.slot.slot import Slot
+from millrace_core.trigger.slot.slot import NOTHING, Slot
 from millrace_core.trigger.stream.telling import Output
+from millrace_core.wire.control import Offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +32,11 @@ class BatchResult:
 
 def evaluate_batch(
     state: bytes | None, number: int, slots: int, messages: Messages, slot: Slot | None = None,
-    most_held: int = MOST,
+    most_held: int = MOST, again: Mapping[str, Offsets] = NOTHING,
 ) -> BatchResult:  # fmt: skip
     """Evaluate one micro-batch of the slot ``number`` of ``slots``; ``state``: what the batch before left;
-    ``slot``: the slot in this state, if there is one: it is used up; ``most_held``: see ``slot.holdings``.
+    ``slot``: the slot in this state, if there is one: it is used up; ``most_held``: see ``slot.holdings``;
+    ``again``: as in :meth:`Slot.on_batch`.
 
     :raises ValueError: if the state was written by a newer version.
     :raises StreamsFail: if streams raise that take no part in the batch any more: it is the slot's own fault.
@@ -45,16 +48,16 @@ def evaluate_batch(
             slot = Slot(number, slots) if state is None else Slot.restore(state, absent)
         slot.contents.most_held = most_held
         try:
-            sent = slot.on_batch(messages, aside, absent)
+            sent = slot.on_batch(messages, aside, absent, again)
             after = slot.snapshot()
         except StreamsFail as failed:
             slot = None
-            again = failed.causes.keys() & aside.keys()
+            twice = failed.causes.keys() & aside.keys()
             if failed.causes.keys() <= absent.keys():
                 raise
             # one that cannot even be stopped stays out of the slot in this batch, its state as it is
-            absent |= {uid: aside[uid] for uid in again}
-            aside |= {uid: cause for uid, cause in failed.causes.items() if uid not in again}
+            absent |= {uid: aside[uid] for uid in twice}
+            aside |= {uid: cause for uid, cause in failed.causes.items() if uid not in twice}
             continue
         # one that left streams out has them as bytes alone
         return BatchResult(

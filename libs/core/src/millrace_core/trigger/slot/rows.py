@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from millrace_core.model.schema import Table
-from millrace_core.trigger.rows.intake import Messages, TableRows, present, read
+from millrace_core.trigger.rows.intake import Messages, TableRows, came_before, present, read
 from millrace_core.trigger.slot.backlog import FEW, MOST, Backlog, joined, spans_of
 from millrace_core.trigger.slot.contents import Contents
 from millrace_core.trigger.slot.hosted import AnyStream
@@ -38,7 +38,7 @@ class TableReader:
         slot = self.contents
         fed = [uid for uid, feed in slot.feeds.of.items() if topic in feed.sources]
         with slot.blame.of_all(fed):
-            out.extend(slot.feeds.forward(topic, messages))
+            out.extend(slot.feeds.forward(topic, messages, slot.again.get(topic, {}), slot.begun))
         streams = self._reading(topic)
         with slot.blame.of_all([stream.uid for stream in streams]):
             if streams:
@@ -79,7 +79,8 @@ class TableReader:
         and so must judge them later."""
         slot = self.contents
         backlog = slot.backlogs.get(topic) or Backlog(topic)
-        if not slot.untouched or len(streams) < FEW or len(messages) + len(backlog) > MOST:
+        many = len(messages) + len(backlog) > MOST
+        if not slot.untouched or len(streams) < FEW or many or topic in slot.again:
             return {}
         known = slot.calm
         calm = [known.get(stream.uid) or self._calmness(stream) for stream in streams]
@@ -183,10 +184,14 @@ class TableReader:
 
     def _wanted(self, live: list[AnyStream], messages: Messages) -> dict[int, Any]:
         """bool[messages] by stream."""
+        slot = self.contents
         wanted: dict[int, Any] = {}
         for stream in live:
-            with self.contents.blame.of(stream.uid):
+            with slot.blame.of(stream.uid):
                 wanted[stream.uid] = stream.wants(messages)
+        for uid in wanted.keys() - slot.begun if slot.again else ():
+            again = slot.again.get(slot.streams[uid].definition.topic, {})
+            wanted[uid] &= ~came_before(messages, again)
         return wanted
 
     def _judge(

@@ -9,6 +9,7 @@ partition, offset), then regrouped rows. What is done for a stream is done under
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from types import MappingProxyType
 from typing import Self
 
 from millrace_core.trigger.groups.groups import Groups
@@ -24,9 +25,11 @@ from millrace_core.trigger.slot.state import place as place_of
 from millrace_core.trigger.stream.stream import Stream
 from millrace_core.trigger.stream.telling import Output
 from millrace_core.wire import control, recalc, regroup, status
+from millrace_core.wire.control import Offsets
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX
 
 SERVICE = "trigger-svc"
+NOTHING: Mapping[str, Offsets] = MappingProxyType({})
 
 
 class Slot:
@@ -65,16 +68,21 @@ class Slot:
     # ------------------------------------------------------------------ a batch
 
     def on_batch(
-        self, messages: Messages, aside: Mapping[int, str] = NOBODY, absent: Mapping[int, str] = NOBODY
-    ) -> list[Output]:
+        self, messages: Messages, aside: Mapping[int, str] = NOBODY, absent: Mapping[int, str] = NOBODY,
+        again: Mapping[str, Offsets] = NOTHING,
+    ) -> list[Output]:  # fmt: skip
         """Take in the messages of one micro-batch; what to send, in order. ``aside``: streams that fail in
         it, and why: they take no part; ``absent``: those of them that are not even hosted.
+
+        ``again``: WAL topic -> partition -> offset: messages of this batch before it have come before. They
+        are for streams that begin in this batch (their ``live_from`` lies before them) and for no others.
 
         :raises StreamsFail: if streams raise. The slot is good for nothing then.
         """
         out: list[Output] = []
         slot = self.contents
         self.control.aside, self.control.absent = aside, absent
+        slot.again, slot.begun = again, set()
         slot.refused.begin()
         for uid, cause in aside.items():
             self.failures.set_aside(uid, cause, out)

@@ -91,11 +91,23 @@ def heeds(blob: bytes | None, messages: Messages) -> bool:
     if messages.named() - {CLOCK.name}:
         return True
     due, untold, _ = (FAR, False, 0) if blob is None else _head(blob)
-    if untold:
+    return untold or _reached(messages, due)
+
+
+def wanting(slot: Contents, messages: Messages) -> bool:
+    """The same of a slot that runs."""
+    if messages.named() - {CLOCK.name} or slot.backlogs:
         return True
+    streams = slot.streams.values()
+    if any(stream.life.untold for stream in streams):
+        return True
+    return _reached(messages, min((stream.due for stream in streams), default=FAR))
+
+
+def _reached(ticks: Messages, due: int) -> bool:
     refused = Refused(True)
-    ticks = [tick for _, tick in refused.decoded(messages, control.TICKS)]
-    return refused.changed or any(tick.reach >= due for tick in ticks)
+    found = [tick for _, tick in refused.decoded(ticks, control.TICKS)]
+    return refused.changed or any(tick.reach >= due for tick in found)
 
 
 def current(blob: bytes) -> bytes:

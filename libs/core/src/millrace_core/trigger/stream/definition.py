@@ -69,6 +69,11 @@ class Definition:
         return self.forced or self.delay
 
     @property
+    def waits_for_time(self) -> bool:
+        """Whether anything of its windows may be due at a processing time."""
+        return self.timer is not None or self.showing is not None or self.put_off is not None
+
+    @property
     def by_table(self) -> bool:
         """Whether a table's rows are those of one group, which is found by its name; else by its id."""
         return self.home and not self.keys

@@ -1,10 +1,8 @@
-"""The states of the slots on disk: one file for each slot and micro-batch that changed it, and for each such
-batch a list of what every slot's state is behind it.
+"""The states of the slots on disk, and up to where they have evaluated the log: all that a restart needs.
 
-A batch builds on what the batches before it left. Spark runs a batch again, with the same messages, if its
-commit is not in the checkpoint; then what the first run left is passed over and overwritten. So the last
-state from before the running batch must stay, and nothing else: writing the state of a batch removes those
-before that, when it is on the disk (decision 0037).
+A *generation* is a list that names, for each slot, the file with its state, and the positions in the log
+behind which these states are. Writing one leaves the files of the slots that have not changed. The generation
+before it stays until the next one is on the disk (decision 0037), so whoever begins finds one that is whole.
 
 A state that the list names and that is not there, or not whole, is an error. It is never taken for a slot
 that has none: the windows that were open in it would be lost without a word.
@@ -23,10 +21,12 @@ import msgspec
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.trigger.slot import Slot
 
-SUFFIX, LIST = ".state", ".slots"
-_MAGIC, _VERSION = b"MLRS", 1
+SUFFIX, LIST, CUTS = ".state", ".slots", ".cuts"
+_MAGIC, _VERSION, _LIST_VERSION = b"MLRS", 1, 2
 _HEAD = struct.Struct("<4sBHHqqI")
 """Magic, version of this head, number of slots, slot, generation, length and CRC-32 of the state."""
+Positions = dict[str, dict[int, int]]
+"""Topic -> partition -> the first offset that was not evaluated."""
 BEGIN_ANEW = (
     "restore the folder {folder} from a copy that was made while trigger-svc stood still, or move it away "
     "and let trigger-svc begin anew: it reads the topics from their first kept offsets, closed windows come "
@@ -41,12 +41,19 @@ class StateError(MillraceError):
         super().__init__(ErrorCode.INTERNAL, message)
 
 
-class Generations(msgspec.Struct, frozen=True):
-    """What every slot's state is behind a batch: by slot, the batch that wrote it last (None: none has)."""
+class Generation(msgspec.Struct, frozen=True):
+    """What the slots' states are, and behind which messages.
+
+    ``batches``: by slot, the generation that wrote its state last (None: none has). ``positions``: of all
+    that is read, the first offsets that were not evaluated; None in what was written before they were kept.
+    ``number``: -1 before the first.
+    """
 
     slots: int
     batches: list[int | None]
-    version: int = _VERSION
+    version: int = _LIST_VERSION
+    positions: Positions | None = None
+    number: int = -1
 
 
 class SlotStates:
@@ -57,55 +64,49 @@ class SlotStates:
 
     # ------------------------------------------------------------------ reading
 
-    def read(self, slot: int, batch: int) -> bytes | None:
-        """The state that this batch finds; None if no batch before it left one.
+    def read(self, slot: int, generation: Generation) -> bytes | None:
+        """The state of a slot; None if it has none yet.
 
         :raises StateError: if it is missing, damaged or of another number of slots.
         """
-        generation = self.before(batch).batches[slot]
-        if generation is None:
+        number = generation.batches[slot]
+        if number is None:
             return None
-        state = self._state(slot, generation)
+        state = self._state(slot, number)
         try:
             return Slot.current(state)
         except ValueError as error:
-            raise self._error(f"{self._path(slot, generation)}: {error}") from error
+            raise self._error(f"{self._path(slot, number)}: {error}") from error
 
-    def before(self, batch: int) -> Generations:
-        """What the slots' states are as this batch finds them.
+    def latest(self) -> Generation:
+        """The last generation that was listed.
 
-        :raises StateError: if that is not known, or they are of another number of slots.
+        :raises StateError: if that is not known, or of another number of slots.
         """
         known = self._numbers(self._folder, LIST)
-        if known and known[-1] > batch:
-            raise self._error(
-                f"the slots' states are of micro-batch {known[-1]}, the query's checkpoint is at {batch}: "
-                "they are of different times"
-            )
-        earlier = [number for number in known if number < batch]
-        if earlier:
-            found = _generations(self._folder / f"{earlier[-1]}{LIST}")
-            if found.slots != self._slots:
-                raise self._other_number(found.slots)
-            return found
-        unlisted = self._unlisted(batch)
-        if batch > 0 and unlisted.batches == [None] * self._slots:
-            raise self._error(
-                f"the query's checkpoint is at micro-batch {batch}, but there are no slots' states"
-            )
-        return unlisted
+        if not known:
+            return self._unlisted()
+        found = _generation(self._folder / f"{known[-1]}{LIST}")
+        if found.slots != self._slots:
+            raise self._other_number(found.slots)
+        return msgspec.structs.replace(found, number=known[-1])
 
-    def check(self, batch: int) -> None:
-        """Read all that this batch will find, and remove what a run of it or of a later one left unfinished.
+    def check(self) -> Generation:
+        """Read all that the next start will find, and remove what lies behind it unfinished. No other process
+        may use the folder.
 
         :raises StateError: as :meth:`read`.
         """
+        found = self.latest()
         for slot in range(self._slots):
-            self.read(slot, batch)
+            self.read(slot, found)
         for folder in (self._folder, *(self._folder / str(slot) for slot in range(self._slots))):
             for path in folder.glob("*.*"):
-                if path.suffix not in (SUFFIX, LIST) or int(path.stem) >= batch:
+                if path.suffix not in (SUFFIX, LIST, CUTS) or (
+                    path.suffix != CUTS and int(path.stem) > found.number
+                ):
                     path.unlink(missing_ok=True)
+        return found
 
     def _state(self, slot: int, generation: int) -> bytes:
         path = self._path(slot, generation)
@@ -141,49 +142,46 @@ class SlotStates:
             raise self._error(f"{path} is the state of slot {number}, not {slot}")
         return found
 
-    def _unlisted(self, batch: int) -> Generations:
+    def _unlisted(self) -> Generation:
         """The same of states from before there were lists."""
         found: list[int | None] = [None] * self._slots
         for folder in self._folder.glob("*"):
-            earlier = [number for number in self._numbers(folder, SUFFIX) if number < batch]
-            if not earlier or not folder.name.isdecimal():
+            numbers = self._numbers(folder, SUFFIX)
+            if not numbers or not folder.name.isdecimal():
                 continue
             slot = int(folder.name)
             if slot >= self._slots:
                 raise self._other_number(f"more than {slot}")
-            found[slot] = earlier[-1]
-        return Generations(self._slots, found)
+            found[slot] = numbers[-1]
+        number = max((one for one in found if one is not None), default=-1)
+        return Generation(self._slots, found, number=number)
 
     # ------------------------------------------------------------------ writing
 
-    def write(self, slot: int, batch: int, state: bytes) -> None:
-        """What this batch leaves; on the disk when this returns. The file is there whole or not at all."""
+    def write(self, slot: int, number: int, state: bytes) -> None:
+        """The state of a slot in this generation; on the disk when this returns. The file is there whole or
+        not at all."""
         folder = self._folder / str(slot)
         known = self._numbers(folder, SUFFIX)
-        head = _HEAD.pack(_MAGIC, _VERSION, self._slots, slot, batch, len(state), zlib.crc32(state))
-        write_durably(self._path(slot, batch), head + state)
-        last = max((one for one in known if one < batch), default=batch)
+        head = _HEAD.pack(_MAGIC, _VERSION, self._slots, slot, number, len(state), zlib.crc32(state))
+        write_durably(self._path(slot, number), head + state)
+        last = max((one for one in known if one < number), default=number)
         for old in known:
             if old < last:
                 self._path(slot, old).unlink(missing_ok=True)
 
-    def seal(self, batch: int) -> None:
-        """All slots that this batch has changed have written their states: list what each one's is now.
-
-        :raises StateError: as :meth:`before`.
-        """
-        known = self._numbers(self._folder, LIST)
-        changed = [slot for slot in range(self._slots) if self._path(slot, batch).exists()]
-        if not changed and known:
-            return
-        before = self.before(batch).batches
-        batches = [batch if slot in changed else number for slot, number in enumerate(before)]
-        text = msgspec.json.encode(Generations(self._slots, batches))
-        write_durably(self._folder / f"{batch}{LIST}", b"%s\n%08x\n" % (text, zlib.crc32(text)))
-        last = max((one for one in known if one < batch), default=batch)
-        for old in known:
-            if old < last:
+    def seal(self, before: Generation, number: int, positions: Positions) -> Generation:
+        """All slots that have changed since ``before`` have written their states in the generation
+        ``number``: list it, and forget those before ``before``. On the disk when this returns."""
+        changed = {slot for slot in range(self._slots) if self._path(slot, number).exists()}
+        batches = [number if slot in changed else known for slot, known in enumerate(before.batches)]
+        found = Generation(self._slots, batches, positions=positions, number=number)
+        text = msgspec.json.encode(found)
+        write_durably(self._folder / f"{number}{LIST}", b"%s\n%08x\n" % (text, zlib.crc32(text)))
+        for old in self._numbers(self._folder, LIST):
+            if old < before.number:
                 (self._folder / f"{old}{LIST}").unlink(missing_ok=True)
+        return found
 
     # ------------------------------------------------------------------ files
 
@@ -192,7 +190,7 @@ class SlotStates:
 
     @staticmethod
     def _numbers(folder: Path, suffix: str) -> list[int]:
-        """The batches that have such a file there, ascending."""
+        """The generations that have such a file there, ascending."""
         stems = (path.stem for path in folder.glob(f"*{suffix}"))
         return sorted(int(stem) for stem in stems if stem.isdecimal())
 
@@ -207,12 +205,12 @@ class SlotStates:
         )
 
 
-def _generations(path: Path) -> Generations:
+def _generation(path: Path) -> Generation:
     """:raises StateError: if the list is damaged."""
     text, _, crc = path.read_bytes().rstrip(b"\n").partition(b"\n")
     if crc != b"%08x" % zlib.crc32(text):
         raise StateError(f"{path} is damaged; {BEGIN_ANEW.format(folder=path.parent.parent)}")
-    return msgspec.json.decode(text, type=Generations)
+    return msgspec.json.decode(text, type=Generation)
 
 
 def write_durably(path: Path, content: bytes) -> None:

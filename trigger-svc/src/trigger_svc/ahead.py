@@ -1,0 +1,172 @@
+"""The reader that is ahead of the micro-batches: messages are evaluated when they come.
+
+It follows all that the query reads by a consumer of its own and hands messages to the evaluator at once. The
+query's next micro-batch finds them done, and seals them. Where too much has come the reader stands back, and
+the micro-batch has Spark's workers evaluate it (``batches``).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+
+from structlog.typing import FilteringBoundLogger
+
+from millrace_core.trigger.rows import Messages
+from millrace_core.trigger.topic_use import TopicUse
+from millrace_core.wire import control
+from millrace_core.wire.topics import CLOCK, CONTROL
+from millrace_wal import Log, Reader, Record
+from trigger_svc.evaluator import Evaluator
+from trigger_svc.messages import INNER, is_rows
+from trigger_svc.positions import Ends, behind
+
+WAIT = 0.5
+"""Seconds that a step waits for messages."""
+MOST = 5_000
+"""Messages of one batch."""
+PATIENCE = 10.0
+"""Seconds after which a message that waits for rows takes effect without them."""
+LOOK_AGAIN = 1.0
+"""Seconds after which topics are looked for that streams want and that were not there."""
+
+
+class Ahead:
+    """A work of :class:`millrace_service.Life`."""
+
+    def __init__(self, log: Log, evaluator: Evaluator, logger: FilteringBoundLogger) -> None:
+        self.name, self.stopping = "reader", threading.Event()
+        self._log, self._evaluator, self._logger = log, evaluator, logger
+        self._reader: Reader | None = None
+        self._version = -1
+        self._waiting = Waiting()
+        self._looked = 0.0
+        self.reads = False
+        """Whether it has begun to read."""
+
+    def begin(self) -> None:
+        self._evaluator.ready()
+        self._reader = self._log.reader(self._evaluator.positions, grows=True)
+        self._version, self._waiting = self._evaluator.version, Waiting()
+        self.reads = True
+
+    def end(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def step(self) -> None:
+        """Evaluate what comes, or what comes first within :data:`WAIT`."""
+        assert self._reader is not None, "begin comes first"
+        evaluator = self._evaluator
+        if evaluator.stands_back or evaluator.far_ahead:
+            with evaluator.lock:
+                evaluator.lock.wait(WAIT)
+            return
+        evaluator.ready()
+        if evaluator.version != self._version:
+            self._follow()
+        records = self._reader.poll(0.01 if self._waiting else WAIT, MOST)
+        with evaluator.lock:
+            if evaluator.version == self._version and not evaluator.stands_back:
+                self._take(records)
+        if time.monotonic() > self._looked + LOOK_AGAIN:
+            self._looked = time.monotonic()
+            evaluator.follow_topics()
+
+    def _follow(self) -> None:
+        """Read from the evaluator's positions on. What was in hand comes again."""
+        assert self._reader is not None
+        evaluator = self._evaluator
+        with evaluator.lock:
+            wanted, self._version = (
+                {t: dict(ends) for t, ends in evaluator.positions.items()},
+                evaluator.version,
+            )
+        self._waiting = Waiting()
+        at = self._reader.positions()
+        for topic in at.keys() - wanted.keys():
+            self._reader.remove(topic)
+        for topic, offsets in wanted.items():
+            if at.get(topic) != offsets:
+                self._reader.add(topic, offsets)
+
+    def _take(self, records: list[Record]) -> None:
+        assert self._reader is not None
+        evaluator = self._evaluator
+        rows = [record for record in records if is_rows(record.topic)]
+        inner = [record for record in records if not is_rows(record.topic)]
+        if rows:
+            evaluator.evaluate(Messages.of(rows))
+        if inner:
+            self._waiting.put(inner, self._needs(inner), time.monotonic())
+        self._pass_over()
+        now = self._waiting.take(evaluator.positions, time.monotonic())
+        if now:
+            evaluator.evaluate(Messages.of(now))
+
+    def _pass_over(self) -> None:
+        """Offsets that hold no message (what was compacted, the ends of transactions) are read, too."""
+        assert self._reader is not None
+        moved, held = self._reader.moved(), self._waiting.topics
+        self._evaluator.pass_over({topic: ends for topic, ends in moved.items() if topic not in held})
+
+    def _needs(self, inner: list[Record]) -> list[Ends]:
+        """Behind which rows each of these takes effect: a control record that begins a stream, and a tick,
+        name them; for others they are those that are there now."""
+        ends: Ends | None = None
+        found: list[Ends] = []
+        for record in inner:
+            named = _named(record, self._evaluator.use)
+            if named is None:
+                if ends is None:
+                    ends = self._log.ends_of([topic for topic in self._evaluator.positions if is_rows(topic)])
+                named = ends
+            found.append(named)
+        return found
+
+
+class Waiting:
+    """Messages of :data:`INNER` that wait for the rows before them, in the order of each partition."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, deque[tuple[Record, Ends, float]]] = {}
+
+    def __bool__(self) -> bool:
+        return any(self._queues.values())
+
+    @property
+    def topics(self) -> set[str]:
+        return {topic for topic, queue in self._queues.items() if queue}
+
+    def put(self, records: list[Record], needs: list[Ends], now: float) -> None:
+        """``needs``: of each, up to where rows are to be evaluated before it."""
+        for record, ends in zip(records, needs, strict=True):
+            self._queues.setdefault(record.topic, deque()).append((record, ends, now))
+
+    def take(self, positions: Ends, now: float) -> list[Record]:
+        """Those whose rows are evaluated, or that have waited for :data:`PATIENCE`; control records first."""
+        return [record for topic in INNER for record in self._taken(topic, positions, now)]
+
+    def _taken(self, topic: str, positions: Ends, now: float) -> Iterator[Record]:
+        queue = self._queues.get(topic, ())
+        while queue:
+            record, ends, since = queue[0]
+            if behind(positions, ends) and now < since + PATIENCE:
+                return
+            queue.popleft()
+            yield record
+
+
+def _named(record: Record, use: TopicUse) -> Ends | None:
+    """The ends that a tick, or a control record that begins a stream, names itself."""
+    try:
+        if record.topic == CLOCK.name:
+            return control.TICKS.read(record.key, record.value).ends
+        if record.topic == CONTROL.name and not control.RECORDS.deletes(record.value):
+            return use.begins(control.RECORDS.read(record.key, record.value)) or None
+    except Exception:
+        return {}  # the slots say what is wrong with it
+    return None

@@ -1,0 +1,1 @@
+"""What outlives the process: the states of the slots with their positions, and how the log was cut since."""

@@ -1,0 +1,66 @@
+"""Messages of the log, as they are given to the slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from millrace_core.trigger.rows import Messages, present
+from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX, slot_for
+from trigger_svc.ledger.states import Positions
+
+Record = tuple[str, int, int, int, bytes | None, bytes | None]
+"""Topic, partition, offset, timestamp (ms), key, value."""
+INNER = (CONTROL.name, CLOCK.name, HANDOVER.name)
+"""Topics whose messages go to all slots. They take effect behind the rows that were there before them."""
+EVERYWHERE = -1
+"""For the slot of what goes to all slots."""
+
+
+def is_rows(topic: str) -> bool:
+    """Whether a topic holds rows: a table's, or those on their way to their group."""
+    return topic == REGROUP.name or topic.startswith(WAL_PREFIX)
+
+
+def apart(messages: Messages) -> tuple[Messages, Messages]:
+    """Rows, and what goes to all slots: this takes effect behind the rows that came before it."""
+    rows = np.array([is_rows(topic) for topic in messages.topics], dtype=bool)[messages.topic]
+    return messages.take(np.flatnonzero(rows)), messages.take(np.flatnonzero(~rows))
+
+
+def ends_of(messages: Messages) -> Positions:
+    """Behind these messages, of the partitions that have any."""
+    found: Positions = {}
+    for place in present(messages.topic).tolist():
+        mine = messages.topic == place
+        partition, offset = messages.partition[mine], messages.offset[mine]
+        found[messages.topics[place]] = {
+            one: int(offset[partition == one].max()) + 1 for one in present(partition).tolist()
+        }
+    return found
+
+
+def by_slot(messages: Messages, slots: int) -> Iterator[tuple[int, Messages]]:
+    """The messages of each slot that gets any, in the order of slots."""
+    kinds, kind = np.unique(messages.topic * len(messages.keys) + messages.key, return_inverse=True)
+    pairs = (divmod(one, len(messages.keys)) for one in kinds.tolist())
+    found = (slot_for(messages.topics[topic], messages.keys[key], slots) for topic, key in pairs)
+    slot_of_kind = np.array([EVERYWHERE if slot is None else slot for slot in found], dtype=np.int64)
+    goes_to = slot_of_kind[kind]
+    for slot in range(slots):
+        mine = np.flatnonzero((goes_to == slot) | (goes_to == EVERYWHERE))
+        if len(mine):
+            yield slot, messages if len(mine) == len(messages) else messages.take(mine)
+
+
+def of_records(records: Iterable[Record]) -> Messages:
+    return Messages.of(list(records))
+
+
+def records_of(messages: Messages) -> Iterator[Record]:
+    for at in range(len(messages)):
+        yield (
+            messages.topic_of(at), int(messages.partition[at]), int(messages.offset[at]),
+            int(messages.timestamp[at]), messages.key_of(at), messages.value[at],
+        )  # fmt: skip
