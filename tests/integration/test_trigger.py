@@ -177,11 +177,18 @@ def client(broker: str) -> Client:
     return Client(broker)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["1", "0"], ids=["ahead", "micro-batches"])
 def service(
-    client: Client, broker: str, jars: Path, java: Java, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    client: Client,
+    broker: str,
+    jars: Path,
+    java: Java,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Service]:
+    """Rows are evaluated ahead of the micro-batches, or by these alone."""
     one = Service(broker, jars, java, tmp_path_factory.mktemp("trigger"))
+    one.environment["MILLRACE_JUDGE_AHEAD"] = request.param
     one.start()
     yield one
     one.kill()
@@ -371,12 +378,26 @@ def test_it_stops_when_told(service: Service) -> None:
     assert service.stop() == 0
 
 
-def test_a_checkpoint_that_cannot_be_read_is_told_until_it_is_gone(
+def test_a_checkpoint_that_is_damaged_costs_nothing(client: Client, service: Service) -> None:
+    """A window that was open closes where it should."""
+    table = client.table("kept")
+    spec = client.define(table)
+    client.write(table, "c", 1, 2, 12, 13)
+    assert windows(client.events(spec, 1)) == {(("c",), 0, 2)}
+    service.kill()
+    for what in ("offsets", "commits"):
+        for path in (service.folder / "trigger" / "query" / what).glob("*"):
+            path.write_text("v1\nnonsense")
+    client.write(table, "c", 14, 22)
+    service.start()
+    assert windows(client.events(spec, 2)) == {(("c",), 0, 2), (("c",), 10, 3)}
+
+
+def test_states_that_cannot_be_read_are_told_until_they_are_gone(
     client: Client, broker: str, jars: Path, java: Java, tmp_path: Path
 ) -> None:
-    for what in ("offsets", "commits"):
-        (tmp_path / "trigger" / "query" / what).mkdir(parents=True)
-        (tmp_path / "trigger" / "query" / what / "0").write_text("v1\nnonsense")
+    (tmp_path / "trigger" / "slots").mkdir(parents=True)
+    (tmp_path / "trigger" / "slots" / "3.slots").write_text("nonsense")
     one = Service(broker, jars, java, tmp_path)
     one.start(wait=False)
 
@@ -393,7 +414,7 @@ def test_a_checkpoint_that_cannot_be_read_is_told_until_it_is_gone(
 
     try:
         wait(problem)
-        assert "offsets/0 is damaged" in problem() and "begin anew" in problem() and not one.ready()
+        assert "3.slots is damaged" in problem() and "begin anew" in problem() and not one.ready()
         shutil.move(tmp_path / "trigger", tmp_path / "aside")
         wait(one.ready)
     finally:
