@@ -19,7 +19,7 @@ from structlog.typing import FilteringBoundLogger
 
 from millrace_core.errors import MillraceError
 from millrace_core.trigger.rows import Messages
-from millrace_core.trigger.slot.running import RunningSlot, in_order
+from millrace_core.trigger.slot.isolation import RunningSlot, in_order
 from millrace_core.trigger.stream import NS_PER_MS, Output
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire import control

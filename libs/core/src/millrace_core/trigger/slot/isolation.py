@@ -3,17 +3,25 @@
 The slot runs the batch as if nothing could fail. If streams raise, all that it did is thrown away: the state
 before the batch is there, as the bytes that came in, and the batch runs again with these streams set aside.
 So the good case costs nothing, and the others give what they would give without them.
+
+A slot that stays in memory (:class:`RunningSlot`) makes bytes only when they are kept: to make them after
+each message would cost more than to evaluate it. It remembers what came since the last snapshot. Should a
+stream raise, it is made anew from that, and takes the same batches again, each from bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.slot.blame import StreamsFail
 from millrace_core.trigger.slot.holdings import MOST
 from millrace_core.trigger.slot.slot import NOTHING, Slot
+from millrace_core.trigger.slot.state import wanting
+from millrace_core.trigger.stream.delay import upcoming
 from millrace_core.trigger.stream.telling import Output
 from millrace_core.wire.control import Offsets
 
@@ -63,3 +71,115 @@ def evaluate_batch(
         return BatchResult(
             sent, after, tuple(dict.fromkeys(slot.contents.refused.remarks)), None if absent else slot
         )
+
+
+MOST_REMEMBERED = 20_000
+"""Messages since the last snapshot after which there is one more, in memory."""
+Batch = tuple[Messages, Mapping[str, Offsets]]
+"""Messages, and which of them came before (``again`` of :meth:`Slot.on_batch`)."""
+
+
+class RunningSlot:
+    """The slot ``number`` of ``slots``, in this state (None: it has none yet). ``most_held``: see
+    ``slot.holdings``.
+
+    ``changed``: whether anything was evaluated since :meth:`snapshot`; ``remarks``: what is worth a line of
+    the service's log, until somebody takes it.
+    """
+
+    def __init__(self, state: bytes | None, number: int, slots: int, most_held: int = MOST) -> None:
+        self.number, self._slots, self._most_held = number, slots, most_held
+        self._state = state
+        self._slot: Slot | None = None
+        self._since: list[Batch] = []
+        self.changed = False
+        self.remarks: list[str] = []
+        self.delays_due: list[int] = [] if state is None else Slot.delays_due(state)
+
+    def evaluate(self, messages: Messages, again: Mapping[str, Offsets] = NOTHING) -> list[Output]:
+        """Take in a batch; what to send, in order. Nothing is done if it means nothing to the slot.
+
+        :raises StreamsFail: as :func:`evaluate_batch`.
+        """
+        if not self._heeds(messages):
+            return []
+        self.changed = True
+        slot = self._slot or self._made()
+        try:
+            sent = slot.on_batch(messages, again=again)
+        except StreamsFail:
+            return self._one_by_one([*self._since, (messages, again)])
+        self.remarks += dict.fromkeys(slot.contents.refused.remarks)
+        self._slot = slot
+        self._since.append((messages, again))
+        self.delays_due = _delays_due(slot)
+        return sent
+
+    def snapshot(self) -> tuple[bytes | None, list[Output]]:
+        """The state; and what is to be sent besides, if a stream can be evaluated and not be kept: it is set
+        aside in the last batches, which say so again.
+
+        :raises StreamsFail: as :func:`evaluate_batch`.
+        """
+        self.changed = False
+        if not self._since:
+            return self._state, []
+        assert self._slot is not None, "what was remembered was evaluated by it"
+        try:
+            self._state = self._slot.snapshot()
+        except StreamsFail:
+            sent = self._one_by_one(self._since)
+            self.changed = False
+            return self._state, sent
+        self._since = []
+        return self._state, []
+
+    def spare(self) -> list[Output]:
+        """Make a snapshot in memory if much is remembered; what to send is as in :meth:`snapshot`."""
+        if sum(len(messages) for messages, _ in self._since) <= MOST_REMEMBERED:
+            return []
+        _, sent = self.snapshot()
+        self.changed = True
+        return sent
+
+    def _heeds(self, messages: Messages) -> bool:
+        if self._slot is None:
+            return Slot.heeds(self._state, messages)
+        return wanting(self._slot.contents, messages)
+
+    def _made(self) -> Slot:
+        state = self._state
+        slot = Slot(self.number, self._slots) if state is None else Slot.restore(state)
+        slot.contents.most_held = self._most_held
+        return slot
+
+    def _one_by_one(self, batches: Sequence[Batch]) -> list[Output]:
+        """Evaluate these batches since the last snapshot from bytes, whatever single streams do in them; what
+        they send. Those that were evaluated before say the same again, under the same numbers and ids."""
+        self._slot, self._since = None, []
+        sent: list[Output] = []
+        for messages, again in batches:
+            found = evaluate_batch(
+                self._state, self.number, self._slots, messages, self._slot, self._most_held, again
+            )
+            self._state, self._slot = found.state, found.slot
+            self.remarks += found.remarks
+            sent += found.sent
+        self.delays_due = [] if self._state is None else Slot.delays_due(self._state)
+        return sent
+
+
+def _delays_due(slot: Slot) -> list[int]:
+    """As :func:`state.delays_due`, of a slot that runs."""
+    due = [
+        stream.state.all_due
+        for stream in slot.contents.streams.values()
+        if stream.live and stream.state.definition.waits_for_time
+    ]
+    found: list[int] = upcoming(np.concatenate(due)).tolist() if due else []
+    return found
+
+
+def in_order(due: Iterable[int]) -> list[int]:
+    """When (ns, ascending) the next open windows of several slots are due."""
+    return sorted(set(due))
