@@ -4,52 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from millrace_core.catalog import Catalog, encode, key_of
-from millrace_core.dialect.front_ends import FRONT_ENDS
-from millrace_core.dialect.legacy import lower
+from millrace_core.catalog import Catalog
 from millrace_core.dialect.statements import CreateLegacyStream, CreateStream, ExplainStream
 from millrace_core.dialect.tdengine import explain
 from millrace_core.dialect.tdengine import lower as lower_newer
 from millrace_core.errors import ErrorCode, Position, SqlError
-from millrace_core.model.schema import MAX_NAME, Child, Column, Database, Table
-from millrace_core.model.stream import Duration, Emission, StreamSpec
+from millrace_core.model.schema import MAX_NAME
+from millrace_core.model.stream import Duration, Emission
 from millrace_core.model.sub_tables import group_id, sub_table
 from millrace_core.model.triggers import Trait
-from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan.system.streams import mode_words
 from millrace_core.trigger.types import EveryRow, Interval, Session, type_of
 
-INT, BIGINT, TEXT = DataType("INT"), DataType("BIGINT"), DataType("VARCHAR", 32)
-parse = FRONT_ENDS["tdengine"].parse
+from .older import create, parse, stream, tables
 
 
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
-    time = Column("ts", TIMESTAMP)
-    made = Catalog()
-    for record in (
-        Database("d", "ms"),
-        Table("d", "src", "normal", 1, "ms", (time, Column("v", INT))),
-        Table("d", "ck", "normal", 2, "ms", (time, Column("seq", INT, composite_key=True), Column("v", INT))),
-        Table("d", "st", "super", 3, "ms", (time, Column("v", INT), Column("w", INT)), (Column("k", INT),)),
-        Child("d", "st", "d1", (1,)),
-        Table("d", "dst", "super", 5, "ms", (time, Column("n", BIGINT)), (Column("dev", TEXT),)),
-        Table("d", "wide", "super", 6, "ms", (time, Column("x", INT), Column("y", INT), Column("z", BIGINT)),
-              (Column("origin", TEXT), Column("extra", INT))),
-        Table("d", "vt", "normal", 7, "ms", (time, Column("v", INT)), virtual=True, origins=(None, None)),
-    ):  # fmt: skip
-        made.apply(key_of(record), encode(record))
-    return made
-
-
-def stream(catalog: Catalog, sql: str) -> StreamSpec:
-    statement = parse(sql)
-    assert isinstance(statement, CreateLegacyStream), statement
-    return lower(statement, catalog, "d", "UTC")
-
-
-def create(options: str, query: str, into: str = "INTO o") -> str:
-    return f"CREATE STREAM s {options} {into} AS {query}"
+    return tables()
 
 
 COUNTED = "SELECT _wstart AS ws, count(*) AS n FROM src INTERVAL(10s)"
@@ -179,7 +151,7 @@ BY = "SELECT _wstart AS ws, count(*) AS n FROM st PARTITION BY"
     (create("", COUNTED, "INTO d1"), "super tables only", "d1"),
     (create("", COUNTED, "INTO wide"), "has 4 columns, the query gives 2", "wide"),
     (create("", COUNTED, "INTO wide (ts, x, y)"), "3 columns are named, the query gives 2", "ts,"),
-    (create("", COUNTED, "INTO wide (x, y)"), "column ts, which cannot be NULL", "x,"),
+    (create("", COUNTED, "INTO wide (x, y)"), "primary timestamp ts can not be null", "x,"),
     (create("", COUNTED, "INTO wide (ts, q)"), "no column q", "q)"),
     (create("", f"{BY} tbname AS dev INTERVAL(1s)", "INTO o TAGS (nobody INT)"), "not an alias", "nobody"),
     (create("", f"{BY} tbname AS dev INTERVAL(1s)", "INTO o TAGS (dev)"), "needs a type", "dev)"),
@@ -239,8 +211,8 @@ def test_a_session_ends_later_by_its_gap(catalog: Catalog) -> None:
     spec = stream(catalog, create("", "SELECT _wstart, _wend, _wduration FROM src SESSION(ts, 5s)"))
     assert spec.trigger == Session(Duration(5, "s"))
     assert spec.query == (
-        "SELECT _twstart AS `_wstart`, (_twend + 5s) AS `_wend`, ((_twend + 5s) - _twstart) AS `_wduration` "
-        "FROM %%trows"
+        "SELECT DISTINCT _twstart AS `_wstart`, (_twend + 5s) AS `_wend`, "
+        "((_twend + 5s) - _twstart) AS `_wduration` FROM %%trows"
     )
 
 
@@ -276,8 +248,8 @@ def test_columns_and_tags_of_a_table_that_exists(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize(("query", "columns"), [
-    ("SELECT * FROM src", "ts v"), ("SELECT * FROM st PARTITION BY tbname", "ts v w k"),
-    ("SELECT * FROM d1", "ts v w"), ("SELECT ts AS t2, src.* FROM src", "t2 ts v"),
+    ("SELECT * FROM src", "ts v note at"), ("SELECT * FROM st PARTITION BY tbname", "ts v w k"),
+    ("SELECT * FROM d1", "ts v w"), ("SELECT ts AS t2, src.* FROM src", "t2 ts v note at"),
 ])  # fmt: skip
 def test_a_star_means_all_columns(catalog: Catalog, query: str, columns: str) -> None:
     spec = stream(catalog, create("", query))
@@ -288,8 +260,8 @@ def test_a_star_means_all_columns(catalog: Catalog, query: str, columns: str) ->
 
 
 def test_a_star_fills_the_columns_of_a_table_by_position(catalog: Catalog) -> None:
-    spec = stream(catalog, create("", "SELECT * FROM src", "INTO wide (ts, y)"))
-    assert spec.query == "SELECT `ts`, `v` AS `y` FROM %%trows"
+    spec = stream(catalog, create("", "SELECT * FROM d1", "INTO wide (ts, z, y)"))
+    assert spec.query == "SELECT `ts`, `v` AS `z`, `w` AS `y` FROM %%trows"
 
 
 def test_a_stream_without_a_window_is_triggered_by_every_row(catalog: Catalog) -> None:

@@ -81,7 +81,7 @@ def test_a_statement_is_read_and_judged_by_the_types_own_rules(catalog: Catalog)
         SQL.replace(
             "ALTERNATE(v)", "COUNT_WINDOW(2)"
         ): "_tgap is not offered by COUNT_WINDOW, but by ALTERNATE",
-        SQL.replace("ALTERNATE", "ALTERNATELY"): "COUNT_WINDOW, ALTERNATE, found 'ALTERNATELY'",
+        SQL.replace("ALTERNATE", "ALTERNATELY"): "COUNT_WINDOW, ALTERNATE (or",
     }.items():
         with pytest.raises(SqlError) as error:
             lowered(catalog, sql)

@@ -24,6 +24,7 @@ from calc_svc.spark.session import Engine, Lane, Relation
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.columns import plain_arrow
 from calc_svc.store.tables import TableStore
+from millrace_core.calc.filling import query_of
 from millrace_core.calc.outcome import NOTIFY, Outcome, outcome_of, outcomes_of
 from millrace_core.errors import MillraceError, PlanError
 from millrace_core.model.stream import ResultColumn, StreamSpec
@@ -67,7 +68,9 @@ class Calculator:
             return plan, lane.run(plan.one_sql({}), relations, timezone, self.result_rows)
 
     def describe(self, spec: StreamSpec) -> tuple[ResultColumn, ...]:
-        """The result columns of a stream's query."""
+        """The result columns of a stream's query, of which FILL's must be possible too."""
+        if spec.filled is not None:
+            self.plan(query_of(spec))
         return self.plan(spec).result
 
     def plan(self, spec: StreamSpec) -> Plan:

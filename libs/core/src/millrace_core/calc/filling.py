@@ -198,7 +198,8 @@ def retractions(grid: Grid, stretch: Stretch, like: TriggerEvent) -> list[Trigge
 def query_of(spec: StreamSpec) -> StreamSpec:
     """The stream whose query is the one with FILL, over whole stretches."""
     assert spec.filled is not None, "asked of streams with FILL"
-    return msgspec.structs.replace(spec, query=spec.filled, sql=spec.filled, notify=None)
+    places = msgspec.structs.replace(spec.places, pieces=spec.places.filled)
+    return msgspec.structs.replace(spec, query=spec.filled, notify=None, places=places)
 
 
 def by_group(events: Sequence[TriggerEvent]) -> Mapping[int, list[TriggerEvent]]:

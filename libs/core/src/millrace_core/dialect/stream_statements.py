@@ -182,11 +182,12 @@ class LegacyNotify:
 @dataclass(frozen=True, slots=True)
 class LegacyQuery:
     """The subquery, clause by clause; ``text`` is all of it, ``items`` its result columns with their aliases.
-    ``window`` None: a stream without windows."""
+    ``alias``: what the table is called in it; ``window`` None: a stream without windows."""
 
     text: SqlText
     items: tuple[SqlText, ...]
     table: QualifiedName
+    alias: str | None = None
     where: SqlText | None = None
     partition: tuple[SqlText, ...] = ()
     window: TriggerClause | None = None

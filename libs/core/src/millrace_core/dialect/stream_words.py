@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from millrace_core.dialect.cursor import Cursor
-from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.errors import ErrorCode, Position, SqlError
 
-FIRST = ("trigger", "watermark", "ignore", "delete_mark", "fill_history", "into", "as")
-"""Words with which a stream of the older dialect goes on behind its name."""
-OLDER = ("trigger", "watermark", "ignore", "delete_mark", "fill_history", "subtable")
+OPTIONS = ("trigger", "watermark", "ignore", "delete_mark", "fill_history")
+"""Words with which an option of the older dialect begins."""
+OLDER = (*OPTIONS, "subtable")
 """Words of the older dialect that the newer one does not have where clauses begin."""
+FIRST = (*OPTIONS, "into", "as")
+"""Words with which a stream of the older dialect goes on behind its name."""
 NEWER = (
     "period", "sliding", "interval", "session", "state_window", "event_window", "count_window", "from",
     "partition", "stream_options", "notify", "notify_options", "output_subtable",
 )  # fmt: skip
 """Words of the newer dialect that the older one does not have between the stream's name and AS."""
+OLDER_OPTIONS = (
+    "trigger", "ignore", "delete_mark", "at_once", "force_window_close", "continuous_window_close",
+    "recalculate",
+)  # fmt: skip
+"""Words of the older dialect's options that are none in STREAM_OPTIONS."""
 
 
 def is_older(cursor: Cursor) -> bool:
@@ -35,12 +42,21 @@ def check_unmixed(cursor: Cursor, chosen: str, *, older: bool) -> None:
 
     :raises SqlError: SYNTAX if a word of the other dialect comes next: which word belongs to which.
     """
-    names = {True: "older", False: "newer"}
     word = next((word for word in (NEWER if older else OLDER) if cursor.at(word)), None)
     if word is not None:
-        raise SqlError(
-            ErrorCode.SYNTAX,
-            f"{word.upper()} belongs to the {names[not older]} stream dialect, but {chosen.upper()} behind "
-            f"the stream's name makes this a stream of the {names[older]} one",
+        raise mixed(
+            word.upper(),
             cursor.here(),
+            f"{chosen.upper()} behind the stream's name makes this a stream of the {_NAMES[older]} one",
+            older=older,
         )
+
+
+_NAMES = {True: "older", False: "newer"}
+
+
+def mixed(what: str, where: Position, why: str, *, older: bool) -> SqlError:
+    """The error to raise for what belongs to the other dialect; ``older``: which dialect the stream is of."""
+    return SqlError(
+        ErrorCode.SYNTAX, f"{what} belongs to the {_NAMES[not older]} stream dialect, but {why}", where
+    )

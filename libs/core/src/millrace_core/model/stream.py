@@ -162,16 +162,28 @@ NoticeShape = Literal["trigger", "window"]
 """How an event is told of: with ``triggerId`` and ``triggerType``, or ``windowId`` and ``windowType``."""
 
 
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """Characters ``[begin, end)`` of a text: what stands at ``place`` in the statement."""
+
+    begin: int
+    end: int
+    place: Position
+
+
 class Places(msgspec.Struct, frozen=True):
     """Where the parts of a stream that are SQL begin in its statement, for errors; None: not written there.
 
     ``where``: NOTIFY's condition. ``tags``: the expressions of TAGS, one for each tag of the output.
+    ``pieces``, ``filled``: of a query that is put together, what of ``StreamSpec.query`` and ``.filled``
+    stands where; empty: the query is written as it is.
     """
 
     query: Position | None = None
     where: Position | None = None
     subtable: Position | None = None
     tags: tuple[Position, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    filled: tuple[Piece, ...] = ()
 
 
 class StreamSpec(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from millrace_core.dialect.statements import (
     Name,
     OutputColumn,
 )  # fmt: skip
-from millrace_core.dialect.stream_words import check_unmixed
+from millrace_core.dialect.stream_words import OPTIONS, check_unmixed, mixed
 from millrace_core.errors import ErrorCode, SqlError
 
 MODES = ("at_once", "window_close", "max_delay", "force_window_close", "continuous_window_close")
@@ -40,6 +40,10 @@ def create_stream(c: Cursor) -> CreateLegacyStream:
     elif not c.at("as"):
         raise c.unexpected("an option (TRIGGER, WATERMARK, IGNORE, DELETE_MARK, FILL_HISTORY) or INTO")
     check_unmixed(c, first, older=True)
+    if (late := next((word for word in OPTIONS if c.at(word)), None)) is not None:
+        raise SqlError(
+            ErrorCode.SYNTAX, f"{late.upper()} stands behind the stream's name, before INTO", c.here()
+        )
     where = c.expect("as")
     query = subquery(c)
     if c.at("notify"):
@@ -183,7 +187,7 @@ def _notify(c: Cursor) -> LegacyNotify:
     where = c.expect("notify")
     urls = c.listed(lambda: c.string("an address in quotes"))
     c.expect("on")
-    events = c.listed(lambda: c.string("an event type in quotes"))
+    events = c.listed(lambda: _event(c))
     flags: dict[str, bool] = {}
     while True:
         # the seed's own example has a semicolon before the options
@@ -194,8 +198,17 @@ def _notify(c: Cursor) -> LegacyNotify:
             field, value = "history", _flag(c).text == "1"
         elif c.take("on_failure"):
             field, value = "pause_on_failure", c.one_of("drop", "pause") == "PAUSE"
+        elif (newer := next((word for word in ("where", "notify_options") if c.at(word)), None)) is not None:
+            why = "in the older one NOTIFY_HISTORY and ON_FAILURE may follow the event types"
+            raise mixed(f"{newer.upper()} of NOTIFY", option, why, older=True)
         else:
             return LegacyNotify(urls, where, events, **flags)
         if field in flags:
             raise SqlError(ErrorCode.SYNTAX, "the option of NOTIFY is given twice", option)
         flags[field] = value
+
+
+def _event(c: Cursor) -> Name:
+    if c.peek().kind is TokenKind.WORD:
+        raise mixed(c.peek().text, c.here(), "in the older one an event type stands in quotes", older=True)
+    return c.string("an event type in quotes")

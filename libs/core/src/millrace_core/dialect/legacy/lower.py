@@ -10,8 +10,9 @@ from millrace_core.catalog import SYSTEM_DATABASES, Catalog
 from millrace_core.conditions import condition, group_key
 from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.legacy.options import judged
-from millrace_core.dialect.legacy.query import Item, Key, is_start, over_rows, over_stretch, read
+from millrace_core.dialect.legacy.query import Item, Key, follows_rows, is_start, over_columns, read
 from millrace_core.dialect.legacy.result import result_table
+from millrace_core.dialect.legacy.write import Calculation
 from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.statements import (
     Argument,
@@ -26,7 +27,7 @@ from millrace_core.dialect.tdengine.options import notify
 from millrace_core.dialect.tdengine.trigger import trigger
 from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Table
-from millrace_core.model.stream import GroupKey, Notify, Places, Source, StreamSpec
+from millrace_core.model.stream import GroupKey, Notify, Options, Places, Source, StreamSpec
 from millrace_core.model.triggers import Trait, Trigger
 from millrace_core.timeline.precision import shortest_ns
 from millrace_core.trigger.types import type_named, type_of
@@ -43,8 +44,7 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
     """The stream that a statement defines, its calculation written over ``%%trows``; ``database``: the
     session's, ``timezone``: its time zone.
 
-    ``uid``, ``created``, ``result`` and the output's columns are left empty. ``places`` has no query: the one
-    that is calculated stands nowhere in the statement.
+    ``uid``, ``created``, ``result`` and the output's columns are left empty.
 
     :raises SqlError: at the first thing that is wrong, with its place.
     """
@@ -52,27 +52,22 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
     table, query = source.table, statement.query
     on_super = table.kind == "super" and source.child is None
     items, keys = read(query, table, on_super=on_super)
+    query = over_columns(query)
     _check_window(query, table, keys, on_super=on_super)
     _check_key(query, table, items)
     by_child = any(key.column == "tbname" for key in keys)
     emission, options = judged(statement.options, query, table, grouped_by_child=by_child, on_super=on_super)
     when = _trigger(query.window, table, timezone)
-    if query.where is not None:
-        where = Argument(query.where.text, query.where.position)
-        options = msgspec.structs.replace(options, pre_filter=condition(where, "WHERE", table, timezone))
-    options = msgspec.structs.replace(
-        options,
-        ignore_nodata_trigger=Trait.ROWS not in type_of(when).traits,
-        # what the clock has closed is closed
-        delete_recalc=type_of(when).recalculates and emission.when != "force_window_close",
-        # without a window no row has anything to wait for
-        watermark=options.watermark if query.window is not None else None,
-    )
+    options = _options(options, query, when, table, timezone)
+    if emission.when == "force_window_close":
+        options = msgspec.structs.replace(options, delete_recalc=False)  # what the clock has closed is closed
     partition, row_keys, values = _groups(keys, table, timezone)
     names = _result_names(statement, items)
+    if statement.into is None or not follows_rows(query, items, table):
+        # results are told alone, or cannot be found by their rows: there are none to take back
+        emission = msgspec.structs.replace(emission, obsolete="kept")
     if statement.into is None:
-        # results are told alone: there are none to take back
-        output, emission = None, msgspec.structs.replace(emission, obsolete="kept")
+        output = None
         options = msgspec.structs.replace(options, calc_notify_only=True)
     else:
         output = result_table(
@@ -80,17 +75,36 @@ def lower(statement: CreateLegacyStream, catalog: Catalog, database: str | None,
         )
     length = type_of(when).measures(when).gap
     gap = None if length is None else str(length)
-    filled = over_stretch(query, items, keys, names) if emission.fill is not None else None
-    places = Places()
-    if statement.subtable is not None:
-        places = Places(subtable=statement.subtable.position.within(statement.begins))
+    calculation = Calculation(query, items, keys, names, values, gap, statement.begins, partition)
+    over_rows = calculation.over_rows
+    filled = calculation.over_stretch if emission.fill is not None else None
+    places = Places(
+        query.text.position.within(statement.begins),
+        subtable=statement.subtable.position.within(statement.begins) if statement.subtable else None,
+        pieces=over_rows.pieces,
+        filled=filled.pieces if filled else (),
+    )
     return StreamSpec(
         uid=0, db="", name=statement.name.text, sql=statement.text, trigger=when, source=source,
         partition=partition, options=options, notify=_notify(statement.notify, query.window),
-        output=output, query=over_rows(query, items, keys, names, gap), timezone=timezone,
+        output=output, query=over_rows.text, timezone=timezone,
         database=database or table.db, places=places, emission=emission, notices="window",
-        keys=row_keys, filled=filled,
+        keys=row_keys, filled=filled.text if filled else None,
     )  # fmt: skip
+
+
+def _options(options: Options, query: LegacyQuery, when: Trigger, table: Table, timezone: str) -> Options:
+    """The options with what follows from the query."""
+    if query.where is not None:
+        where = Argument(query.where.text, query.where.position)
+        options = msgspec.structs.replace(options, pre_filter=condition(where, "WHERE", table, timezone))
+    return msgspec.structs.replace(
+        options,
+        ignore_nodata_trigger=Trait.ROWS not in type_of(when).traits,
+        delete_recalc=type_of(when).recalculates,
+        # without a window no row has anything to wait for
+        watermark=options.watermark if query.window is not None else None,
+    )
 
 
 def _source(name: QualifiedName, catalog: Catalog, database: str | None) -> Source:
@@ -156,6 +170,9 @@ def _trigger(window: TriggerClause | None, table: Table, timezone: str) -> Trigg
             )
     if size.rows is not None and size.rows < 2:
         raise bad(f"COUNT_WINDOW: count_val {size.rows} is less than 2", window.arguments[0].position)
+    if type_of(found).counted(found):
+        last = window.arguments[-1]
+        raise bad(f"{window.keyword}: {last.text} is not a number of rows", last.position)
     return found
 
 
@@ -178,7 +195,8 @@ def _groups(
             continue
         if key.text not in found:
             argument = Argument(key.text, key.position)
-            found[key.text] = group_key(argument, "PARTITION BY", table, timezone)
+            made = group_key(argument, "PARTITION BY", table, timezone)
+            found[key.text] = msgspec.structs.replace(made, sql=made.sql.strip())
         values[key.name] = f"%%{len(partition) + 1 + list(found).index(key.text)}"
     return partition, tuple(found.values()), values
 

@@ -77,9 +77,10 @@ def judged(
     _check_flags(word, rule, options)
     watermark = _duration(options, "WATERMARK", table)
     mark = _duration(options, "DELETE_MARK", table) or DELETE_MARK
-    if watermark is not None and shortest_ns(mark) <= shortest_ns(watermark):
+    least = watermark or Duration(0, "s")
+    if shortest_ns(mark) <= shortest_ns(least):
         at = (options.get("DELETE_MARK") or options["WATERMARK"]).position
-        raise bad(f"DELETE_MARK {mark} must be longer than WATERMARK {watermark}", at)
+        raise bad(f"DELETE_MARK {mark} must be longer than WATERMARK {least}", at)
     if query.window is not None and query.window.keyword == "COUNT_WINDOW":
         _check_count(options, watermark, query.window.position)
     if word == "FORCE_WINDOW_CLOSE" and on_super and not grouped_by_child:

@@ -1,19 +1,18 @@
-"""What an older stream's subquery says: its groups, its result columns, what is not possible in it; and the
-same query over ``%%trows``, as the newer dialect writes it."""
+"""What an older stream's subquery says: its groups, its result columns, what is not possible in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from millrace_core.conditions.row import AGGREGATES
 from millrace_core.dialect.arguments import bad
-from millrace_core.dialect.lexer import Token, TokenKind, quote_name, tokens
+from millrace_core.dialect.lexer import TokenKind, quote_name, tokens
 from millrace_core.dialect.query import parse_expression, parse_query
 from millrace_core.dialect.query.nodes import position_of
-from millrace_core.dialect.statements import LegacyQuery, SqlText
+from millrace_core.dialect.statements import Argument, LegacyQuery, SqlText
 from millrace_core.errors import ErrorCode, Position
 from millrace_core.model.schema import Table
 
@@ -54,6 +53,31 @@ def read(query: LegacyQuery, table: Table, *, on_super: bool) -> tuple[tuple[Ite
         an aggregate without a window, a first column that is not a time, a name twice.
     """
     tree = parse_query(query.text.text, query.text.position)
+    _check_words(tree)
+    for select in tree.find_all(exp.Select):
+        if select is not tree:
+            raise bad("a query inside the query is not possible in a stream", position_of(select))
+    _check_qualifiers(tree, query)
+    items = tuple(
+        item
+        for node, text in zip(tree.expressions, query.items, strict=True)
+        for item in _items(node, text, table, on_super=on_super)
+    )
+    keys = tuple(
+        _key(node, text)
+        for node, text in zip(tree.args.get("partition_by") or (), query.partition, strict=True)
+    )
+    items = tuple(replace(item, text=unqualified(item.text, query)) for item in items)
+    keys = tuple(replace(key, text=unqualified(key.text, query)) for key in keys)
+    _check_keys(keys)
+    _check_items(items, query, table)
+    if query.window is not None:
+        _check_grouped(items, keys, table, on_super=on_super)
+    return items, keys
+
+
+def _check_words(tree: exp.Expr) -> None:
+    """:raises SqlError: for a placeholder of the newer dialect, or a function that this one has not."""
     for placeholder in tree.find_all(exp.Placeholder):
         raise bad(
             f"{placeholder.name} belongs to the newer stream dialect; a stream of the older one has _wstart, "
@@ -61,22 +85,57 @@ def read(query: LegacyQuery, table: Table, *, on_super: bool) -> tuple[tuple[Ite
             position_of(placeholder),
             ErrorCode.SYNTAX,
         )
-    for select in tree.find_all(exp.Select):
-        if select is not tree:
-            raise bad("a query inside the query is not possible in a stream", position_of(select))
     for call in tree.find_all(exp.Anonymous):
-        if call.this in REFUSED:
+        if call.this in REFUSED or call.this == "forecast":
             raise bad(f"{call.this} is not possible in a stream of the older dialect", position_of(call))
-    items = tuple(
-        item
-        for node, text in zip(tree.expressions, query.items, strict=True)
-        for item in _items(node, text, table, on_super=on_super)
-    )
-    _check_items(items, query, table)
-    return items, tuple(
-        _key(node, text)
-        for node, text in zip(tree.args.get("partition_by") or (), query.partition, strict=True)
-    )
+
+
+# -- names in front of columns -------------------------------------------------------------------------------
+
+
+def _check_qualifiers(tree: exp.Expr, query: LegacyQuery) -> None:
+    for column in tree.find_all(exp.Column):
+        db = column.args.get("db")
+        known = column.table in ("", _called(query))
+        own = db is None or (query.alias is None and db.name == query.table.db)
+        if not (known and own):
+            raise bad(
+                f"no table in FROM is called {column.table}", position_of(column), ErrorCode.UNKNOWN_TABLE
+            )
+
+
+def _called(query: LegacyQuery) -> str:
+    """What the source table is called in the query."""
+    return query.alias or query.table.name
+
+
+def unqualified(text: str, query: LegacyQuery) -> str:
+    """The text with blanks for the table's name in front of columns: everything stays where it is."""
+    found = tokens(text)
+    ends = 0
+    for i, token in enumerate(found):
+        words = [one.value for one in found[i : i + 4]]
+        count = 4 if words[::2] == [query.table.db, _called(query)] and words[1::2] == [".", "."] else 2
+        if count == 2 and words[:2] != [_called(query), "."]:
+            continue
+        if token.kind in (TokenKind.WORD, TokenKind.QUOTED) and token.start >= ends:
+            ends = found[i + count - 1].end
+            text = text[: token.start] + " " * (ends - token.start) + text[ends:]
+    return text
+
+
+def over_columns(query: LegacyQuery) -> LegacyQuery:
+    """The query with nothing in front of the columns of its WHERE and its window."""
+    where, window = query.where, query.window
+    if where is not None:
+        where = replace(where, text=unqualified(where.text, query))
+    if window is not None:
+        arguments = tuple(Argument(unqualified(one.text, query), one.position) for one in window.arguments)
+        window = replace(window, arguments=arguments)
+    return replace(query, where=where, window=window)
+
+
+# -- columns and groups --------------------------------------------------------------------------------------
 
 
 def _items(node: exp.Expr, written: SqlText, table: Table, *, on_super: bool) -> list[Item]:
@@ -97,7 +156,7 @@ def _item(node: exp.Expr, where: Position) -> Item:
 
 def _key(node: exp.Expr, text: SqlText) -> Key:
     plain = node.unalias()
-    column = plain.name if isinstance(plain, exp.Column) and not plain.table else None
+    column = plain.name if isinstance(plain, exp.Column) else None
     expression = _without_alias(text.text) if isinstance(node, exp.Alias) else text.text
     name = node.alias if isinstance(node, exp.Alias) else column or text.text
     return Key(name, expression, text.position, column)
@@ -125,60 +184,47 @@ def _check_items(items: Sequence[Item], query: LegacyQuery, table: Table) -> Non
         for column in item.node.find_all(exp.Column):
             if column.name in PSEUDO:
                 raise bad(f"{column.name} needs a window: INTERVAL, SESSION …", position_of(column))
-    if query.window is None and not _is_time(items[0].node, table):
+    first = items[0].node
+    known = table.column(first.name) if isinstance(first, exp.Column) else None
+    # what an expression gives is told where the query is planned
+    plain = isinstance(first, exp.Literal) or (known is not None and known.type.name != "TIMESTAMP")
+    if query.window is None and plain:
         raise bad(
             f"the first result column must be a time, the key of the result; it is {items[0].name}",
             query.items[0].position,
         )
 
 
-def _is_time(node: exp.Expr, table: Table) -> bool:
-    """Whether a first column can be the result's key; what a call gives is told where the query is
-    planned."""
-    if isinstance(node, exp.Column):
-        column = table.column(node.name)
-        return node.name in ("_rowts", "_c0") or (column is not None and column.type.name == "TIMESTAMP")
-    return isinstance(node, exp.Anonymous)
+def _check_keys(keys: Sequence[Key]) -> None:
+    texts: dict[str, str] = {}
+    for key in keys:
+        if texts.setdefault(key.name, key.text) != key.text:
+            raise bad(f"two of PARTITION BY are called {key.name}", key.position)
 
 
-# -- the same query in the newer dialect ---------------------------------------------------------------------
+def _check_grouped(items: Sequence[Item], keys: Sequence[Key], table: Table, *, on_super: bool) -> None:
+    """Of a query that aggregates nothing no column of the rows can be asked for: a window has many. Where it
+    aggregates, the planner says which columns it can have besides."""
+    if any(is_aggregate(item.node) for item in items):
+        return
+    grouped = {key.column for key in keys if key.column} | {*PSEUDO, "tbname"}
+    if not on_super or "tbname" in {key.column for key in keys}:
+        grouped |= {tag.name for tag in table.tags}
+    for item in items:
+        if any(item.text == key.text for key in keys):
+            continue
+        for column in item.node.find_all(exp.Column):
+            if column.name not in grouped:
+                where = position_of(column) if column.this.meta else item.position  # of a star
+                raise bad(f"the column {column.name} is neither aggregated nor one of PARTITION BY", where)
 
 
-def over_rows(
-    query: LegacyQuery, items: Sequence[Item], keys: Sequence[Key], names: Sequence[str], gap: str | None
-) -> str:
-    """The query over the rows of one trigger, its columns called ``names``. ``gap``: of SESSION, whose
-    windows end later by it in this dialect."""
-    end = f"(_twend + {gap})" if gap else "_twend"
-    length = f"({end} - _twstart)" if gap else "_twduration"
-    words = {"_wstart": "_twstart", "_wend": end, "_wduration": length} if query.window else {}
-    if any(key.column == "tbname" for key in keys):
-        words["tbname"] = "%%tbname"
-    texts = [replaced(item.text, words) for item in items]
-    if query.window is not None and not is_start(items[0]):
-        texts.insert(0, "_twstart")
-    # the user's own query, read by the parser, in other words
-    return f"SELECT {', '.join(map(_named, texts, names))} FROM %%trows"  # noqa: S608
-
-
-def over_stretch(query: LegacyQuery, items: Sequence[Item], keys: Sequence[Key], names: Sequence[str]) -> str:
-    """The query over the rows of several windows and of what lies between them, with its window and FILL."""
-    assert query.window is not None and query.fill is not None, "FILL goes with INTERVAL"
-    words = {"tbname": "%%tbname"} if any(key.column == "tbname" for key in keys) else {}
-    texts = [replaced(item.text, words) for item in items]
-    if not is_start(items[0]):
-        texts.insert(0, "_wstart")
-    interval, sliding = (
-        ", ".join(one.text for one in part) for part in (query.window.arguments, query.window.sliding)
-    )
-    mode, comma, values = query.fill.text.partition(",")
-    # which windows there are says the stretch, whatever the mode
-    fill = f"{mode.strip().upper().removesuffix('_F')}{comma}{values}"
-    return (
-        # the same
-        f"SELECT {', '.join(map(_named, texts, names))} FROM %%trows "  # noqa: S608
-        f"INTERVAL({interval}) SLIDING({sliding}) FILL({fill})"
-    )
+def follows_rows(query: LegacyQuery, items: Sequence[Item], table: Table) -> bool:
+    """Whether a result has the time of its window, or of its row: then it can be found again when they
+    change."""
+    first = items[0].node
+    times = (table.key.name, "_rowts", "_c0")
+    return query.window is not None or (isinstance(first, exp.Column) and first.name in times)
 
 
 def is_start(item: Item) -> bool:
@@ -186,31 +232,20 @@ def is_start(item: Item) -> bool:
     return isinstance(item.node, exp.Column) and item.node.name == "_wstart"
 
 
-def _named(text: str, name: str) -> str:
-    return text if text in (name, quote_name(name)) else f"{text} AS {quote_name(name)}"
-
-
-def replaced(text: str, words: Mapping[str, str]) -> str:
-    """The text with these names written otherwise: names of columns, not of calls, nor behind a point."""
-    found = tokens(text)
-    parts: list[str] = []
-    last = 0
-    for i, token in enumerate(found):
-        new = words.get(token.value) if token.kind in (TokenKind.WORD, TokenKind.QUOTED) else None
-        if new is not None and not _is(found, i - 1, ".") and not _is(found, i + 1, "(", "."):
-            parts += [text[last : token.start], new]
-            last = token.end
-    return "".join(parts) + text[last:]
-
-
-def _is(found: Sequence[Token], i: int, *texts: str) -> bool:
-    return 0 <= i < len(found) and found[i].text in texts
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether an expression has a call over several rows in it."""
+    return any(call.this in AGGREGATES for call in node.find_all(exp.Anonymous))
 
 
 def check_aliases(text: SqlText, keys: Sequence[Key], what: str) -> None:
     """:raises SqlError: if an expression uses anything but what PARTITION BY names."""
     names = [key.name for key in keys]
-    for column in parse_expression(text.text, text.position).find_all(exp.Column):
+    tree = parse_expression(text.text, text.position)
+    _check_words(tree)
+    for call in tree.find_all(exp.Anonymous):
+        if call.this in AGGREGATES:
+            raise bad(f"{what}: {call.this} looks beyond a group's own values", position_of(call))
+    for column in tree.find_all(exp.Column):
         if column.table or column.name not in names:
             known = f"{', '.join(names)} can be used" if names else "there is no PARTITION BY"
             raise bad(f"{what}: {column.name} is not an alias of PARTITION BY; {known}", position_of(column))

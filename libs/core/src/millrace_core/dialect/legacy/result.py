@@ -9,10 +9,11 @@ import msgspec
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.data_types import KEY_TYPES
-from millrace_core.dialect.legacy.query import Key, check_aliases, replaced
+from millrace_core.dialect.legacy.query import Key, check_aliases
+from millrace_core.dialect.legacy.write import replaced
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.statements import CreateLegacyStream
-from millrace_core.errors import ErrorCode
+from millrace_core.errors import ErrorCode, Position
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.stream import Output, OutputTag, ResultColumn, StreamSpec
 from millrace_core.model.sub_tables import GROUP_ID, GROUP_TAG
@@ -78,19 +79,24 @@ def _check_columns(
     keys = [target.key.name, *(column.name for column in target.columns[1:2] if column.composite_key)]
     for key in keys:
         if key not in names:
+            what = "primary timestamp" if key == target.key.name else "composite key"
             raise bad(
-                f"INTO {into}: the column {key}, which cannot be NULL, is not among those named",
+                f"INTO {into}: the {what} {key} can not be null, and is not among the columns named",
                 statement.columns[0].name.position,
             )
+    if names[0] != target.key.name:
+        raise bad(
+            f"INTO {into}: the time {target.key.name} takes the first result column, the time of the window "
+            f"or the row; {names[0]} is named for it",
+            statement.columns[0].name.position,
+        )
 
 
 def _tags(
     statement: CreateLegacyStream, values: Mapping[str, str], target: Table | None
 ) -> tuple[OutputTag, ...]:
     if not statement.tags:
-        return tuple(OutputTag(tag, "NULL") for tag in target.tags) if target else (
-            OutputTag(GROUP_TAG, GROUP_ID),
-        )  # fmt: skip
+        return tuple(map(_unmapped, target.tags)) if target else (OutputTag(GROUP_TAG, GROUP_ID),)
     given: dict[str, OutputTag] = {}
     for tag in statement.tags:
         name, where = tag.name.text, tag.name.position
@@ -115,7 +121,13 @@ def _tags(
         given[name] = OutputTag(column, expression)
     if target is None:
         return tuple(given.values())
-    return tuple(given.get(tag.name, OutputTag(tag, "NULL")) for tag in target.tags)
+    return tuple(given.get(tag.name) or _unmapped(tag) for tag in target.tags)
+
+
+def _unmapped(tag: Column) -> OutputTag:
+    """NULL; a table that was made for a stream tells of this one's groups as well."""
+    same = (tag.name, tag.type) == (GROUP_TAG.name, GROUP_TAG.type)
+    return OutputTag(tag, GROUP_ID if same else "NULL")
 
 
 # -- once the query's columns are known ----------------------------------------------------------------------
@@ -139,6 +151,12 @@ def complete(
     )
 
 
+def _place(statement: CreateLegacyStream, place: int, columns: int) -> Position:
+    """Where a result column stands; a star stands for several, and for ``_wstart`` in front nothing."""
+    items = statement.query.items
+    return items[max(0, place - max(0, columns - len(items))) if columns - len(items) < 2 else 0].position
+
+
 def _check_result(statement: CreateLegacyStream, result: Sequence[ResultColumn]) -> None:
     where = statement.query.items[0].position
     if not result or result[0].type.name != "TIMESTAMP":
@@ -146,8 +164,9 @@ def _check_result(statement: CreateLegacyStream, result: Sequence[ResultColumn])
         raise bad(f"the first result column must be a time, the key of the result; it is {name}", where)
     if len(result) < 2:
         raise bad("the result needs a column besides its time, to be stored", where)
-    for column in result:
+    for place, column in enumerate(result):
         if column.type.name == "JSON":
+            where = _place(statement, place, len(result))
             raise bad(f"the result column {column.name} is JSON, which only a tag can be", where)
 
 
@@ -163,7 +182,7 @@ def _new(
     columns: list[Column] = []
     for place, column in enumerate(result):
         given = statement.columns[place] if statement.columns else None
-        where = given.name.position if given else statement.query.items[0].position
+        where = given.name.position if given else _place(statement, place, len(result))
         if column.name in taken:
             raise bad(f"the result table would have two columns or tags of the name {column.name}", where)
         taken.add(column.name)

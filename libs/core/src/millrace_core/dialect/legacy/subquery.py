@@ -42,9 +42,9 @@ def subquery(c: Cursor) -> LegacyQuery:
             c.here(),
         )
     table = c.qualified("the name of the source table")
+    clauses: dict[str, Any] = {"alias": _alias(c)}
     if c.at(","):
         raise _refused("a second table", c)
-    clauses: dict[str, Any] = {}
     _check_refused(c)
     if c.take("where"):
         clauses["where"] = c.until("a condition", lambda: _ends(c))
@@ -62,6 +62,19 @@ def subquery(c: Cursor) -> LegacyQuery:
     end = c.peek().start
     text = SqlText(c.text[begin:end].rstrip(), c.position(begin))
     return LegacyQuery(text, tuple(items), table, **clauses)
+
+
+def _alias(c: Cursor) -> str | None:
+    if c.take("as"):
+        return c.name("a name for the table").text
+    if c.peek().kind not in (TokenKind.WORD, TokenKind.QUOTED) or any(c.at(word) for word in BEHIND):
+        return None
+    place = c.place
+    name = c.name("a name").text
+    if c.at("("):  # a clause that is none here
+        c.place = place
+        return None
+    return name
 
 
 def _refused(what: str, c: Cursor) -> SqlError:
@@ -132,6 +145,6 @@ def _check_end(c: Cursor, clauses: dict[str, Any]) -> None:
         for word, clause in (("WHERE", "where"), ("PARTITION BY", "partition"), ("a window", "window"))
         if not clauses.keys() & {clause, "window", "fill"}
     ]
-    raise c.unexpected(
-        ", ".join([*later, "FILL" if "window" in clauses else "", "NOTIFY"]).replace(", ,", ",")
-    )
+    if "window" in clauses and "fill" not in clauses:
+        later.append("FILL")
+    raise c.unexpected(", ".join([*later, "NOTIFY or the end of the statement"]))

@@ -28,7 +28,7 @@ from millrace_core.dialect.statements import (
     TriggerClause,
     VerifyStream,
 )  # fmt: skip
-from millrace_core.dialect.stream_words import check_unmixed
+from millrace_core.dialect.stream_words import FIRST, OLDER_OPTIONS, check_unmixed, mixed
 from millrace_core.errors import Position, SqlError
 from millrace_core.trigger.types import trigger_types
 
@@ -66,7 +66,11 @@ def create_stream(c: Cursor) -> CreateStream:
     if c.take("tags"):
         clauses["tags"] = c.listed(lambda: _tag(c))
     if c.take("as"):
-        clauses["query"] = c.until("a query", lambda: False)
+        clauses["query"] = c.until("a query", lambda: c.at("notify", "("))
+        if c.at("notify"):
+            raise mixed(
+                "NOTIFY behind the query", c.here(), "in the newer one it stands before INTO", older=False
+            )
     if c.peek().kind is not TokenKind.END and not c.at(";"):
         check_unmixed(c, trigger.keyword, older=False)
         raise c.unexpected(_expected(clauses))
@@ -87,7 +91,9 @@ def _trigger(c: Cursor) -> TriggerClause:
         if c.take(found.keyword):
             break
     else:
-        raise c.unexpected("a trigger: " + ", ".join(known.keyword for known in trigger_types()))
+        known = ", ".join(known.keyword for known in trigger_types())
+        older = ", ".join(FIRST).upper()
+        raise c.unexpected(f"a trigger: {known} (or what begins a stream of the older dialect: {older})")
     syntax = found.syntax
     arguments = _conditions(c, syntax.conditions) if syntax.conditions else _arguments(c)
     following: tuple[Argument, ...] = ()
@@ -136,6 +142,11 @@ def _options(c: Cursor) -> tuple[OptionClause, ...]:
 def _option(c: Cursor) -> OptionClause:
     name = c.name("an option")
     keyword = name.text.upper()
+    if name.text in OLDER_OPTIONS:
+        raise mixed(keyword, name.position, "STREAM_OPTIONS has the options of the newer one", older=False)
+    if c.peek().kind in (TokenKind.INTEGER, TokenKind.DURATION):
+        why = "STREAM_OPTIONS is of the newer one, where a value stands in parentheses"
+        raise mixed(f"{keyword} {c.peek().text}", name.position, why, older=False)
     try:
         return OptionClause(keyword, name.position, _option_arguments(c, keyword))
     except SqlError as error:
@@ -194,6 +205,9 @@ def _tag(c: Cursor) -> TagDefinition:
     check_length(name, "tag")
     type_ = data_type(c)
     comment = c.string("a comment").text if c.take("comment") else ""
+    if c.at(",") or c.at(")"):
+        why = "in the newer one AS and an expression follow the type"
+        raise mixed(f"the tag {name.text} without an expression", c.here(), why, older=False)
     c.expect("as")
     return TagDefinition(name, type_, c.until("an expression", lambda: c.at(",")), comment)
 

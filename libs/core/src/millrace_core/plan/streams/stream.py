@@ -11,10 +11,10 @@ from sqlglot import exp
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.query import parse_expression, parse_query
-from millrace_core.dialect.query.nodes import START
-from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.dialect.query.nodes import START, position_at
+from millrace_core.errors import ErrorCode, MillraceError, Position, SqlError
 from millrace_core.model.schema import Precision
-from millrace_core.model.stream import StreamSpec
+from millrace_core.model.stream import Piece, StreamSpec
 from millrace_core.model.triggers import Trigger
 from millrace_core.model.types import BIGINT, TIMESTAMP
 from millrace_core.plan.model import Plan
@@ -91,12 +91,30 @@ def plan_stream(
     """
     if spec.query is None:
         raise SqlError(ErrorCode.BAD_STREAM, f"the stream {spec.full_name} has no calculation")
-    tree = parse_query(spec.query, spec.places.query or START)
-    seen = seen_of(catalog, tree, spec.database or spec.db, lock)
-    ctx = context_of(spec, seen)
-    where = spec.notify.where if spec.notify else None
-    ctx.notify = parse_expression(where, spec.places.where or START) if where else None
-    return plan(tree, ctx)
+    pieces = spec.places.pieces
+    try:
+        tree = parse_query(spec.query, START if pieces else spec.places.query or START)
+        seen = seen_of(catalog, tree, spec.database or spec.db, lock)
+        ctx = context_of(spec, seen)
+        where = spec.notify.where if spec.notify else None
+        ctx.notify = parse_expression(where, spec.places.where or START) if where else None
+        return plan(tree, ctx)
+    except MillraceError as error:
+        if not pieces or error.position is None:
+            raise
+        place = _place(spec.query, error.position, pieces)
+        raise type(error)(error.code, error.message, place or spec.places.query) from error
+
+
+def _place(query: str, position: Position, pieces: Sequence[Piece]) -> Position | None:
+    """Where in the statement that stands which is at ``position`` of the query."""
+    lines = query.split("\n")[: position.line - 1]
+    offset = sum(map(len, lines)) + len(lines) + position.column - 1
+    piece = next((one for one in reversed(pieces) if one.begin <= offset), None)
+    if piece is None:
+        return None
+    inside = offset - piece.begin if offset < piece.end else 0
+    return position_at(query[piece.begin : piece.end], inside, piece.place)
 
 
 def context_of(spec: StreamSpec, catalog: Catalog) -> Context:
