@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +11,19 @@ from dataclasses import dataclass
 from api_gateway import metrics
 from api_gateway.context import Context
 from api_gateway.upkeep.recovery import settle
+from millrace_core.dialect.lexer import DOUBLE_QUOTED, SINGLE_QUOTED
 from millrace_core.errors import ErrorCode, Fault, MillraceError
 
 LOGGED = 1000
 """Characters of a statement that go into the log."""
+
+
+_TEXT = re.compile(rf"{SINGLE_QUOTED}|{DOUBLE_QUOTED}|['\"].*", re.DOTALL)
+
+
+def _logged(sql: str) -> str:
+    """A statement without its texts: they may be passwords, or rows."""
+    return _TEXT.sub("'…'", sql)[:LOGGED]
 
 
 @dataclass(slots=True)
@@ -45,7 +55,7 @@ class Running:
             raise
         except Exception as error:
             metrics.ERRORS.labels(ErrorCode.INTERNAL.name).inc()
-            self._context.logger.exception("a statement failed unexpectedly", sql=sql[:LOGGED])
+            self._context.logger.exception("a statement failed unexpectedly", sql=_logged(sql))
             raise MillraceError(
                 ErrorCode.INTERNAL, f"the statement failed unexpectedly: {type(error).__name__}; see the log"
             ) from error

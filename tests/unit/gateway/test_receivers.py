@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api_gateway.receivers import resolve
-from millrace_core.errors import ErrorCode
+from millrace_core.errors import ErrorCode, MillraceError
 
 NEW = "CREATE STREAM s1 PERIOD(10s) FROM one NOTIFY('{}')"
 OLD = (
@@ -53,6 +53,16 @@ def test_what_is_public_or_named_by_the_setting_is_not(one: Any, sql: str, host:
 
 def test_one_private_address_among_others_is_enough(one: Any) -> None:
     assert one.refused(NEW.format("ws://outside:1/x', 'ws://10.0.0.1:1/x")).code is ErrorCode.NOT_ALLOWED
+
+
+def test_explain_shows_an_address_without_its_password(one: Any) -> None:
+    made = "CREATE STREAM x COUNT_WINDOW(2) FROM one NOTIFY('ws://u:hunter2@outside:1/x') ON (WINDOW_CLOSE)"
+    rows = one(f"EXPLAIN {made}").rows
+    assert "ws://u:***@outside:1/x" in str(rows)
+    assert "hunter2" not in str(rows)
+    with pytest.raises(MillraceError, match="this is not an address") as caught:
+        one(made.replace("outside:1", "outside"))
+    assert "hunter2" not in str(caught.value)
 
 
 def test_without_the_setting_loopback_is_refused_too(one: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from api_gateway import running
 from api_gateway.running import Running
@@ -34,6 +35,19 @@ def test_what_an_outage_leaves_open_is_found_out_before_the_next_change(
 def test_both_dialects_of_a_gateway_share_it(rig: Any) -> None:
     gateway = rig.gateway
     assert gateway.executor._running is gateway.iotdb._running
+
+
+def test_a_log_has_no_texts_of_a_statement(rig: Any) -> None:
+    """They may be passwords, or addresses with such."""
+    of_all = Running(rig.gateway.context)
+    with (
+        capture_logs() as lines,
+        pytest.raises(MillraceError),
+        of_all.counted("AlterUser", "ALTER USER eve PASS 'it\\'s ''mine'; SELECT \"also mine\" -- 'mine"),
+    ):
+        raise KeyError("x")
+    (line,) = [line for line in lines if "sql" in line]
+    assert line["sql"] == "ALTER USER eve PASS '…'; SELECT '…' -- '…'"
 
 
 def test_an_error_that_nobody_has_thought_of_becomes_one_of_ours(rig: Any) -> None:

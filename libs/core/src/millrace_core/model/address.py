@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 from urllib.parse import urlsplit
 
 HIDDEN = "***"
+_PARTS = re.compile(
+    r"""(?P<comment>--[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)
+    |`(?:[^`]++|``)++`
+    |(?P<text>'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+")""",
+    re.VERBOSE | re.DOTALL,
+)
+"""What of SQL may have quotes in it."""
+_ESCAPED = re.compile(r"\\(.)|('|\")\2", re.DOTALL)
+_LOGIN = re.compile(r"(://[^\s/:@]*):[^\s/@]*@")
 
 
 def shown(url: str) -> str:
@@ -18,8 +27,21 @@ def shown(url: str) -> str:
     return url.replace(f"{before}@", f"{user}:{HIDDEN}@", 1)
 
 
-def without_passwords(text: str, urls: Iterable[str]) -> str:
-    """A text with these addresses in it, as they are shown."""
-    for url in urls:
-        text = text.replace(url, shown(url))
-    return text
+def without_passwords(sql: str) -> str:
+    """A statement whose addresses are as they are shown, however they are written in it."""
+    return _PARTS.sub(_part, sql)
+
+
+def _part(found: re.Match[str]) -> str:
+    if found["comment"] is not None:
+        return _LOGIN.sub(rf"\1:{HIDDEN}@", found[0])
+    if found["text"] is None:
+        return found[0]
+    value = _ESCAPED.sub(lambda one: one[1] or one[2], found["text"][1:-1])
+    if "://" not in value or "@" not in value:
+        return found[0]
+    try:
+        safe = shown(value)
+    except ValueError:
+        safe = HIDDEN
+    return found[0] if safe == value else "'" + safe.replace("\\", "\\\\").replace("'", "\\'") + "'"

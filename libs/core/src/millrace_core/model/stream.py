@@ -238,4 +238,4 @@ class StreamSpec(msgspec.Struct, frozen=True):
     @property
     def shown_sql(self) -> str:
         """The statement for readers: addresses stand in it without their passwords."""
-        return without_passwords(self.sql, self.notify.urls if self.notify else ())
+        return without_passwords(self.sql)

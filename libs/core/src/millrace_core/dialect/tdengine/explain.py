@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from millrace_core.dialect.lexer import quote, quote_name
+from millrace_core.model.address import shown
 from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, Takes
 from millrace_core.model.stream import Emission, Options, StreamSpec
 from millrace_core.model.triggers import Trigger
@@ -48,7 +49,8 @@ def understood(spec: StreamSpec) -> list[Fact]:
     if spec.query is not None:
         facts.append(Fact("query", spec.query))
     if spec.notify is not None:
-        facts.append(Fact("notify", f"{', '.join(spec.notify.urls)} of {', '.join(spec.notify.events)}"))
+        addresses = ", ".join(map(shown, spec.notify.urls))
+        facts.append(Fact("notify", f"{addresses} of {', '.join(spec.notify.events)}"))
     facts.append(Fact("statement", statement(spec)))
     return facts + [Fact("no counterpart", text) for text in without_counterpart(spec)]
 
@@ -200,7 +202,7 @@ def _has_group_tag(spec: StreamSpec) -> bool:
 def _notify(spec: StreamSpec) -> str:
     found = spec.notify
     assert found is not None, "asked before"
-    text = f"NOTIFY({', '.join(quote(url) for url in found.urls)})"
+    text = f"NOTIFY({', '.join(quote(shown(url)) for url in found.urls)})"
     if type_of(spec.trigger).window:
         text += f" ON({' | '.join(found.events)})"
     if found.where is not None:

@@ -203,7 +203,12 @@ def _check_address(url: Name) -> None:
         good = False
     if not good or any(char.isspace() for char in url.text):
         raise bad(
-            f"NOTIFY: {url.text!r} is not an address; ws://host:port or wss://host:port is, with a path and "
-            "a query if need be",
+            f"NOTIFY: {_named(url.text)} is not an address; ws://host:port or wss://host:port is, with a "
+            "path and a query if need be",
             url.position,
         )
+
+
+def _named(text: str) -> str:
+    """A text that is not an address, in a refusal: before an @ may stand a password."""
+    return "this" if "@" in text else repr(text)
