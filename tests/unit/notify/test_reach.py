@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from ipaddress import IPv4Address, IPv6Address
+from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace_core.notice.reach import ON_ONE_MACHINE, Reach, networks, place_of
+from notify_svc.network import Forbidden, connector
 
 INSIDE = [
     "127.0.0.1", "127.255.255.254", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1",
@@ -72,3 +77,32 @@ def test_an_address_is_judged_alike_however_ipv6_carries_it(inner: IPv4Address) 
 def test_a_network_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         networks(text)
+
+
+def test_what_counts_is_where_a_connection_goes_behind_redirects_and_names(lab: Any) -> None:
+    """A name means what it means now, and an address that is allowed may send on to one that is not."""
+    outer, inner = lab.free_port(), lab.free_port()
+    reached: list[str] = []
+
+    async def sends_on(request: web.Request) -> web.StreamResponse:
+        reached.append("outer")
+        raise web.HTTPFound(f"http://127.0.0.2:{inner}/")
+
+    async def hidden(request: web.Request) -> web.StreamResponse:
+        reached.append("inner")
+        return web.Response()
+
+    async def run() -> None:
+        through = connector(lab.settings(notify_allow="127.0.0.1/32"))
+        async with (
+            lab.serving(outer, sends_on), lab.serving(inner, hidden, host="127.0.0.2"),
+            aiohttp.ClientSession(connector=through) as session,
+        ):  # fmt: skip
+            known = (f"127.0.0.1:{outer}", f"localhost:{outer}")
+            for host in (*known, f"127.0.0.2:{inner}", f"[::ffff:127.0.0.2]:{inner}"):
+                with pytest.raises(aiohttp.ClientConnectorError) as caught:
+                    await session.ws_connect(f"ws://{host}/")
+                assert isinstance(caught.value.os_error, Forbidden), host
+
+    asyncio.run(run())
+    assert reached == ["outer", "outer"]
