@@ -34,8 +34,8 @@ POLL = 0.25
 AGAIN = 30.0  # seconds that reading a stretch of a topic again may take
 BATCH = 20_000
 GATHER, ENOUGH = 0.02, 1_000
-"""After a step that read fewer records than ENOUGH more are gathered for so many seconds: a step costs a
-millisecond, however few rows it takes, and triggers come later than that behind their rows."""
+"""After a step that read fewer records than ENOUGH more are gathered for so many seconds, unless somebody
+waits for what is read: a step costs a millisecond, however few rows it takes."""
 
 
 class WalConsumer:
@@ -86,7 +86,7 @@ class WalConsumer:
     def step(self) -> None:
         """Take in what is there, or comes first."""
         if 0 < self._step() < ENOUGH:
-            self.stopping.wait(GATHER)
+            self._store.gather(GATHER)
 
     def end(self) -> None:
         if self.stopping.is_set() and self._reader is not None:

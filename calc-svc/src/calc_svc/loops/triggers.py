@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -247,7 +247,8 @@ class TriggerLoop:
             with self._overtaking.turn() as turn:
                 self._calculating = time.monotonic()
                 left = turn.freshened(left)
-                found = list(self._workers.map(partial(self._run_job, waits), left.items()))
+                calculate: Callable[..., Iterable[Product]] = self._workers.map if len(left) > 1 else map
+                found = list(calculate(partial(self._run_job, waits), left.items()))
                 self._calculating = float("inf")
                 waiting |= {one.stream: one.waits for one in found if one.waits is not None}
                 products = [one for one in found if one.waits is None]

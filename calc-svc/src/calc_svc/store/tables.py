@@ -31,6 +31,8 @@ class TableStore:
         self._sent: dict[str, dict[int, int]] = {}
         """Topic -> partition -> up to where (exclusive) this process has written it."""
         self._moved = threading.Condition()
+        self._waiting = 0
+        """Who waits for something to be read."""
 
     def clean(self) -> None:
         """Remove the folders of tables that were dropped while the service was down."""
@@ -164,7 +166,15 @@ class TableStore:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise Behind(wanted, missing, timeout)
+                self._waiting += 1
+                self._moved.notify_all()
                 self._moved.wait(min(left, 1.0))
+                self._waiting -= 1
+
+    def gather(self, seconds: float) -> None:
+        """Wait for so long, while nobody waits for what is to be read meanwhile."""
+        with self._moved:
+            self._moved.wait_for(lambda: self._waiting > 0, seconds)
 
     def sent(self, messages: Sequence[Message], places: Sequence[tuple[int, int]]) -> None:
         """This process has written these to WAL topics, each at (partition, offset)."""
