@@ -294,10 +294,6 @@ def test_metrics_tell_what_was_dropped(client: Client, service: Service) -> None
     assert float(values["millrace_trigger_messages_total"]) > 0
 
 
-def test_it_stops_when_told(service: Service) -> None:
-    assert service.stop() == 0
-
-
 def test_a_checkpoint_that_is_damaged_costs_nothing(client: Client, service: Service) -> None:
     """A window that was open closes where it should."""
     table = client.table("kept")
@@ -311,6 +307,10 @@ def test_a_checkpoint_that_is_damaged_costs_nothing(client: Client, service: Ser
     client.write(table, "c", 14, 22)
     service.start()
     assert windows(client.events(spec, 2)) == {(("c",), 0, 2), (("c",), 10, 3)}
+
+
+def test_it_stops_when_told(service: Service) -> None:
+    assert service.stop() == 0
 
 
 def test_states_that_cannot_be_read_are_told_until_they_are_gone(
