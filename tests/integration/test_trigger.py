@@ -117,6 +117,7 @@ def service(
     one.start()
     yield one
     one.kill()
+    client.forget()
 
 
 def test_rows_become_trigger_events(client: Client, service: Service) -> None:

@@ -31,12 +31,15 @@ class Client:
         self.batches: list[TriggerBatch] = []
         self.applied = -1
         self.waits = True
+        self.made: list[control.AnyControl] = []
+        """What takes back what was made."""
 
     def table(self, name: str, kind: Any = "super") -> Table:
         tags = (Column("site", DataType("INT")),) if kind == "super" else ()
         columns = (Column("ts", TIMESTAMP), Column("v", DataType("INT")))
         table = Table("d", name, kind, next(uids), "ms", columns, tags)
         self.log.ensure_topics([(wal_topic("d", name), 2)])
+        self.made.append(control.DropTable(table.uid, wal_topic("d", name)))
         return table
 
     def define(
@@ -51,7 +54,15 @@ class Client:
             output=Output("d", output.name) if output else None,
         )  # fmt: skip
         self.control(control.DefineStream(spec, self.log.end_offsets(wal_topic("d", table.name))))
+        self.made.append(control.DropStream(uid))
         return spec
+
+    def forget(self) -> None:
+        """Take back all streams and tables, for a service that begins anew on the same broker."""
+        self.waits = False
+        for record in self.made:
+            self.control(record)
+        self.waits, self.made = True, []
 
     def control(self, record: control.AnyControl) -> None:
         """Write a control record and wait until it is in force."""
