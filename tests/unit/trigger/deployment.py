@@ -61,10 +61,10 @@ class Deployment:
             self.write("abc"[number % 3], self.now)
         self.control(record)
 
-    def write(self, child: str, *times: int) -> None:
+    def write(self, child: str, *times: int, topic: str = METERS) -> None:
         self.now += 1
         value = encode_rows([{"ts": ts, "v": 1} for ts in times])
-        self.log.append([Message(METERS, child.encode(), value)])
+        self.log.append([Message(topic, child.encode(), value)])
 
     def tick(self) -> None:
         self.now += 20

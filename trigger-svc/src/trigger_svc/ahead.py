@@ -22,6 +22,7 @@ from millrace_wal import Log, Reader, Record
 from trigger_svc.evaluator import Evaluator
 from trigger_svc.messages import INNER, is_rows
 from trigger_svc.positions import Ends, behind
+from trigger_svc.ledger.states import Positions
 
 WAIT = 0.5
 """Seconds that a step waits for messages."""
@@ -48,8 +49,8 @@ class Ahead:
 
     def begin(self) -> None:
         self._evaluator.ready()
-        self._reader = self._log.reader(self._evaluator.positions, grows=True)
-        self._version, self._waiting = self._evaluator.version, Waiting()
+        self._waiting = Waiting()
+        self._reader = self._log.reader(self._wanted(), grows=True)
         self.reads = True
 
     def end(self) -> None:
@@ -70,6 +71,7 @@ class Ahead:
             self._follow()
         records = self._reader.poll(0.01 if self._waiting else WAIT, MOST)
         with evaluator.lock:
+            evaluator.ready()  # a micro-batch may have failed meanwhile
             if evaluator.version == self._version and not evaluator.stands_back:
                 self._take(records)
         if time.monotonic() > self._looked + LOOK_AGAIN:
@@ -79,12 +81,7 @@ class Ahead:
     def _follow(self) -> None:
         """Read from the evaluator's positions on. What was in hand comes again."""
         assert self._reader is not None
-        evaluator = self._evaluator
-        with evaluator.lock:
-            wanted, self._version = (
-                {t: dict(ends) for t, ends in evaluator.positions.items()},
-                evaluator.version,
-            )
+        wanted = self._wanted()
         self._waiting = Waiting()
         at = self._reader.positions()
         for topic in at.keys() - wanted.keys():
@@ -92,6 +89,13 @@ class Ahead:
         for topic, offsets in wanted.items():
             if at.get(topic) != offsets:
                 self._reader.add(topic, offsets)
+
+    def _wanted(self) -> Positions:
+        """The evaluator's positions as of now. Others move them."""
+        evaluator = self._evaluator
+        with evaluator.lock:
+            self._version = evaluator.version
+            return {topic: dict(ends) for topic, ends in evaluator.positions.items()}
 
     def _take(self, records: list[Record]) -> None:
         assert self._reader is not None

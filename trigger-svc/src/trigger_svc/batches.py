@@ -110,11 +110,15 @@ class Batches:
         if evaluator.pending() is not None:
             self._in_workers(frame.sparkSession, None, evaluator.pending() or {})
         while not self.leaves:
-            evaluator.follow_topics()
-            rows = behind(evaluator.positions, ends, rows=True)
+            with evaluator.lock:
+                evaluator.ready()
+                evaluator.follow_topics()
+                rows = behind(evaluator.positions, ends, rows=True)
             if rows > self._settings.trigger_small_batch or not self._lengths.small(rows):
                 self._large(frame, batch, ends)
             elif self._settings.judge_ahead:
+                if evaluator.far_ahead:
+                    evaluator.seal()  # the reader waits for that
                 if self._reached(ends):
                     break
             elif not self._small(frame, batch, ends):
@@ -134,12 +138,10 @@ class Batches:
             return evaluator.lock.wait_for(lambda: self.leaves or not behind(evaluator.positions, ends), LOOK)
 
     def _rest(self) -> None:
-        """Until something is evaluated that is not sealed: a query that is idle asks for no offsets."""
+        """While all that was evaluated is sealed: a query that is idle asks for no offsets."""
         evaluator = self._evaluator
         with evaluator.lock:
-            seen = evaluator.evaluated
-            while not self.leaves and evaluator.evaluated == seen:
-                evaluator.lock.wait(60)
+            evaluator.lock.wait_for(lambda: self.leaves or evaluator.positions != evaluator.sealed)
 
     # ------------------------------------------------------------------ in the driver
 
@@ -180,9 +182,11 @@ class Batches:
     # ------------------------------------------------------------------ in workers
 
     def _large(self, frame: DataFrame, batch: int, ends: Ends) -> None:
-        """Have workers evaluate the rows of a large batch, then what goes to all slots here."""
+        """Have workers evaluate the rows of a large batch. What goes to all slots is evaluated here, behind
+        the last of them."""
         evaluator = self._evaluator
         with evaluator.lock:
+            evaluator.ready()
             rows = [topic for topic in evaluator.positions if is_rows(topic)]
             starts, found = between(evaluator.positions, ends, rows)
             count = behind(starts, found)
@@ -191,7 +195,8 @@ class Batches:
                 found = _part(starts, found, LARGE / count)
             unread = self._unread(frame, batch, ends) if whole else None
             self._in_workers(frame.sparkSession, unread, found)
-            evaluator.catch_up(ends)
+            if whole:
+                evaluator.catch_up(ends)
 
     def _in_workers(self, session: SparkSession, unread: DataFrame | None, ends: Positions) -> None:
         settings, evaluator = self._settings, self._evaluator

@@ -97,13 +97,16 @@ class Evaluator:
             self.positions = self._begins(found)
             self.sealed = _copy(self.positions)
             self.use, self._large, self.stands_back = TopicUse(), None, False
+            self._unsealed = 0
             for record in replay(self._log, CONTROL.name):
                 if record.offset < self.positions[CONTROL.name].get(record.partition, 0):
                     take_in(record, lambda one, _: self.use.apply(one), self._logger)
             again = self._again(self._cuts.since(found.number))
-            self._number = max(self._number, self._generation.number)
+            # behind all that is in the journal, also of a generation that was begun and not sealed
+            self._number = max(self._number, self._generation.number, self._cuts.last)
             self._cuts.begin(self._number)
             self._follow_topics()
+            self.delays_due = self._due()
             self._loaded = True
             self._changed()
         seconds = round(time.monotonic() - began, 2)
@@ -131,6 +134,7 @@ class Evaluator:
     def _again(self, cuts: Sequence[Cut]) -> int:
         """Evaluate these batches as they were cut; how many there were."""
         done = 0
+        self._follow_topics()  # to those that were not there when it was sealed
         for cut in cuts:
             if not behind(self.positions, cut.ends):
                 continue  # of before the generation
@@ -138,9 +142,9 @@ class Evaluator:
                 # no batch follows: this one is the next micro-batch's, whatever that is to read
                 self._large, self.stands_back = cut, True
                 break
-            self._follow_topics()
             starts = {topic: self.positions.get(topic, {}) for topic in cut.ends}
             records = fetch(self._log, starts, cut.ends)
+            self._missing.look(of_records(records), self.positions, cut.ends)
             self._send(self._take(of_records(records + self._before(cut.again)), cut))
             done += 1
         return done
@@ -218,8 +222,11 @@ class Evaluator:
             self._follow_topics()
         self.evaluated += len(messages)
         self._unsealed += len(messages)
-        self.delays_due = in_order(due for slot in self._slots for due in slot.delays_due)
+        self.delays_due = self._due()
         return sent
+
+    def _due(self) -> list[int]:
+        return in_order(due for slot in self._slots for due in slot.delays_due)
 
     def _records(self, messages: Messages) -> Iterator[AnyControl]:
         if CONTROL.name not in messages.topics:
@@ -283,19 +290,22 @@ class Evaluator:
         return self._unsealed > MOST_UNSEALED
 
     def seal(self) -> None:
-        """Put states and positions on the disk; nothing if nothing has changed.
+        """Put states and positions on the disk; nothing if nothing has changed. If somebody has failed half
+        way, what was evaluated is evaluated again before: nothing is sealed that was not sent.
 
         :raises OSError: if the disk does not take them.
         :raises MillraceError: as :meth:`evaluate`.
         """
         with self.lock:
+            self.ready()
             changed = {slot.number: self._snapshot(slot) for slot in self._slots if slot.changed}
             if not changed and self.positions == self.sealed:
                 return
             before, positions, number = self._generation, _copy(self.positions), self._next()
             self._unsealed = 0
         writes = [
-            self._disk.submit(self.states.write, slot, number, state) for slot, state in changed.items()
+            self._disk.submit(self.states.write, slot, number, state, before)
+            for slot, state in changed.items()
         ]
         try:
             for write in writes:
@@ -335,7 +345,8 @@ class Evaluator:
 
     def evaluate_large(self, ends: Positions, run: Callable[[Positions, Generation, int], None]) -> None:
         """Have all rows up to these ends (of partitions that have some) evaluated elsewhere; those of
-        :meth:`pending` if there are such. ``run``: does it, given the positions, the generation whose states
+        :meth:`pending` if there are such. :meth:`ready` comes first, under the lock under which the ends were
+        found. ``run``: does it, given the positions, the generation whose states
         it finds, and the number of that which it writes.
 
         :raises MillraceError: as :meth:`evaluate`, and what ``run`` raises.
@@ -358,6 +369,7 @@ class Evaluator:
             self._sealed(self.states.seal(before, number, positions))
             self._slots = self._begun(self._generation)
             self.positions, self._loaded = positions, True
+            self.delays_due = self._due()
             self.evaluated += count
             MESSAGES.inc(count)
             self._changed()

@@ -60,6 +60,8 @@ def fetch(log: Log, starts: Ends, ends: Ends) -> list[Record]:
 
     :raises MillraceError: UNAVAILABLE or TIMEOUT if the broker does not give them.
     """
+    if not ends:
+        return []
     there = log.ends_of([topic for topic in ends if topic in starts])
     left = {
         (topic, partition): end

@@ -44,6 +44,11 @@ class Cuts:
                         found.append(msgspec.json.decode(line, type=Cut))
         return found
 
+    @property
+    def last(self) -> int:
+        """The last generation that has a journal, whether it was sealed or not; -1: none."""
+        return max(self._numbers(), default=-1)
+
     def begin(self, generation: int) -> None:
         """What follows comes after this generation."""
         self.close()

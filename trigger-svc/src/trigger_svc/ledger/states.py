@@ -158,16 +158,15 @@ class SlotStates:
 
     # ------------------------------------------------------------------ writing
 
-    def write(self, slot: int, number: int, state: bytes) -> None:
+    def write(self, slot: int, number: int, state: bytes, before: Generation) -> None:
         """The state of a slot in this generation; on the disk when this returns. The file is there whole or
-        not at all."""
+        not at all. That of ``before``, the last generation that was listed, stays; older ones go."""
         folder = self._folder / str(slot)
         known = self._numbers(folder, SUFFIX)
         head = _HEAD.pack(_MAGIC, _VERSION, self._slots, slot, number, len(state), zlib.crc32(state))
         write_durably(self._path(slot, number), head + state)
-        last = max((one for one in known if one < number), default=number)
         for old in known:
-            if old < last:
+            if old < number and old != before.batches[slot]:
                 self._path(slot, old).unlink(missing_ok=True)
 
     def seal(self, before: Generation, number: int, positions: Positions) -> Generation:

@@ -51,7 +51,7 @@ def judge_slots(slots: int, states: SlotStates, before: Generation, number: int,
             mine = arrived.in_order(np.flatnonzero(slot == one))
             judged = judge_slot(states.read(one, before), one, slots, mine, most_held)
             if judged is not None:
-                states.write(one, number, judged.state)
+                states.write(one, number, judged.state, before)
                 yield _batch(judged.sent)
 
     return judge
