@@ -99,7 +99,6 @@ class Deployment:
             records = fetch(self.log, *between(evaluator.positions, ends, list(evaluator.positions)))
             evaluator.evaluate(Messages.of([one for one in records if is_rows(one.topic)]))
             evaluator.evaluate(Messages.of([one for one in records if not is_rows(one.topic)]))
-            evaluator.pass_over(ends)
 
     def in_workers(self, fails: bool = False) -> None:
         """A large one. ``fails``: a part of it is sent, then the process ends."""
@@ -108,10 +107,13 @@ class Deployment:
         rows = [topic for topic in evaluator.positions if is_rows(topic)]
         found = evaluator.pending() or between(evaluator.positions, ends, rows)[1]
         if found:
-            evaluator.evaluate_large(found, lambda *told: self._work(found, *told, fails))
+            evaluator.evaluate_large(found, lambda *told: self.work(found, *told, fails))
         evaluator.catch_up(ends)
 
-    def _work(self, ends: Positions, starts: Positions, before: Generation, number: int, fails: bool) -> None:
+    def work(
+        self, ends: Positions, starts: Positions, before: Generation, number: int, fails: bool = False
+    ) -> None:
+        """What workers do."""
         records = fetch(self.log, {topic: starts.get(topic, {}) for topic in ends}, ends)
         judge = judge_slots(SLOTS, self.evaluator.states, before, number, 1_000)
         for sent in judge(iter(_frames(records))):

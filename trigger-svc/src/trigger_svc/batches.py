@@ -150,6 +150,7 @@ class Batches:
         evaluator = self._evaluator
         if not behind(evaluator.positions, ends):
             return False
+        _, found = between(evaluator.positions, ends, list(evaluator.positions))
         unread = self._unread(frame, batch, ends)
         try:
             table = unread.toArrow()
@@ -160,10 +161,10 @@ class Batches:
             return True
         if table.num_rows:
             self._lengths.learn(table.nbytes, table.num_rows)
-            rows, inner = apart(Arrived(table).take())
-            evaluator.evaluate(rows)
-            evaluator.evaluate(inner)
-        evaluator.pass_over(ends)
+        # what a control record has read from somewhere else than before is not passed over
+        for part, holds_rows in zip(apart(Arrived(table).take()), (True, False), strict=True):
+            evaluator.evaluate(part)
+            evaluator.pass_over({topic: end for topic, end in found.items() if is_rows(topic) is holds_rows})
         return True
 
     def _unread(self, frame: DataFrame, batch: int, ends: Ends) -> DataFrame:

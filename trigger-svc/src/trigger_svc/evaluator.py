@@ -194,11 +194,15 @@ class Evaluator:
     def _from_before(self, messages: Messages) -> Positions:
         """Where the rows begin that streams which begin now want and that were evaluated without them."""
         found: Positions = {}
+        anew = set[str]()
         for record in self._records(messages):
+            if isinstance(record, control.DropTable):  # its topic is read from where the next ones begin
+                anew.add(record.topic)
+                found.pop(record.topic, None)
             for topic, offsets in self.use.begins(record).items():
                 for partition, offset in offsets.items():
                     position = self.positions.get(topic, {}).get(partition, 0)
-                    if offset < position:
+                    if offset < position and topic not in anew:
                         starts = found.setdefault(topic, {})
                         starts[partition] = min(offset, starts.get(partition, position))
         return found
