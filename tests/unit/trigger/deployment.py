@@ -159,7 +159,8 @@ class Deployment:
         for value in self.told().values():
             batch = events.decode(value)
             for one in batch.events:
-                found.add((batch.stream, one.id, one.kind, one.start, one.end, one.group.table, one.cause))
+                span, rows = (one.start, one.end), one.rownum
+                found.add((batch.stream, one.id, one.kind, *span, one.group.table, one.cause, rows))
         return found
 
     def regrouped(self) -> None:

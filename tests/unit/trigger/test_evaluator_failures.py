@@ -38,7 +38,7 @@ def one(tmp_path: Path, kit: Any) -> Deployment:
 
 
 def closed(one: Deployment, uid: int = 1) -> set[tuple[str, int]]:
-    return {(table, start) for stream, _, _, start, _, table, _ in one.events() if stream == uid}
+    return {(table, start) for stream, _, _, start, _, table, *_ in one.events() if stream == uid}
 
 
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.HALF])

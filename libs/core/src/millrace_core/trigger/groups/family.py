@@ -29,11 +29,13 @@ class Family:
         name = child.name.encode()
         self.dropped.discard(name)
         if child.incarnation:
-            self.incarnations[name] = child.incarnation
+            # the slot may have seen more of it since it was asked for
+            self.incarnations[name] = max(child.incarnation, self.incarnations.get(name, 0))
         self.tags[name] = tuple(child.tags)
 
-    def apply(self, name: bytes, operation: Operation, table: Table) -> bool:
-        """Take in an operation; True if the child that had the name is no more.
+    def apply(self, name: bytes, operation: Operation, table: Table, again: bool = False) -> bool:
+        """Take in an operation; True if the child that had the name is no more. ``again``: it has come
+        before, and so have all behind it up to now: incarnations are not counted twice.
 
         A producer that writes rows with tags knows no incarnation and leaves it 0: after a drop it means the
         next one.
@@ -49,7 +51,9 @@ class Family:
             return False
         current = self.incarnations.get(name, 0)
         ended = False
-        if operation.incarnation > current:
+        if again and name in self.dropped:
+            pass
+        elif operation.incarnation > current:
             ended = name not in self.dropped
             self.incarnations[name] = operation.incarnation
         elif name in self.dropped and not operation.incarnation:

@@ -7,7 +7,7 @@ once, and puts rows of equal time together, so that a condition over the columns
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -64,6 +64,16 @@ class Feeds:
         self._index: dict[str, dict[bytes, list[tuple[int, Link]]]] | None = None
 
     # ------------------------------------------------------------------ control
+
+    def begun_by(self, record: AnyControl, slot: int) -> tuple[int, ...]:
+        """The streams for which sources begin, or go on, by a record that is to be applied in this slot."""
+        match record:
+            case KnowOrigins(stream=uid) if record.slot == slot:
+                return (uid,)
+            case StartStream(uid=uid) if uid in self.of and not self.of[uid].running:
+                return (uid,)
+            case _:
+                return ()
 
     def apply(self, record: AnyControl, slot: int) -> None:
         """Take in a control record, in this slot."""
@@ -243,11 +253,14 @@ class Inbox:
     """What has come from the sources of virtual tables, by (topic, key) of the virtual table.
 
     ``taken``: the last offset of each source (topic, partition, key) of which rows came: after a restart of
-    the sender a message may come again. ``kept``: rows by their time, the newest :data:`MOST_KEPT`.
+    the sender a message may come again. ``behind``: the same of single streams (by uid), where they are not
+    there yet: a stream that begins has rows sent of before, which others have taken in. ``kept``: rows by
+    their time, the newest :data:`MOST_KEPT`.
     """
 
     def __init__(self) -> None:
         self.taken: dict[str, dict[str, dict[str, int]]] = {}
+        self.behind: dict[str, dict[str, dict[str, dict[int, int]]]] = {}
         self.kept: dict[str, dict[str, dict[int, dict[str, Any]]]] = {}
 
     def open(self, table: Table, messages: Messages, merge: bool) -> tuple[Messages, dict[int, Bools]]:
@@ -271,9 +284,10 @@ class Inbox:
                 found = virtual.decode(value or b"")
             except WireError:
                 continue  # not of a slot: calc-svc makes a dead letter of it
-            if self._came_before(topic, name, found.origin):
+            streams = self._new_to(topic, name, found)
+            if streams is None:
                 continue
-            for stream in found.streams:
+            for stream in streams:
                 meant.setdefault(stream, []).append(len(places))
             places.append(place)
             values.append(self._value(topic, name, table, found, merge))
@@ -284,12 +298,38 @@ class Inbox:
             masks[stream][mine] = True
         return kept, masks
 
-    def _came_before(self, topic: str, name: str, origin: Origin) -> bool:
+    def _new_to(self, topic: str, name: str, found: Forwarded) -> list[int] | None:
+        """The streams that it is for and has not reached before; None: it has come before."""
+        source, offset = found.origin.source, found.origin.offset
         taken = self.taken.setdefault(topic, {}).setdefault(name, {})
-        if origin.offset <= taken.get(origin.source, -1):
-            return True
-        taken[origin.source] = origin.offset
-        return False
+        last = taken.get(source, -1)
+        behind = self.behind.get(topic, {}).get(name, {}).get(source, {})
+        streams = [stream for stream in found.streams if offset > behind.get(stream, last)]
+        if offset <= last and not streams:
+            return None
+        taken[source] = max(last, offset)
+        for stream in streams:
+            if stream in behind and offset < last:
+                behind[stream] = offset
+            else:
+                behind.pop(stream, None)
+        return streams
+
+    def begin(self, topic: str, stream: int, origins: Mapping[str, Offsets]) -> None:
+        """A stream takes in rows of a virtual table, from these offsets of its sources on."""
+        for name, taken in self.taken.get(topic, {}).items():
+            for source, last in taken.items():
+                begin = _begin_of(source, origins)
+                if begin is not None and begin <= last:
+                    sources = self.behind.setdefault(topic, {}).setdefault(name, {})
+                    sources.setdefault(source, {})[stream] = begin - 1
+
+    def leave(self, stream: int) -> None:
+        """The stream is gone."""
+        for names in self.behind.values():
+            for sources in names.values():
+                for behind in sources.values():
+                    behind.pop(stream, None)
 
     def _value(self, topic: str, name: str, table: Table, found: Forwarded, merge: bool) -> bytes:
         """What the message would be in the topic of a table that is not virtual."""
@@ -312,10 +352,24 @@ class Inbox:
     def forget(self, topic: str) -> None:
         """The virtual table is gone."""
         self.taken.pop(topic, None)
+        self.behind.pop(topic, None)
         self.kept.pop(topic, None)
 
     def dump(self) -> list[Any]:
-        return [self.taken, self.kept]
+        behind = {
+            topic: {
+                name: {source: of for source, of in sources.items() if of} for name, sources in names.items()
+            }
+            for topic, names in self.behind.items()
+        }
+        return [self.taken, self.kept, behind]
 
     def load(self, data: list[Any]) -> None:
-        self.taken, self.kept = data
+        self.taken, self.kept, *behind = data  # a state from before streams had their rows again has none
+        self.behind = behind[0] if behind else {}
+
+
+def _begin_of(source: str, origins: Mapping[str, Offsets]) -> int | None:
+    """Where a stream with these origins begins in a source (:attr:`Origin.source`); None: not in it."""
+    topic, _, partition, _ = source.split("/", 3)
+    return origins[topic].get(int(partition), 0) if topic in origins else None

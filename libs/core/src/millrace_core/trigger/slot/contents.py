@@ -54,6 +54,8 @@ class Contents:
         """WAL topic -> up to where its messages came before this batch, where it has some of them again."""
         self.begun: set[int] = set()
         """Streams that begin in this batch: what came before it is new to them."""
+        self.fed: set[int] = set()
+        """Streams for which what the sources of their virtual tables brought before it is new."""
 
     def family(self, topic: str) -> Family:
         """The children of a topic's table."""

@@ -12,14 +12,15 @@ from millrace_core.model.schema import Child, Table
 from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.slot.contents import NOBODY, Contents, tell
 from millrace_core.trigger.slot.failures import Failures
-from millrace_core.trigger.slot.hosted import hosted
-from millrace_core.trigger.slot.records import about, begins
+from millrace_core.trigger.slot.hosted import AnyStream, hosted
+from millrace_core.trigger.slot.records import about
 from millrace_core.trigger.slot.requests import on_record
 from millrace_core.trigger.slot.rows import TableReader
 from millrace_core.trigger.stream.definition import compiled, essence
 from millrace_core.trigger.stream.state import Life
 from millrace_core.trigger.stream.telling import Output
 from millrace_core.wire import control, status
+from millrace_core.wire.control import Offsets
 from millrace_core.wire.topics import wal_topic
 
 NS_PER_MS = 1_000_000
@@ -83,8 +84,8 @@ class ControlRecords:
     def _apply(self, record: control.AnyControl, at: int, out: list[Output]) -> None:
         """``at``: when the record was written, ns."""
         slot = self.contents
+        slot.fed.update(slot.feeds.begun_by(record, slot.number))
         slot.feeds.apply(record, slot.number)
-        slot.begun.update(begins(record))
         match record:
             case control.DefineStream():
                 self._define(record, at, out)
@@ -99,6 +100,7 @@ class ControlRecords:
             case control.DropStream(uid=uid):
                 self.failures.make_well(uid, out)
                 slot.unhosted.pop(uid, None)
+                slot.inbox.leave(uid)
                 if uid in slot.streams:
                     self._forget_tags(slot.streams.pop(uid).definition.topic)
             case control.ChangeTable(table=table):
@@ -119,13 +121,23 @@ class ControlRecords:
         stream = slot.streams.get(record.uid)
         if stream is None:
             return False
-        if stream.life.running:
+        was_running = stream.life.running
+        if was_running:
             if not stream.life.holding and not stream.definition.table.virtual:
                 stream.life.epoch = record.epoch
                 return False
             self.failures.halt(stream)
+        # one that ran has what came before: but for what it holds, and lets go of in order to ask for it anew
+        if not was_running or stream.lets_go:
+            slot.begun.add(record.uid)
+        self._begin_inbox(stream, record.origins)
         stream.resume(record.live_from, record.epoch, at)
         return True
+
+    def _begin_inbox(self, stream: AnyStream, origins: Mapping[str, Offsets]) -> None:
+        definition = stream.definition
+        if definition.table.virtual:
+            self.contents.inbox.begin(definition.topic, stream.uid, origins)
 
     def _know(self, child: Child) -> None:
         topic = wal_topic(child.db, child.table)
@@ -155,12 +167,17 @@ class ControlRecords:
             slot.family(meaning.topic).keep_tags = True
         known = slot.streams.get(spec.uid)
         if known is not None and known.definition.table.uid == meaning.table.uid:
+            if not known.life.running:
+                slot.begun.add(spec.uid)
             known.redefine(definition)
+            self._begin_inbox(known, record.origins)
             known.resume(record.live_from, record.epoch, at)
         elif meaning.concerns(slot.number, slot.slots):
             life = Life(definition, record.epoch, record.live_from, origins=record.origins)
             stream = hosted(definition)(life, slot.number)
             slot.streams[spec.uid] = stream
+            slot.begun.add(spec.uid)
+            self._begin_inbox(stream, record.origins)
             stream.count("started", at)
             stream.begin(slot.slots, at)
 

@@ -95,13 +95,15 @@ def describe(
 
 
 def placed(
-    streams: list[AnyStream], takes: dict[int, Any], names: Names, operations: list[tuple[int, Operation]],
+    streams: list[AnyStream], takes: dict[int, Any], names: Names,
+    operations: list[tuple[int, Operation, list[AnyStream]]],
     family: Family, table: Table, tags: list[Tags] | None, blame: Blame,
 ) -> dict[int, Any]:  # fmt: skip
     """Each live stream's group of each message that it takes, -1 for others and unknown tables.
 
-    Operations take effect between the messages that they lie between. ``tags``: filled with those of each
-    message's table (None: not known).
+    Operations take effect between the messages that they lie between; each with the streams that are to hear
+    of it: all but if it has come before. ``tags``: filled with those of each message's table (None: not
+    known).
     """
     live = [stream for stream in streams if stream.uid in takes]
     places = {stream.uid: np.full(len(names.name), -1, dtype=np.int64) for stream in live}
@@ -116,13 +118,13 @@ def placed(
             tags.extend(map(family.tags.get, part.of_each()))
 
     begin = 0
-    for at, operation in operations:
+    for at, operation, told in operations:
         place_between(begin, at)
         begin, name = at, names.of(at)
         if not _names_a_table(name):
             continue
-        ended = family.apply(name, operation, table)
-        for stream in streams:
+        ended = family.apply(name, operation, table, again=told is not streams)
+        for stream in told:
             with blame.of(stream.uid):
                 if ended:
                     stream.part(name)

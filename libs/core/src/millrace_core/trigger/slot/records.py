@@ -69,17 +69,6 @@ class Refused:
         self.letters.append((DEAD_LETTERS.name, topic.encode(), dead.encode(letter)))
 
 
-def begins(record: control.AnyControl) -> tuple[int, ...]:
-    """The streams that take in messages from an offset on that the record names."""
-    match record:
-        case control.DefineStream(spec=spec):
-            return (spec.uid,)
-        case control.StartStream(uid=uid) | control.KnowOrigins(stream=uid):
-            return (uid,)
-        case _:
-            return ()
-
-
 def about(record: control.AnyControl, streams: Mapping[int, AnyStream]) -> list[int]:
     """The streams of a slot (by uid) that a record is about."""
     match record:

@@ -38,7 +38,7 @@ class TableReader:
         slot = self.contents
         fed = [uid for uid, feed in slot.feeds.of.items() if topic in feed.sources]
         with slot.blame.of_all(fed):
-            out.extend(slot.feeds.forward(topic, messages, slot.again.get(topic, {}), slot.begun))
+            out.extend(slot.feeds.forward(topic, messages, slot.again.get(topic, {}), slot.fed))
         streams = self._reading(topic)
         with slot.blame.of_all([stream.uid for stream in streams]):
             if streams:
@@ -154,11 +154,20 @@ class TableReader:
         for place, span in deletes_in(told, messages):
             self._judge_part(topic, streams, (wanted, missed), messages, (begin, place), out)
             family, seen = slot.family(topic), dict(slot.seen.get(topic, {}))
-            for stream in told:
+            for stream in self._told_at(place, topic, messages, told):
                 with slot.changing(stream):
                     out.extend(delete(stream, messages, place, span, wanted, seen, family))
             begin = place
         self._judge_part(topic, streams, (wanted, missed), messages, (begin, len(messages)), out)
+
+    def _told_at(
+        self, place: int, topic: str, messages: Messages, streams: list[AnyStream]
+    ) -> list[AnyStream]:
+        """Those of the streams that the message there does not reach a second time."""
+        slot = self.contents
+        if int(messages.offset[place]) >= slot.again.get(topic, {}).get(int(messages.partition[place]), 0):
+            return streams
+        return [stream for stream in streams if stream.uid in slot.begun]
 
     def _judge_part(
         self, topic: str, streams: list[AnyStream], masks: tuple[Masks, Masks], messages: Messages,
@@ -211,7 +220,11 @@ class TableReader:
         tags: list[Tags] | None = [] if any(part.pending for part in read_as.values()) else None
         if rows.operations:  # a child that comes or goes may concern any of them
             slot.touch(stream.uid for stream in streams)
-        groups = placed(streams, takes, names, rows.operations, family, table, tags, slot.blame)
+        told = [
+            (place, operation, self._told_at(place, topic, messages, streams))
+            for place, operation in rows.operations
+        ]
+        groups = placed(streams, takes, names, told, family, table, tags, slot.blame)
         if tags is not None:
             describe(reading, read_as, table, names, tags, slot.blame)
         for stream in reading:

@@ -82,7 +82,7 @@ class Slot:
         out: list[Output] = []
         slot = self.contents
         self.control.aside, self.control.absent = aside, absent
-        slot.again, slot.begun = again, set()
+        slot.again, slot.begun, slot.fed = again, set(), set()
         slot.refused.begin()
         for uid, cause in aside.items():
             self.failures.set_aside(uid, cause, out)

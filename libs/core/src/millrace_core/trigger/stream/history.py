@@ -60,7 +60,7 @@ class History:
             self._wait(self.telling.request("HISTORY", [], {}, at, (max(start, -RANGE), RANGE)), {}, {})
 
     @property
-    def _waits_for_untreated(self) -> bool:
+    def waits_for_untreated(self) -> bool:
         """Whether it holds live rows until what was written during a stop has been told."""
         return self.state.life.holding and self._history_from() is None
 
@@ -89,8 +89,8 @@ class History:
         life.running = False
         partitions = life.live_from.keys() | seen.keys()
         stopped_at = {p: max(seen.get(p, 0), life.live_from.get(p, 0)) for p in partitions}
-        life.held_to = stopped_at if self._waits_for_untreated else {}
-        if self._waits_for_untreated:
+        life.held_to = stopped_at if self.waits_for_untreated else {}
+        if self.waits_for_untreated:
             return  # nothing has been evaluated since it was stopped before
         life.stopped_at = stopped_at
         # a group of several tables does not know what these have taken, in other slots
@@ -109,7 +109,7 @@ class History:
         it is live from in the sources of a virtual table; ``family``: the tables that there are."""
         life = self.state.life
         missed, life.missed = life.missed, []
-        again = self._waits_for_untreated
+        again = self.waits_for_untreated
         if again:
             # what it waits for was asked for in the life before; what it holds is asked for with it
             life.holding = False
@@ -130,7 +130,9 @@ class History:
         elif (untreated or again) and self._treats_untreated():
             state.held.singles["fed"][:] = NEVER
             request = self.telling.request("UNTREATED", [], {}, at, (-RANGE, RANGE), life.taken)
-            self._wait(request, life.stopped_at, life.origins_stopped, None if untreated else life.held_to)
+            # behind the beginning rows come by themselves
+            held_to = {p: min(end, life.live_from.get(p, end)) for p, end in life.held_to.items()}
+            self._wait(request, life.stopped_at, life.origins_stopped, None if untreated else held_to)
         if not life.holding:
             life.taken = {}
 

@@ -102,6 +102,11 @@ class PeriodStream:
         return self.state.waits
 
     @property
+    def lets_go(self) -> bool:
+        """It holds no rows."""
+        return False
+
+    @property
     def schedule(self) -> Schedule:
         assert self.definition.schedule is not None, "it is a PERIOD stream"
         return self.definition.schedule

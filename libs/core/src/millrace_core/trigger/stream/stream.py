@@ -67,6 +67,11 @@ class Stream:
         """As :attr:`StreamState.waits`."""
         return self.state.waits
 
+    @property
+    def lets_go(self) -> bool:
+        """Whether it holds live rows that it lets go of when it is started again: they are asked for then."""
+        return self.history.waits_for_untreated
+
     # ------------------------------------------------------------------ life
 
     def redefine(self, definition: bytes) -> None:
