@@ -28,6 +28,8 @@ STEADY = frozenset(
     {"rows_read", "rows_used", "late_used", "events_sent", "requests_sent", "recalculated", "last_trigger"}
 )
 """Counters that grow with every batch: they are told when a tick comes, not with each message."""
+EPOCH_BITS = 32
+"""Regrouped messages of one epoch are numbered within so many bits."""
 
 
 class Life(msgspec.Struct, array_like=True):
@@ -144,6 +146,8 @@ class StreamState:
     def resume(self, live_from: Offsets, epoch: int) -> None:
         """It runs (again), for rows behind ``live_from``."""
         self.life.running, self.life.live_from, self.life.epoch = True, live_from, epoch
+        # one that was set aside may have sent more than it remembers; its receivers pass over old numbers
+        self.life.sent = max(self.life.sent, epoch << EPOCH_BITS)
 
     # ------------------------------------------------------------------ groups
 
