@@ -20,9 +20,9 @@ from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK
 from millrace_wal.flaky import Fault
 from trigger_svc.batches import SMALL_BYTES, Batches, BeginAgain, Lengths
+from trigger_svc.ledger.states import Positions
 from trigger_svc.positions import Ends, between, fetch
 from trigger_svc.spark.checkpoint import forget
-from trigger_svc.states import Positions
 
 from .deployment import METERS, Deployment
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.slot import Slot, evaluate_batch
-from millrace_core.trigger.slot.running import RunningSlot
+from millrace_core.trigger.slot.isolation import RunningSlot
 from millrace_core.wire import control, events, regroup
 from millrace_core.wire.operations import Register
 from millrace_core.wire.topics import REGROUP, STATUS, TRIGGERS
@@ -195,7 +195,7 @@ def test_one_that_is_started_again_after_its_memory_could_not_be_kept_counts_on(
 
 
 def test_much_that_is_remembered_is_kept_in_memory(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("millrace_core.trigger.slot.running.MOST_REMEMBERED", 5)
+    monkeypatch.setattr("millrace_core.trigger.slot.isolation.MOST_REMEMBERED", 5)
     kept = Kept(kit, slots=1)
     (slot,) = kept.running
     streams(kit, kept.cluster)

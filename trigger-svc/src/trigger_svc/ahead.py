@@ -20,9 +20,9 @@ from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL
 from millrace_wal import Log, Reader, Record
 from trigger_svc.evaluator import Evaluator
+from trigger_svc.ledger.states import Positions
 from trigger_svc.messages import INNER, is_rows
 from trigger_svc.positions import Ends, behind
-from trigger_svc.ledger.states import Positions
 
 WAIT = 0.5
 """Seconds that a step waits for messages."""
