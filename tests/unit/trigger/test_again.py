@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from millrace_core.model.expression import Call, Constant, Field
+from millrace_core.model.stream import Condition
 from millrace_core.wire import control, recalc
 from millrace_core.wire.operations import Delete, Drop, Operation, Register, encode_operation
 from millrace_core.wire.rows.decoder import encode_rows
@@ -155,9 +157,16 @@ def test_deletes_count_once(tell: Any, kit: Any) -> None:
     assert {uid for uid, *_ in told.asked} == {1, 2} and set(told.asked.values()) == {1}
 
 
-def test_a_delete_while_a_stream_is_stopped_is_noted_once(tell: Any, kit: Any) -> None:
-    emission = msgspec.structs.replace(kit.stream(1).emission, untreated="live")
-    paused = msgspec.structs.replace(deletes(kit.stream(1)), emission=emission)
+@pytest.mark.parametrize("rewritten", [False, True])
+def test_what_changes_while_a_stream_is_stopped_is_noted_once(tell: Any, kit: Any, rewritten: bool) -> None:
+    """A DELETE, or a row that PRE_FILTER leaves out once it is written again."""
+    spec = kit.stream(1)
+    positive = Condition("v > 0", ("v",), Call("gt", (Field("v"), Constant(0))))
+    paused = msgspec.structs.replace(
+        spec,
+        emission=msgspec.structs.replace(spec.emission, untreated="live"),
+        options=msgspec.structs.replace(spec.options, delete_recalc=True, pre_filter=positive),
+    )
 
     def pauses(one: Deployment) -> None:
         for ts in (1, 2, 21):
@@ -167,20 +176,17 @@ def test_a_delete_while_a_stream_is_stopped_is_noted_once(tell: Any, kit: Any) -
 
     def between(one: Deployment) -> None:
         one.write("a", 4)
-        operate(one, "a", Delete(0, 5))
+        if rewritten:
+            one.log.append([Message(METERS, b"a", encode_rows([{"ts": 1, "v": 0}]))])
+        else:
+            operate(one, "a", Delete(0, 5))
 
     def resumes(one: Deployment) -> None:
         one.control(control.StartStream(1, one.log.end_offsets(METERS), 1, untreated=True))
         one.finish()
         one.write("a", 33)
 
-    told = tell(
-        [paused],
-        lambda one: [one.definition(2)],
-        between,
-        resumes,
-        first=pauses,
-    )
+    told = tell([paused], lambda one: [one.definition(2)], between, resumes, first=pauses)
     assert set(told.asked.values()) == {1}
 
 

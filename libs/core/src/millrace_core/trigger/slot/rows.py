@@ -142,19 +142,21 @@ class TableReader:
             messages, wanted = self._open(live, streams[0].definition.table, messages)
         else:
             wanted = self._wanted(live, messages)
-        missed: Masks = missed_by(streams, messages)
+        again = slot.again.get(topic, {})
+        fresh = ~came_before(messages, again)
+        missed: Masks = {uid: mask & fresh for uid, mask in missed_by(streams, messages).items()}
         needed = with_operations(streams, messages, [*wanted.values(), *missed.values()])
         if not needed.any():
             return
         if not needed.all():
             wanted, missed = _only(wanted, needed), _only(missed, needed)
-            messages = messages.take(np.flatnonzero(needed))
+            messages, fresh = messages.take(np.flatnonzero(needed)), fresh[needed]
         begin = 0
         told = [stream for stream in streams if stream.live or heeds_changes(stream)]
         for place, span in deletes_in(told, messages):
             self._judge_part(topic, streams, (wanted, missed), messages, (begin, place), out)
             family, seen = slot.family(topic), dict(slot.seen.get(topic, {}))
-            for stream in self._told_at(place, topic, messages, told):
+            for stream in told if fresh[place] else [one for one in told if _takes(wanted, one, place)]:
                 with slot.changing(stream):
                     out.extend(delete(stream, messages, place, span, wanted, seen, family))
             begin = place
@@ -259,6 +261,10 @@ class TableReader:
                 passed = passing(stream.state, read_as[stream.definition.table], group, messages)
                 seen = dict(slot.seen.get(topic, {}))
                 out.extend(stream.miss_versions(passed.versions, messages, seen))
+
+
+def _takes(masks: Masks, stream: AnyStream, place: int) -> bool:
+    return stream.uid in masks and bool(masks[stream.uid][place])
 
 
 def _only(masks: Masks, some: Any) -> Masks:
