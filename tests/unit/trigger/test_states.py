@@ -53,9 +53,10 @@ def begun(folder: Path) -> SlotStates:
 
 def done(states: SlotStates, number: int, *slots: int, text: str = "") -> Generation:
     """A generation that changes these slots."""
+    before = states.latest()
     for slot in slots:
-        states.write(slot, number, blob(slot, text=text or f"of {number}"))
-    return states.seal(states.latest(), number, {"clock": {0: number}})
+        states.write(slot, number, blob(slot, text=text or f"of {number}"), before)
+    return states.seal(before, number, {"clock": {0: number}})
 
 
 def text_of(state: bytes | None) -> str | None:
@@ -76,12 +77,20 @@ def test_what_was_sealed_last_is_found(tmp_path: Path) -> None:
 def test_what_was_not_sealed_is_not_found(tmp_path: Path) -> None:
     states = begun(tmp_path)
     done(states, 1, 0, 1)
-    states.write(0, 2, blob(0, text="left by a run that did not end"))
+    states.write(0, 2, blob(0, text="left by a run that did not end"), states.latest())
     again = SlotStates(tmp_path, 4)
     found = again.check()
     assert (found.number, text_of(again.read(0, found))) == (1, "of 1")
     second = done(again, 2, 1)
     assert [text_of(again.read(slot, second)) for slot in (0, 1)] == ["of 1", "of 2"]
+
+
+def test_what_is_listed_outlives_any_number_of_runs_that_do_not_end(tmp_path: Path) -> None:
+    states = begun(tmp_path)
+    listed = done(states, 1, 0)
+    for number in (2, 3, 4):
+        states.write(0, number, blob(0, text="left behind"), listed)
+        assert text_of(SlotStates(tmp_path, 4).read(0, SlotStates(tmp_path, 4).latest())) == "of 1"
 
 
 def test_what_nobody_can_find_any_more_is_removed(tmp_path: Path) -> None:
@@ -195,9 +204,9 @@ def test_what_is_promised_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.Mon
 
     states = begun(tmp_path / "slots")
     monkeypatch.setattr(os, "fsync", synced)
-    states.write(1, 7, blob(1))
-    assert told == ["7", "1", "slots"], "the folder was made"
     before = states.latest()
+    states.write(1, 7, blob(1), before)
+    assert told == ["7", "1", "slots"], "the folder was made"
     del told[:]
     states.seal(before, 7, {})
     assert told == ["7", "slots"]
@@ -228,7 +237,7 @@ def test_offsets_that_are_not_understood_are_an_error(tmp_path: Path, text: str)
 def old_states(settings: TriggerSettings, positions: str) -> Evaluator:
     """States of a version that left positions to Spark's checkpoint."""
     states = SlotStates(settings.slot_states, settings.slots)
-    states.write(1, 6, blob(1, text="of 6"))
+    states.write(1, 6, blob(1, text="of 6"), states.latest())
     kept = msgspec.json.encode({"slots": 4, "batches": [None, 6, None, None], "version": 1})
     write_durably(settings.slot_states / "6.slots", b"%s\n%08x\n" % (kept, zlib.crc32(kept)))
     planned(settings.checkpoint, 6, f"v1\n{{}}\n{positions}")
