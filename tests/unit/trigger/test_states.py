@@ -259,11 +259,30 @@ def test_positions_that_only_the_checkpoint_had_are_taken_over(tmp_path: Path) -
     assert text_of(SlotStates(settings.slot_states, 4).read(1, found)) == "of 6"
 
 
+def test_positions_that_spark_has_forgotten_are_those_of_the_next_batch(tmp_path: Path) -> None:
+    """What came between has changed no state."""
+    settings = TriggerSettings(data_dir=tmp_path, slots=4)
+    evaluator = old_states(settings, '{"clock":{"0":7}}')
+    (settings.checkpoint / "offsets" / "6").unlink()
+    for batch in (11, 9, 5):
+        planned(settings.checkpoint, batch, f'v1\n{{}}\n{{"clock":{{"0":{batch}}}}}')
+    evaluator.ready()
+    assert evaluator.positions["clock"] == {0: 9}
+    evaluator.close()
+
+
 def test_states_whose_positions_are_lost_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     evaluator = old_states(TriggerSettings(data_dir=tmp_path, slots=4), "nonsense")
     with pytest.raises(StateError, match=r"offsets/6 does not tell .* let trigger-svc begin anew"):
         evaluator.ready()
     evaluator.close()
+    log = MemoryLog()
+    log.ensure_topics([STATUS])
+    stopping = threading.Event()
+    usable = Usable(TriggerSettings(data_dir=tmp_path, slots=4), log, structlog.get_logger("test"), stopping)
+    stopping.wait = lambda timeout=None: bool(stopping.set())  # type: ignore[method-assign,assignment]
+    usable.wait()
+    assert "offsets/6 does not tell" in usable.problem, "it is told before anything begins"
 
 
 def test_a_journal_tells_how_the_log_was_cut(tmp_path: Path) -> None:

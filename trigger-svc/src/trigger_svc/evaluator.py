@@ -17,7 +17,6 @@ from contextlib import suppress
 import numpy as np
 from structlog.typing import FilteringBoundLogger
 
-from millrace_core.errors import MillraceError
 from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.slot.isolation import RunningSlot, in_order
 from millrace_core.trigger.stream import NS_PER_MS, Output
@@ -30,12 +29,12 @@ from trigger_svc.clock import take_in
 from trigger_svc.gaps import Missing
 from trigger_svc.lead import Lead
 from trigger_svc.ledger.cuts import Cut, Cuts
-from trigger_svc.ledger.states import BEGIN_ANEW, Generation, Positions, SlotStates, StateError
+from trigger_svc.ledger.states import Generation, Positions, SlotStates
 from trigger_svc.messages import INNER, Record, by_slot, ends_of, of_records, records_of
 from trigger_svc.metrics import BATCH_SECONDS, MESSAGES
 from trigger_svc.positions import Ends, advance, behind, fetch, inner_begins
 from trigger_svc.settings import TriggerSettings
-from trigger_svc.spark.checkpoint import ends_behind
+from trigger_svc.spark.checkpoint import taken_over
 
 MOST_UNSEALED = 1_000_000
 """Messages; a restart evaluates them again."""
@@ -119,17 +118,9 @@ class Evaluator:
         if found.number < 0:
             return positions
         # of a version that kept them in Spark's checkpoint alone, which the next query begins anew
-        positions |= _copy(self._of_checkpoint(found.number))
+        positions |= _copy(taken_over(self._settings.checkpoint, found.number))
         self._generation = self.states.seal(found, found.number + 1, positions)
         return positions
-
-    def _of_checkpoint(self, batch: int) -> Positions:
-        try:
-            return ends_behind(self._settings.checkpoint, batch)
-        except MillraceError as error:
-            raise StateError(
-                f"{error.message}; {BEGIN_ANEW.format(folder=self._settings.checkpoint.parent)}"
-            ) from error
 
     def _again(self, cuts: Sequence[Cut]) -> int:
         """Evaluate these batches as they were cut; how many there were."""

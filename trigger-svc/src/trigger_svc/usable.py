@@ -13,6 +13,7 @@ from millrace_core.wire.topics import STATUS
 from millrace_wal import Log, Message
 from trigger_svc.ledger.states import SlotStates, StateError
 from trigger_svc.settings import TriggerSettings
+from trigger_svc.spark.checkpoint import taken_over
 
 SERVICE, WHAT = "trigger-svc", "state"
 PAUSE = 5.0
@@ -42,7 +43,9 @@ class Usable:
 
     def _look(self) -> str:
         try:
-            SlotStates(self._settings.slot_states, self._settings.slots).check()
+            found = SlotStates(self._settings.slot_states, self._settings.slots).check()
+            if found.number >= 0 and found.positions is None:
+                taken_over(self._settings.checkpoint, found.number)
         except StateError as error:
             return error.message
         return ""

@@ -14,7 +14,7 @@ import msgspec
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_spark import require_spark
-from trigger_svc.ledger.states import Positions
+from trigger_svc.ledger.states import BEGIN_ANEW, Positions, StateError
 
 LINES = 3
 VERSION = "v1"
@@ -36,6 +36,22 @@ def ends_behind(checkpoint: Path, batch: int) -> Positions:
     except (OSError, UnicodeDecodeError, msgspec.DecodeError):
         pass
     raise MillraceError(ErrorCode.INTERNAL, f"{path} does not tell the offsets of a micro-batch")
+
+
+def taken_over(checkpoint: Path, batch: int) -> Positions:
+    """The positions of states that a batch of an older version has left, which kept them here alone. Batches
+    behind it that changed no state have no list, and Spark forgets the ends of old ones: then the first that
+    is still known is as good.
+
+    :raises StateError: if none is.
+    """
+    numbers = (path.name for path in (checkpoint / "offsets").glob("*"))
+    known = sorted(int(name) for name in numbers if name.isdecimal() and int(name) >= batch)
+    try:
+        return ends_behind(checkpoint, known[0] if known else batch)
+    except MillraceError as error:
+        begin_anew = BEGIN_ANEW.format(folder=checkpoint.parent)
+        raise StateError(f"{error.message}; {begin_anew}") from error
 
 
 forget = ends_behind.cache_clear
