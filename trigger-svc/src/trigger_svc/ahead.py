@@ -43,13 +43,15 @@ class Ahead:
         self._reader: Reader | None = None
         self._version = -1
         self._waiting = Waiting()
+        self._left: set[str] = set()
+        """Topics that this client has read and reads no more."""
         self._looked = 0.0
         self.reads = False
         """Whether it has begun to read."""
 
     def begin(self) -> None:
         self._evaluator.ready()
-        self._waiting = Waiting()
+        self._waiting, self._left = Waiting(), set()
         self._reader = self._log.reader(self._wanted(), grows=True)
         self.reads = True
 
@@ -79,12 +81,22 @@ class Ahead:
             evaluator.follow_topics()
 
     def _follow(self) -> None:
-        """Read from the evaluator's positions on. What was in hand comes again."""
+        """Read from the evaluator's positions on. What was in hand comes again.
+
+        A client remembers the leaders of a topic that is gone, and takes those of its successor for older
+        ones, for ever: a topic that comes back is read by a new client.
+        """
         assert self._reader is not None
         wanted = self._wanted()
         self._waiting = Waiting()
         at = self._reader.positions()
-        for topic in at.keys() - wanted.keys():
+        left = at.keys() - wanted.keys()
+        self._left |= left
+        if not self._left.isdisjoint(wanted.keys()):
+            self._reader.close()
+            self._reader, self._left = self._log.reader(wanted, grows=True), set()
+            return
+        for topic in left:
             self._reader.remove(topic)
         for topic, offsets in wanted.items():
             if at.get(topic) != offsets:
