@@ -272,13 +272,32 @@ class KafkaLog(Closing):
         there = self._metadata(None).topics
         known = {name: there[name].partitions for name in topics if _usable(there.get(name))}
         try:
-            return self._ask_offsets(known, OffsetSpec.latest(), MISSING | MOVING) if known else {}
+            ends = self._ask_offsets(known, OffsetSpec.latest(), MISSING | MOVING) if known else {}
+            return ends | self._ends_anew({name: known[name] for name in known.keys() - ends.keys()})
         except (KafkaException, TimeoutError) as error:
             found = error.args[0] if isinstance(error, KafkaException) else None
             self._admin.failed(found)
             raise kafka_error(
                 found or KafkaError(KafkaError._TIMED_OUT), "ask for the offsets of topics"
             ) from error
+
+    def _ends_anew(self, parts: Mapping[str, Iterable[int]]) -> Positions:
+        """The ends of topics of which the client for questions knows outdated leaders: one that was deleted and
+        made again has lower epochs, which a client takes for older news for as long as it lives."""
+        if not parts:
+            return {}
+        fresh = Consumer(self._common | {"group.id": "none"}, logger=self._logger)
+        found: Positions = {}
+        try:
+            for topic, partitions in parts.items():
+                places = {p: TopicPartition(topic, p) for p in partitions}
+                with suppress(
+                    KafkaException
+                ):  # its leader is being chosen: left out as one that is not there
+                    found[topic] = {p: fresh.get_watermark_offsets(at, 1.0)[1] for p, at in places.items()}
+        finally:
+            fresh.close()
+        return found
 
     def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> Reader:
         def make(given: Mapping[str, Mapping[int, int]]) -> KafkaReader:
