@@ -282,8 +282,8 @@ class KafkaLog(Closing):
             ) from error
 
     def _ends_anew(self, parts: Mapping[str, Iterable[int]]) -> Positions:
-        """The ends of topics of which the client for questions knows outdated leaders: one that was deleted and
-        made again has lower epochs, which a client takes for older news for as long as it lives."""
+        """The ends of topics of which the client for questions knows outdated leaders: one that was deleted
+        and made again has lower epochs, which a client takes for older news for as long as it lives."""
         if not parts:
             return {}
         fresh = Consumer(self._common | {"group.id": "none"}, logger=self._logger)
