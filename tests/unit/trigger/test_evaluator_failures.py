@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.wire import control, status
+from millrace_core.wire import control, events, status
 from millrace_core.wire.topics import REGROUP, STATUS, wal_topic
 from millrace_wal import replay
 from millrace_wal.flaky import Fault
@@ -147,3 +147,23 @@ def test_the_log_that_is_away_is_asked_again(one: Deployment) -> None:
     one.write("a", 12)
     one.finish()
     assert closed(one) == {("a", 0)}
+
+
+def test_rows_whose_ends_are_not_told_are_not_taken_for_gone(
+    one: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a broker that has just come back, whose partitions have no leaders yet."""
+    one.write("a", 1, 2)
+    one.read_ahead()
+    one.kill()
+    asked = one.flaky.ends_of
+    with monkeypatch.context() as away:
+        away.setattr(one.flaky, "ends_of", lambda topics: asked([t for t in topics if t != METERS]))
+        with pytest.raises(MillraceError) as caught:
+            one.evaluator.ready()
+    assert caught.value.code.value.retry and METERS in str(caught.value)
+    one.write("a", 12)
+    one.finish()
+    batches = [events.decode(value) for value in one.told().values()]
+    found = [(event.start, event.rownum) for batch in batches if batch.stream == 1 for event in batch.events]
+    assert found == [(0, 2)]

@@ -63,6 +63,12 @@ def fetch(log: Log, starts: Ends, ends: Ends) -> list[Record]:
     if not ends:
         return []
     there = log.ends_of([topic for topic in ends if topic in starts])
+    # one whose leaders are being chosen has no ends either, and all its rows
+    untold = (ends.keys() & starts.keys()) - there.keys()
+    if untold and not untold.isdisjoint(log.topics()):
+        raise MillraceError(
+            ErrorCode.UNAVAILABLE, f"the broker does not tell the ends of {', '.join(sorted(untold))}"
+        )
     left = {
         (topic, partition): end
         for topic, offsets in ends.items()
