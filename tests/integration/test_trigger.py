@@ -157,7 +157,7 @@ def test_messages_with_and_without_key_meet_in_a_normal_table(client: Client, se
     spec = client.define(table, ())
     client.write(table, None, 1)
     client.write(table, "Loom 1", 2)
-    time.sleep(1)  # the two may lie in different partitions
+    client.await_read(table)  # the two may lie in different partitions
     client.write(table, None, 12)
     (event,) = client.events(spec, 1)
     assert (event.start, event.rownum, event.group.table) == (0, 2, "Loom 1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 from typing import Any
 
 from millrace_core.model.schema import Column, Table
@@ -30,6 +31,7 @@ class Client:
         self.triggers = self.log.reader({TRIGGERS.name: partitions})
         self.batches: list[TriggerBatch] = []
         self.applied = -1
+        self.read: dict[str, dict[int, int]] = {}
         self.waits = True
         self.made: list[control.AnyControl] = []
         """What takes back what was made."""
@@ -71,13 +73,27 @@ class Client:
             self.await_applied(offset)
 
     def await_applied(self, offset: int) -> None:
-        until = time.monotonic() + 60
-        while self.applied < offset:
-            assert time.monotonic() < until, "the control record was not applied"
+        self._await(lambda: self.applied >= offset, "the control record was not applied")
+
+    def await_read(self, table: Table) -> None:
+        """Waits until all rows of a table that there are now are evaluated for good."""
+        topic = wal_topic("d", table.name)
+        ends = self.log.end_offsets(topic)
+        self._await(
+            lambda: all(self.read.get(topic, {}).get(p, 0) >= end for p, end in ends.items()),
+            "the rows were not evaluated",
+        )
+
+    def _await(self, until: Callable[[], bool], otherwise: str) -> None:
+        end = time.monotonic() + 60
+        while not until():
+            assert time.monotonic() < end, otherwise
             for found in self.status.poll(0.2):
                 news = status.decode(found.value) if found.value else None
                 if isinstance(news, status.Applied):
                     self.applied = max(self.applied, news.control)
+                elif isinstance(news, status.ReadUpTo):
+                    self.read[news.topic] = news.offsets
 
     def write(self, table: Table, child: str | None, *seconds: float) -> None:
         rows: list[dict[str, object]] = [{"ts": int(1000 * second), "v": 1} for second in seconds]

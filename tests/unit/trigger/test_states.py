@@ -23,7 +23,6 @@ from millrace_core.wire import status
 from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP, STATUS, slot_of, wal_topic
 from millrace_core.wire.topics import TOPICS as ALL_TOPICS
 from millrace_wal import MemoryLog, replay
-from trigger_svc.batches import SMALL_BYTES, Lengths
 from trigger_svc.evaluator import Evaluator
 from trigger_svc.ledger.cuts import Cut, Cuts
 from trigger_svc.ledger.states import Generation, SlotStates, StateError, write_durably
@@ -352,17 +351,3 @@ def test_messages_keep_their_columns() -> None:
     ((_, mine),) = by_slot(messages, 1)
     assert (mine.topic_of(0), mine.key_of(0), mine.value) == (CLOCK.name, None, [b"x"])
     assert np.concatenate((mine.partition, mine.offset, mine.timestamp)).tolist() == [1, 7, 99]
-
-
-def test_what_is_small_follows_the_messages_at_once_upwards_and_slowly_downwards() -> None:
-    lengths = Lengths()
-    assert lengths.small(1_000) and not lengths.small(100_000)
-    lengths.learn(2_000 * 12_000, 2_000)
-    assert lengths.small(SMALL_BYTES // 12_000) and not lengths.small(SMALL_BYTES // 12_000 + 1)
-    lengths.learn(100 * 100, 100)
-    assert not lengths.small(SMALL_BYTES // 1_000)
-    for _ in range(100):
-        lengths.learn(100 * 100, 100)
-    assert lengths.small(SMALL_BYTES // 101)
-    lengths.learn_too_long()
-    assert lengths.small(1) and not lengths.small(2)

@@ -12,8 +12,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 
-from structlog.typing import FilteringBoundLogger
-
 from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire import control
@@ -22,7 +20,7 @@ from millrace_wal import Log, Reader, Record
 from trigger_svc.evaluator import Evaluator
 from trigger_svc.ledger.states import Positions
 from trigger_svc.messages import INNER, is_rows
-from trigger_svc.positions import Ends, behind
+from trigger_svc.positions import Ends, behind, copied
 
 WAIT = 0.5
 """Seconds that a step waits for messages."""
@@ -37,9 +35,9 @@ LOOK_AGAIN = 1.0
 class Ahead:
     """A work of :class:`millrace_service.Life`."""
 
-    def __init__(self, log: Log, evaluator: Evaluator, logger: FilteringBoundLogger) -> None:
+    def __init__(self, log: Log, evaluator: Evaluator) -> None:
         self.name, self.stopping = "reader", threading.Event()
-        self._log, self._evaluator, self._logger = log, evaluator, logger
+        self._log, self._evaluator = log, evaluator
         self._reader: Reader | None = None
         self._version = -1
         self._waiting = Waiting()
@@ -107,7 +105,7 @@ class Ahead:
         evaluator = self._evaluator
         with evaluator.lock:
             self._version = evaluator.version
-            return {topic: dict(ends) for topic, ends in evaluator.positions.items()}
+            return copied(evaluator.positions)
 
     def _take(self, records: list[Record]) -> None:
         assert self._reader is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
@@ -14,10 +14,9 @@ from millrace_core.trigger.agenda import Agenda
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL
 from millrace_wal import BEGIN, Log, Message, Reader, Record, replay
+from trigger_svc.positions import Ends
 
 NS_PER_MS, NS_PER_SECOND = 1_000_000, 1_000_000_000
-Ends = Mapping[str, Mapping[int, int]]
-"""Topic -> partition -> the first offset that was not evaluated."""
 CLOSEST = 25 * NS_PER_MS
 """Ticks are no closer than that. All instants between two of them fire. Ticks that come faster than a
 micro-batch ends share the next, so they cost little; but what a tick comes too late for waits for the one

@@ -59,7 +59,7 @@ class Engine:
         self._usable = Usable(settings, log, logger, self.stopping)
         self._life = lives.add(self, self._look)
         reporter = Reporter(log, lambda: evaluator.sealed, instance())
-        self._ahead = Ahead(log, evaluator, logger) if settings.judge_ahead else None
+        self._ahead = Ahead(log, evaluator) if settings.judge_ahead else None
         works = (clock, reporter) if self._ahead is None else (self._ahead, clock, reporter)
         self._beside = [lives.add(work) for work in works]
         self._warm = False
@@ -104,7 +104,7 @@ class Engine:
     def _look(self) -> tuple[object, str]:
         """The last batch that was done; what lies behind it in what the query reads."""
         evaluator = self.evaluator
-        done = {topic: dict(ends) for topic, ends in evaluator.sealed.items()}
+        done = evaluator.sealed  # another one is put in its place, it does not change
         ends = self._log.ends_of(done or [CLOCK.name])
         waits = (behind(topic, found, done.get(topic, {0: 0})) for topic, found in ends.items())
         now = time.monotonic()

@@ -23,16 +23,16 @@ from millrace_core.trigger.stream import NS_PER_MS, Output
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire import control
 from millrace_core.wire.control import AnyControl
-from millrace_core.wire.topics import CLOCK, CONTROL
-from millrace_wal import Log, Message, replay
+from millrace_core.wire.topics import CLOCK, CONTROL, WAL_PREFIX
+from millrace_wal import Log, Message, Record, replay
 from trigger_svc.clock import take_in
 from trigger_svc.gaps import Missing
 from trigger_svc.lead import Lead
 from trigger_svc.ledger.cuts import Cut, Cuts
 from trigger_svc.ledger.states import Generation, Positions, SlotStates
-from trigger_svc.messages import INNER, Record, by_slot, ends_of, of_records, records_of
+from trigger_svc.messages import INNER, by_slot, ends_of, records_of
 from trigger_svc.metrics import BATCH_SECONDS, MESSAGES
-from trigger_svc.positions import Ends, advance, behind, fetch, inner_begins
+from trigger_svc.positions import Ends, advance, behind, copied, fetch, inner_begins
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.spark.checkpoint import taken_over
 
@@ -94,7 +94,7 @@ class Evaluator:
             found = self._generation = self.states.latest()
             self._slots = self._begun(found)
             self.positions = self._begins(found)
-            self.sealed = _copy(self.positions)
+            self.sealed = copied(self.positions)
             self.use, self._large, self.stands_back = TopicUse(), None, False
             self._unsealed = 0
             for record in replay(self._log, CONTROL.name):
@@ -114,11 +114,11 @@ class Evaluator:
     def _begins(self, found: Generation) -> Positions:
         positions = inner_begins(self._log)
         if found.positions is not None:
-            return positions | _copy(found.positions)
+            return positions | copied(found.positions)
         if found.number < 0:
             return positions
         # of a version that kept them in Spark's checkpoint alone, which the next query begins anew
-        positions |= _copy(taken_over(self._settings.checkpoint, found.number))
+        positions |= copied(taken_over(self._settings.checkpoint, found.number))
         self._generation = self.states.seal(found, found.number + 1, positions)
         return positions
 
@@ -135,14 +135,14 @@ class Evaluator:
                 break
             starts = {topic: self.positions.get(topic, {}) for topic in cut.ends}
             records = fetch(self._log, starts, cut.ends)
-            self._missing.look(of_records(records), self.positions, cut.ends)
-            self._send(self._take(of_records(records + self._before(cut.again)), cut))
+            self._missing.look(Messages.of(records), self.positions, cut.ends)
+            self._send(self._take(Messages.of(records + self._before(cut.again)), cut))
             done += 1
         return done
 
     def _before(self, again: Positions) -> list[Record]:
         ends = {topic: self.positions[topic] for topic in again if topic in self.positions}
-        return list(fetch(self._log, again, ends))
+        return fetch(self._log, again, ends)
 
     # ------------------------------------------------------------------ messages
 
@@ -255,7 +255,7 @@ class Evaluator:
 
     def _follow_topics(self) -> None:
         wanted = self.use.wanted
-        gone = [topic for topic in self.positions if topic.startswith("wal.") and topic not in wanted]
+        gone = [topic for topic in self.positions if topic.startswith(WAL_PREFIX) and topic not in wanted]
         for topic in gone:
             del self.positions[topic]
         fresh = [topic for topic in wanted if topic not in self.positions]
@@ -296,7 +296,7 @@ class Evaluator:
             changed = {slot.number: self._snapshot(slot) for slot in self._slots if slot.changed}
             if not changed and self.positions == self.sealed:
                 return
-            before, positions, number = self._generation, _copy(self.positions), self._next()
+            before, positions, number = self._generation, copied(self.positions), self._next()
             self._unsealed = 0
         writes = [
             self._disk.submit(self.states.write, slot, number, state, before)
@@ -319,7 +319,7 @@ class Evaluator:
 
     def _sealed(self, generation: Generation) -> None:
         with self.lock:
-            self._generation, self.sealed = generation, _copy(generation.positions or {})
+            self._generation, self.sealed = generation, copied(generation.positions or {})
             self._cuts.forget_before(generation.number)
 
     def _snapshot(self, slot: RunningSlot) -> bytes:
@@ -341,8 +341,8 @@ class Evaluator:
     def evaluate_large(self, ends: Positions, run: Callable[[Positions, Generation, int], None]) -> None:
         """Have all rows up to these ends (of partitions that have some) evaluated elsewhere; those of
         :meth:`pending` if there are such. :meth:`ready` comes first, under the lock under which the ends were
-        found. ``run``: does it, given the positions, the generation whose states
-        it finds, and the number of that which it writes.
+        found. ``run``: does it, given the positions, the generation whose states it finds, and the number of
+        that which it writes.
 
         :raises MillraceError: as :meth:`evaluate`, and what ``run`` raises.
         """
@@ -356,8 +356,8 @@ class Evaluator:
             self._loaded = False
             self.large_since = time.monotonic()
             before, number = self._generation, self._number + 1
-            run(_copy(self.positions), before, number)
-            count, positions = behind(self.positions, ends), _copy(self.positions)
+            run(copied(self.positions), before, number)
+            count, positions = behind(self.positions, ends), copied(self.positions)
             advance(positions, ends)
             self._large = None
             self._next()
@@ -380,8 +380,4 @@ class Evaluator:
         """
         with self.lock:
             starts = {topic: self.positions.get(topic, {}) for topic in INNER}
-            self.evaluate(of_records(fetch(self._log, starts, {t: ends[t] for t in INNER if t in ends})))
-
-
-def _copy(positions: Ends) -> Positions:
-    return {topic: dict(ends) for topic, ends in positions.items()}
+            self.evaluate(Messages.of(fetch(self._log, starts, {t: ends[t] for t in INNER if t in ends})))

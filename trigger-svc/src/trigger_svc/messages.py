@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from millrace_core.trigger.rows import Messages, present
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX, slot_for
+from millrace_wal import Record
 from trigger_svc.ledger.states import Positions
 
-Record = tuple[str, int, int, int, bytes | None, bytes | None]
-"""Topic, partition, offset, timestamp (ms), key, value."""
 INNER = (CONTROL.name, CLOCK.name, HANDOVER.name)
 """Topics whose messages go to all slots. They take effect behind the rows that were there before them."""
 EVERYWHERE = -1
@@ -54,13 +53,9 @@ def by_slot(messages: Messages, slots: int) -> Iterator[tuple[int, Messages]]:
             yield slot, messages if len(mine) == len(messages) else messages.take(mine)
 
 
-def of_records(records: Iterable[Record]) -> Messages:
-    return Messages.of(list(records))
-
-
 def records_of(messages: Messages) -> Iterator[Record]:
     for at in range(len(messages)):
-        yield (
+        yield Record(
             messages.topic_of(at), int(messages.partition[at]), int(messages.offset[at]),
             int(messages.timestamp[at]), messages.key_of(at), messages.value[at],
         )  # fmt: skip

@@ -13,6 +13,7 @@ from trigger_svc.ledger.states import Positions
 from trigger_svc.messages import INNER, is_rows
 
 Ends = Mapping[str, Mapping[int, int]]
+"""Positions that are not changed."""
 STALL = 30.0
 """Seconds without a message after which reading up to a position fails."""
 
@@ -20,6 +21,10 @@ STALL = 30.0
 def inner_begins(log: Log) -> Positions:
     """Where a deployment begins that has evaluated nothing: before the first records that are kept."""
     return {topic: log.begin_offsets(topic) for topic in (*INNER, REGROUP.name)}
+
+
+def copied(positions: Ends) -> Positions:
+    return {topic: dict(ends) for topic, ends in positions.items()}
 
 
 def advance(positions: Positions, ends: Ends) -> None:

@@ -17,7 +17,8 @@ from millrace_core.wire import status
 from millrace_core.wire.status import ReadUpTo
 from millrace_core.wire.topics import CLOCK, STATUS, TOPICS, TRIGGER_QUERY, WAL_PREFIX
 from millrace_wal import Log, Message, replay
-from trigger_svc.clock import Ends, idle_tick
+from trigger_svc.clock import idle_tick
+from trigger_svc.positions import Ends, copied
 
 EVERY = 1.0
 TRIMMED = frozenset(topic.name for topic in TOPICS if TRIGGER_QUERY in topic.readers)
@@ -62,7 +63,7 @@ class Reporter:
 
         :raises MillraceError: if the log cannot be written; the next time says the same again.
         """
-        now = {topic: dict(ends) for topic, ends in self._progress().items()}
+        now = copied(self._progress())
         if not now:
             return  # the query has not said anything yet
         news = moved(self._told, now)

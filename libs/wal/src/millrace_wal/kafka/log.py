@@ -291,9 +291,8 @@ class KafkaLog(Closing):
         try:
             for topic, partitions in parts.items():
                 places = {p: TopicPartition(topic, p) for p in partitions}
-                with suppress(
-                    KafkaException
-                ):  # its leader is being chosen: left out as one that is not there
+                # one whose leader is being chosen is left out, as if it were not there
+                with suppress(KafkaException):
                     found[topic] = {p: fresh.get_watermark_offsets(at, 1.0)[1] for p, at in places.items()}
         finally:
             fresh.close()

@@ -92,6 +92,8 @@ class RunningSlot:
         self._state = state
         self._slot: Slot | None = None
         self._since: list[Batch] = []
+        self._remembered = 0
+        """Messages of these."""
         self.changed = False
         self.remarks: list[str] = []
         self.delays_due: list[int] = [] if state is None else Slot.delays_due(state)
@@ -112,6 +114,7 @@ class RunningSlot:
         self.remarks += dict.fromkeys(slot.contents.refused.remarks)
         self._slot = slot
         self._since.append((messages, again))
+        self._remembered += len(messages)
         self.delays_due = _delays_due(slot)
         return sent
 
@@ -131,12 +134,12 @@ class RunningSlot:
             sent = self._one_by_one(self._since)
             self.changed = False
             return self._state, sent
-        self._since = []
+        self._since, self._remembered = [], 0
         return self._state, []
 
     def spare(self) -> list[Output]:
         """Make a snapshot in memory if much is remembered; what to send is as in :meth:`snapshot`."""
-        if sum(len(messages) for messages, _ in self._since) <= MOST_REMEMBERED:
+        if self._remembered <= MOST_REMEMBERED:
             return []
         _, sent = self.snapshot()
         self.changed = True
@@ -156,7 +159,7 @@ class RunningSlot:
     def _one_by_one(self, batches: Sequence[Batch]) -> list[Output]:
         """Evaluate these batches since the last snapshot from bytes, whatever single streams do in them; what
         they send. Those that were evaluated before say the same again, under the same numbers and ids."""
-        self._slot, self._since = None, []
+        self._slot, self._since, self._remembered = None, [], 0
         sent: list[Output] = []
         for messages, again in batches:
             found = evaluate_batch(
