@@ -381,7 +381,7 @@ def test_without_a_broker_it_is_not_ready_and_still_stops(
     service.spawn()
     try:
         assert until(lambda: service.health() == 503, 20)
-        assert until(lambda: "does not answer" in service.ask("/healthz").text)
+        assert until(lambda: "does not answer" in service.ask("/healthz").text, 60)
         assert service.end(signal.SIGTERM) == 0
     finally:
         service.process.kill()
