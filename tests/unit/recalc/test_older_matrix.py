@@ -12,92 +12,38 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from calc_svc.jobs.compute import Calculator
-from calc_svc.jobs.job import StreamJobs
-from millrace_core.catalog import Catalog, encode, key_of
-from millrace_core.dialect.front_ends import FRONT_ENDS
-from millrace_core.model.schema import Column, Database, Table
-from millrace_core.model.stream import StreamSpec
-from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
-from millrace_core.plan import plan_stream
-from millrace_core.wire import control
-from millrace_core.wire.events import TriggerBatch
-from millrace_core.wire.operations import Delete
-
 from ...chaos.changes import Change
 from ...chaos.oracle import Oracle, Result
 from ...chaos.streams import By, Count, Event, EveryRow, Interval, Session, State, Stream, Trigger, statement
 from ...conftest import examples
-from ..calc.conftest import DuckEngine
-from .conftest import Deployment
-
-INT = DataType("INT")
-METERS = Table(
-    "d", "meters", "super", 7, "ms",
-    (Column("ts", TIMESTAMP), Column("op", BIGINT), Column("v", INT), Column("s", INT)),
-    (Column("site", INT), Column("room", INT)),
-)  # fmt: skip
-CHILDREN = ("c1", "c2")
-FRONT = FRONT_ENDS["tdengine"]
+from .older import CHILDREN, Older
 
 
-def spec_of(stream: Stream) -> StreamSpec:
-    """What the statement of a stream means."""
-    catalog = Catalog()
-    for record in (Database("d"), METERS):
-        catalog.apply(key_of(record), encode(record))
-    parsed = FRONT.parse(statement(stream, "d", ""))
-    spec = FRONT.lower(parsed, catalog, "d", "UTC")
-    return FRONT.complete(spec, parsed, plan_stream(spec, catalog).result, catalog)
-
-
-class Running(Deployment):
-    """A stream over its rows, calculated on DuckDB."""
+class Running(Older):
+    """A stream over its rows, of which every change is known."""
 
     def __init__(self, folder: Path, stream: Stream) -> None:
-        spec = spec_of(stream)
-        super().__init__(folder, spec, CHILDREN)
-        assert spec.output is not None
-        tags = tuple(tag.column for tag in spec.output.tags)
-        out = Table("d", spec.output.table, "super", 99, "ms", spec.output.columns, tags)
-        self.catalog.apply(9, key_of(out), encode(out))
-        self.stream, self.out = stream, self.store.open(out)
-        self.jobs = StreamJobs(
-            Calculator(DuckEngine(), self.catalog, self.store, 1_000), self.catalog, self.store
-        )  # type: ignore[arg-type]
+        super().__init__(folder, statement(stream, "d", ""))
+        self.stream = stream
         self.changes: list[Change] = []
         self.paused = False
-        self.define()
-        self.run()
 
-    def _hear(self, batches: list[TriggerBatch]) -> None:
-        super()._hear(batches)
-        for batch in batches:
-            product = self.jobs.run(self.spec.uid, [batch])
-            assert product.status is None and product.waits is None, product
-            self.out.take([m.key for m in product.messages], [m.value for m in product.messages])
-
-    def put(self, child: str, ts: int, v: int | None, s: int | None) -> None:
-        place = len(self.changes)
-        row = {"op": place, "v": v, "s": s}
+    def put(self, ts: int, v: int | None = 1, s: int | None = None, child: str = "c1") -> None:
+        row = {"op": len(self.changes), "v": v, "s": s}
         self.write(child, [{"ts": ts, **row}])
-        self.changes.append(Change(child, place, ts, ts, row))
+        self.changes.append(Change(child, len(self.changes), ts, ts, row))
         self.newest = max(self.newest, ts)
 
-    def remove(self, child: str, first: int, last: int) -> None:
-        self.cluster.operate(child, Delete(first, last), self.table)
+    def remove(self, first: int, last: int, child: str = "c1") -> None:
+        super().remove(first, last, child)
         self.changes.append(Change(child, len(self.changes), first, last, None))
 
     def pause_or_resume(self) -> None:
         self.paused = not self.paused
         if self.paused:
-            self.cluster.control(control.StopStream(self.spec.uid))
+            self.pause()
         else:
-            self.epoch += 1
-            live_from = {0: self.cluster.ends.get(self.topic, 0)}
-            self.cluster.control(control.StartStream(self.spec.uid, live_from, self.epoch, untreated=True))
-
-    epoch = 0
+            self.resume()
 
     def close(self) -> None:
         """Write rows far behind all others, in each table; let the clock go on; answer what is asked."""
@@ -106,13 +52,11 @@ class Running(Deployment):
         begin = self.newest
         for ts, v, s in ((200, 0, 901), (400, 50, 902), (401, 51, 903)):
             for child in CHILDREN:
-                self.put(child, begin + ts, v, s)
+                self.put(begin + ts, v, s, child)
         for _ in range(3):
-            self.run()
-            self.answer()
+            self.settle()
             self.cluster.tick(self.cluster.now + 6_000)
-        self.run()
-        self.answer()
+        self.settle()
 
     def results(self) -> set[Result]:
         view = self.out.view()
@@ -160,9 +104,9 @@ def driven(folder: Path, stream: Stream, steps: list[Any]) -> Running:
     for what, child, forward, v, s, length, cut, answered in steps:
         ts = max(0, one.newest + forward)
         if what == "put":
-            one.put(child, ts, v, s)
+            one.put(ts, v, s, child)
         elif what == "delete":
-            one.remove(child, ts, ts + length)
+            one.remove(ts, ts + length, child)
         else:
             one.pause_or_resume()
             cut = True

@@ -111,6 +111,9 @@ class Changed:
         self.deleted.append((place, span))
         yield from ()
 
+    def lose_replaced(self, written: int, seen: Any) -> Iterator[Any]:
+        yield from ()
+
     def reach(self, written: int, seen: Any) -> Iterator[Any]:
         yield from ()
 

@@ -79,8 +79,8 @@ def cut_again(
         kept.insert(0, _gone(known, begun.union(cut.start.tolist()), low, high, part.until))
     if retracts:
         low, high = reach.keys(stretch, found, first, last)
-        # of what begins behind the rows that were read nothing is known here
-        newest = int(stretch.rows.ts.max(initial=part.until))
+        # of what begins behind the rows that were read, and what was asked for, nothing is known here
+        newest = int(stretch.rows.ts.max(initial=max(part.until, last)))
         high = min(high, newest if part.open else reach.last_closed(part.until))
         kept.insert(0, _retracted(low, high, () if part.open else begun))
     if part.open:

@@ -29,6 +29,7 @@ class Regrouped(msgspec.Struct, frozen=True, array_like=True):
     PERIOD evaluates no rows, and has none sent. ``change``: the sending slot has tables of this group from
     here on (1), or has none any more (-1); ``news``: messages with rows, partition of the WAL topic ->
     (offset of the first, of the last). ``deleted``: the table's rows in this range of time are gone;
+    with ``ts``: only what was there at these times, for it was written again and may be elsewhere now;
     ``everyone``: of which of the receiver's groups is not known.
     """
 

@@ -5,10 +5,11 @@ What these touch is cut again from the stored rows, on request (decision 0017).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
+from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.groups import Groups, Handle
 from millrace_core.trigger.groups.spans import spans_of
@@ -113,7 +114,10 @@ class Changes:
         if self.state.definition.keys and message.group.id not in self.state.groups.index:
             return  # the sender knows its id only; what history tells of it is meant for everyone
         place = self._place_of_deleted(message.group.id, lambda: self.state.place_of(message.group))
-        if place >= 0:
+        if place >= 0 and message.ts:
+            ts = np.frombuffer(message.ts, dtype="<i8").astype(np.int64)
+            yield from self._lose_here(_lost_at([place], ts, message.written), message.seen)
+        elif place >= 0:
             yield from self.delete_in(place, message.deleted, message.written, message.seen)
 
     def _place_of_deleted(self, handle: Handle, make: Callable[[], int]) -> int:
@@ -161,13 +165,13 @@ class Changes:
 
     def miss_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
         """As :meth:`lose_versions`, of rows that were written while the stream was stopped; if it still is,
-        they are as deleted once it runs: what is stored at their times then is told after that."""
+        they are lost once it runs: what is stored at their times then is told after that."""
         life, own = self.state.life, self.state.definition.table.name.encode()
         if not life.running:
             keys = [messages.key_of(message) for message in versions.message.tolist()]
             names = [own if key is None else key for key in keys]
-            found = zip(names, versions.ts.tolist(), strict=True)
-            life.missed += [(name, ts, ts) for name, ts in dict.fromkeys(found)]
+            for name, ts in zip(names, versions.ts.tolist(), strict=True):
+                life.rewritten.setdefault(name, set()).add(ts)
         elif len(versions.ts):
             # what is told of the stop is as these have left it
             holding, life.holding = life.holding, False
@@ -175,46 +179,91 @@ class Changes:
             yield from self._lose_here(versions, seen) if home else self._send_lost(versions, messages, seen)
             life.holding = holding
 
+    def lose_rewritten(
+        self, name: bytes, times: Collection[int], written: int, seen: Offsets, family: Family
+    ) -> Iterator[Output]:
+        """Rows of a table came at these times while the stream was stopped: what was there before may have
+        left its group, as far as the slot knows any. The rows themselves are judged later."""
+        state, ts = self.state, np.array(sorted(times), dtype=np.int64)
+        if state.definition.keys:
+            places = state.parts_of(name)
+        elif state.definition.home:
+            places = [state.groups.index.get(name, -1)]
+        else:
+            places = [state.place(name, family)]
+        places = [place for place in places if place >= 0]
+        if state.definition.home:
+            holding, state.life.holding = state.life.holding, False
+            yield from self._lose_here(_lost_at(places, ts, written), seen)
+            state.life.holding = holding
+        else:
+            for place in places:
+                yield self._send_rewritten(place, name, ts, seen, written)
+        state.passing = Groups()
+
+    def _send_rewritten(self, place: int, name: bytes, ts: Ints, seen: Offsets, written: int) -> Output:
+        times, span = np.unique(ts), (int(ts.min()), int(ts.max()))
+        group = self.state.passing.get(place)
+        return self.routes.send(group, name, seen, written, times.astype("<i8").tobytes(), deleted=span)
+
     def _send_lost(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
-        """To the slots of the groups, as deletes."""
+        """To the slots of the groups."""
         tables = [messages.key_of(message) or b"" for message in versions.message.tolist()]
         rows: dict[tuple[int, bytes], list[int]] = {}
         for row, (place, name) in enumerate(zip(versions.group.tolist(), tables, strict=True)):
             rows.setdefault((place, name), []).append(row)
         for (place, name), mine in rows.items():
-            written = int(versions.written[mine].max())
-            for span in spans_of(versions.ts[mine]):
-                yield self.routes.send(self.state.passing.get(place), name, seen, written, deleted=span)
+            yield self._send_rewritten(
+                place, name, versions.ts[mine], seen, int(versions.written[mine].max())
+            )
 
     def _lose_here(self, versions: Versions, seen: Offsets) -> Iterator[Output]:
         state = self.state
         state.grow()
-        clock, life, until, written = state.definition.clock, state.life, state.until.tolist(), 0
+        life, until, written = state.life, state.until.tolist(), 0
         for place, found in versions.by_group():
-            id_, queue = state.groups.ids[place], state.held if life.holding else state.clock
-            newest = int(state.clock.singles["newest"][place])
-            expired = NEVER if clock.expired is None else newest - clock.expired
             written = max(written, *(at for *_, at in found))
-            spans = list[tuple[int, int]]()
-            for ts, unnamed, _ in found:
-                if unnamed:
-                    self._count_unnamed(ts, expired, until[place])
-                    life.unknown += [(id_, ts)] if life.holding or ts >= expired else []
-                    continue
-                if not clock.shared:
-                    drop_held(queue, place, ts, ts, "rows" if life.holding else "waiting")
-                if life.holding:
-                    life.deleted.append((id_, ts, ts))
-                elif ts > until[place] and clock.shared:
-                    life.awaited.append((id_, ts, ts))
-                elif clock.open_only and ts < self._open_since(place):
-                    state.count("expired", 1)
-                elif expired <= ts <= until[place]:
-                    spans.append((ts, ts))
+            times = [ts for ts, unnamed, _ in found if self._loses(place, ts, unnamed, until[place])]
+            spans = spans_of(np.array(times, dtype=np.int64)) if times else []
             if spans and state.clock.singles["started"][place]:
                 yield from self._lose_rows(place, spans, written, seen)
+            waiting = [(ts, ts) for ts, *_ in found if ts > until[place]]
+            if waiting and state.definition.showing is not None and not life.holding:
+                shown = self.judging.lose(place, waiting, as_arrays([], 0), written)
+                yield from self.telling.tell(shown, np.array([written]), seen)
         if life.unknown and not life.holding:
             yield from self.reach(written, seen)
+
+    def _loses(self, place: int, ts: int, unnamed: bool, until: int) -> bool:
+        """Whether what was there at a time is to be cut again without it now; what is to be done later is
+        noted. ``until``: T of the group."""
+        state, clock, life = self.state, self.state.definition.clock, self.state.life
+        id_, newest = state.groups.ids[place], int(state.clock.singles["newest"][place])
+        expired = NEVER if clock.expired is None else newest - clock.expired
+        if unnamed:
+            self._count_unnamed(ts, expired, until)
+            life.unknown += [(id_, ts)] if life.holding or ts >= expired else []
+            return False
+        if not clock.shared:
+            queue, name = (state.held, "rows") if life.holding else (state.clock, "waiting")
+            drop_held(queue, place, ts, ts, name)
+        if life.holding:
+            life.replaced.append((id_, ts))
+        elif ts > until and clock.shared:
+            life.awaited.append((id_, ts, ts))
+        elif clock.open_only and ts < self._open_since(place):
+            state.count("expired", 1)
+        else:
+            return expired <= ts <= until
+        return False
+
+    def lose_replaced(self, written: int, seen: Offsets) -> Iterator[Output]:
+        """What was written again while rows were held."""
+        replaced, self.state.life.replaced = self.state.life.replaced, []
+        places = {id_: place for place, id_ in enumerate(self.state.groups.ids)}
+        for id_, ts in sorted(set(replaced)):
+            if id_ in places:
+                yield from self._lose_here(_lost_at([places[id_]], np.array([ts]), written), seen)
 
     def _open_since(self, place: int) -> int:
         """From which time on rows may be in a window that is open; FAR where none is."""
@@ -267,3 +316,10 @@ class Changes:
         if reached := [ts for ts in times if ts <= until]:
             state.clock.singles["started"][place] = 1
             yield from self._lose_rows(place, [], written, seen, reached)
+
+
+def _lost_at(places: Sequence[int], ts: Ints, written: int) -> Versions:
+    """At these times each of the groups may have lost a row."""
+    group = np.repeat(np.array(places, dtype=np.int64), len(ts))
+    none = np.zeros(len(group), dtype=np.int64)
+    return Versions(group, np.tile(ts, len(places)), none.astype(bool), none + written, none)

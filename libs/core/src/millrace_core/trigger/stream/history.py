@@ -109,6 +109,7 @@ class History:
         it is live from in the sources of a virtual table; ``family``: the tables that there are."""
         life = self.state.life
         missed, life.missed = life.missed, []
+        rewritten, life.rewritten = life.rewritten, {}
         again = self.waits_for_untreated
         if again:
             # what it waits for was asked for in the life before; what it holds is asked for with it
@@ -120,6 +121,8 @@ class History:
             # before the rows that were written meanwhile: these are as the changes have left them
             for name, first, last in missed:
                 yield from self.changes.delete(name, (first, last), at // NS_PER_MS, life.live_from, family)
+            for name, times in rewritten.items():
+                yield from self.changes.lose_rewritten(name, times, at // NS_PER_MS, life.live_from, family)
         forced = self.state.definition.forced
         if forced is not None and not untreated:
             forced.forget(self.state.delays, at)
@@ -233,5 +236,6 @@ class History:
         for id_, first, last in deleted:
             if id_ in places:
                 yield from self.changes.delete_in(places[id_], (first, last), at, seen)
+        yield from self.changes.lose_replaced(at, seen)
         if state.life.lost:
             yield from self.changes.delete_unknown(at, seen)

@@ -69,7 +69,8 @@ class Judging:
         if showing is None or not len(written):
             return None
         state.shown.grow(len(state.groups))
-        return showing.follow(state.shown, (state.memory, state.clock), spans, found, written)
+        kept = state.memory, state.clock
+        return showing.follow(state.shown, kept, spans, found, written, state.doubts)
 
     def lose(self, place: int, spans: list[tuple[int, int]], found: Occurrences, written: int) -> Occurrences:
         """Rows of a group in these ranges are gone, also such as wait for T; ``found``: what is told of it.
@@ -126,7 +127,7 @@ class Judging:
         elif delay is not None:
             found = delay.fire(state.delays, state.memory, tick.reach)
         elif showing is not None:
-            found = showing.fire(state.shown, (state.memory, state.clock), tick.reach)
+            found = showing.fire(state.shown, (state.memory, state.clock), tick.reach, state.doubts)
         else:
             return
         yield from self.telling.tell(found, np.array([tick.now // NS_PER_MS]), seen)

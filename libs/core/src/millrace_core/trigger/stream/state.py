@@ -20,6 +20,7 @@ from millrace_core.trigger.stream.delay import DelayMemory
 from millrace_core.trigger.stream.past import HeldMemory
 from millrace_core.trigger.types.forced import PendingMemory
 from millrace_core.trigger.types.shown import ShownMemory
+from millrace_core.trigger.types.windower import Span
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import Group
 from millrace_core.wire.reading import name_of
@@ -43,6 +44,7 @@ class Life(msgspec.Struct, array_like=True):
     where it had judged when it was stopped. ``deleted``: deletes while it held rows: (group id, first, last).
     ``origins``: of a virtual table: ``live_from`` of its sources, by topic. ``origins_stopped``: about where
     these were when it was stopped; ``taken``: what had come from them, exactly (see wire.recalc.Request).
+    ``replaced``: what was written again while it held rows, and may be in another group: (group id, ts).
     ``awaited``: deletes that T has not reached, as in ``deleted``. ``newest``: time of each table whose rows
     are sent on, where PRE_FILTER may hide an update (see trigger.stream.versions).
     ``untold``: the totals have grown since they were told. ``unknown``: rows (group id, ts) of which only the
@@ -50,8 +52,9 @@ class Life(msgspec.Struct, array_like=True):
     ``divided``: of each table whose rows are sent on by their keys, the ids of the groups. ``lost``: deletes
     while rows were held of groups that only history knows: (table, or empty for all, first, last).
     ``missed_from``: from where on deletes and rewritten rows count though the stream was stopped; ``missed``:
-    those that came while it was: (table, first, last). ``held_to``: how far the live rows go that it held
-    when it was stopped again.
+    deletes that came while it was: (table, first, last); ``rewritten``: times of each table's rows that were
+    written again then and may be in another group. ``held_to``: how far the live rows go that it held when it
+    was stopped again.
     ``dirty``: closed windows that changed and are cut again at ``dirty_until`` (ns), as in ``deleted``.
     """
 
@@ -83,6 +86,8 @@ class Life(msgspec.Struct, array_like=True):
     missed_from: Offsets = {}
     missed: list[tuple[bytes, int, int]] = []
     held_to: Offsets = {}
+    rewritten: dict[bytes, set[int]] = {}
+    replaced: list[tuple[int, int]] = []
 
 
 class StreamState:
@@ -130,6 +135,26 @@ class StreamState:
         """Whether something has been deleted or rewritten that T has not reached."""
         return bool(self.life.awaited or self.life.unknown)
 
+    @property
+    def doubts(self) -> dict[int, Span]:
+        """By group, the times that T has not reached and at which only the stored rows know what there is."""
+        if not self.waits:
+            return {}
+        places = {id_: place for place, id_ in enumerate(self.groups.ids)}
+        found: dict[int, Span] = {}
+        for id_, first, last in [*self.life.awaited, *((id_, ts, ts) for id_, ts in self.life.unknown)]:
+            if (place := places.get(id_)) is not None:
+                span = self._reached(first, last)
+                found[place] = span.hull(found.get(place, span))
+        return found
+
+    def _reached(self, first: int, last: int) -> Span:
+        """Where windows lie that may be others without the rows in this range."""
+        windower, span = self.definition.windower, Span(first, last)
+        for one in windower.on_delete(windower.memory(), first, last):
+            span = span.hull(Span(one.start, one.end))
+        return span
+
     def redefine(self, definition: bytes) -> None:
         """Go on with the same groups under another definition of the table."""
         self.life.definition = definition
@@ -141,6 +166,7 @@ class StreamState:
         life.gone = True
         life.holding, life.deleted, life.awaited, life.unknown, life.newest = False, [], [], [], {}
         life.divided, life.lost, life.dirty, life.missed = {}, [], [], []
+        life.rewritten, life.replaced = {}, []
         self._begin()
 
     def resume(self, live_from: Offsets, epoch: int) -> None:

@@ -99,7 +99,8 @@ class Telling:
         definition = self.state.definition
         if definition.showing is None:
             return False
-        return definition.windower.vague(self.state.memory.get(place)) is not None
+        vague = definition.windower.vague(self.state.memory.get(place)) is not None
+        return vague or place in self.state.doubts
 
     def tell_all(self, found: Sequence[TriggerEvent], seen: Offsets, at: int) -> Iterator[Output]:
         """These events; ``at``: when what caused them was written, ns."""

@@ -36,6 +36,9 @@ FAR = (1 << 63) - 1
 NS_PER_MS = 1_000_000
 Spans = Mapping[int, tuple[Ints, Ints]]
 """By group: first and last times of the rows that came or went."""
+Doubts = Mapping[int, Span]
+"""By group: between which times it is not known which of the rows that wait for T are still there."""
+NO_DOUBTS: Doubts = {}
 
 
 class Shown(msgspec.Struct, array_like=True):
@@ -62,8 +65,9 @@ class Showing:
     windower: Windower
 
     def follow(
-        self, memory: Columns, kept: tuple[Columns, Columns], spans: Spans, found: Occurrences, written: Ints
-    ) -> Occurrences:
+        self, memory: Columns, kept: tuple[Columns, Columns], spans: Spans, found: Occurrences,
+        written: Ints, doubts: Doubts = NO_DOUBTS,
+    ) -> Occurrences:  # fmt: skip
         """A batch touched these groups. ``kept``: memories of the windower and of the clock; ``found``: what
         was told of it; ``written[step]``: Kafka's timestamp (ms) of a step's cause."""
         step = len(written) - 1
@@ -75,7 +79,8 @@ class Showing:
         for group, span in spans.items():
             before = memory.get(group)
             assert isinstance(before, ShownMemory)
-            after, obsolete, vague = self._after(before, kept, group, span, closed, due)
+            windows, vague = windows_of(self.windower, *kept, group, doubts.get(group))
+            after, obsolete = self._after(before, group, (windows, vague), span, closed, due)
             told += [(group, step, Occurrence(RETRACT, key, key, -1, DELAY)) for key in obsolete]
             if not self.every:
                 told += [(group, step, one) for one in self._show(after, vague)]
@@ -84,13 +89,13 @@ class Showing:
         return as_arrays(told, 0)
 
     def _after(
-        self, before: ShownMemory, kept: tuple[Columns, Columns], group: int, span: tuple[Ints, Ints],
+        self, before: ShownMemory, group: int, now: tuple[list[SoFar], Span | None], span: tuple[Ints, Ints],
         closed: set[tuple[int, int]], due: int,
-    ) -> tuple[list[tuple[Shown, int]], list[int], Span | None]:  # fmt: skip
-        """The windows with their numbers of rows; the starts of those that are none any more; and where only
-        the stored rows know."""
+    ) -> tuple[list[tuple[Shown, int]], list[int]]:  # fmt: skip
+        """The windows with their numbers of rows, and the starts of those that are none any more. ``now``: as
+        :func:`windows_of` has it."""
         known = {window.start: window for window in before.windows}
-        windows, vague = windows_of(self.windower, *kept, group)
+        windows, vague = now
         after: list[tuple[Shown, int]] = []
         for window in windows:
             was = known.get(window.start)
@@ -112,7 +117,7 @@ class Showing:
                 one.due = min(one.due, due)
             after += [(one, -1) for one in doubtful]
         obsolete = [one.start for one in left if one.told and one not in doubtful]
-        return after, sorted(obsolete), vague
+        return after, sorted(obsolete)
 
     def _show(self, windows: Iterable[tuple[Shown, int]], vague: Span | None) -> Iterable[Occurrence]:
         """Those that are due; they are told then."""
@@ -142,7 +147,9 @@ class Showing:
         waiting: Ints = due[due != FAR]
         return waiting
 
-    def fire(self, memory: Columns, kept: tuple[Columns, Columns], reach: int) -> Occurrences:
+    def fire(
+        self, memory: Columns, kept: tuple[Columns, Columns], reach: int, doubts: Doubts = NO_DOUBTS
+    ) -> Occurrences:
         """What is due up to ``reach`` (ns), all at step 0."""
         table = memory.lists["windows"]
         told: list[tuple[int, int, Occurrence]] = []
@@ -150,7 +157,7 @@ class Showing:
         for group in np.unique(table[OWNER][table["due"] <= reach]).tolist():
             mine = memory.get(group)
             assert isinstance(mine, ShownMemory)
-            windows, vague = windows_of(self.windower, *kept, group)
+            windows, vague = windows_of(self.windower, *kept, group, doubts.get(group))
             rows = {window.start: window.rownum for window in windows}
             ready = [(one, rows.get(one.start, -1)) for one in mine.windows if one.due <= reach]
             told += [(group, 0, one) for one in self._show(ready, vague)]
@@ -161,14 +168,16 @@ class Showing:
 
 
 def windows_of(
-    windower: Windower, memory: Columns, clock: Columns, group: int
+    windower: Windower, memory: Columns, clock: Columns, group: int, doubt: Span | None = None
 ) -> tuple[list[SoFar], Span | None]:
     """The windows of a group that have not closed, with the rows that wait for T; and the times whose windows
-    only the stored rows know."""
+    only the stored rows know. ``doubt``: between which times some that wait may be there no more."""
     one = Columns(windower.memory)
     one.grow(1)
     one.put({0: memory.get(group)})
     vague = windower.vague(one.get(0))
+    if doubt is not None:
+        vague = doubt if vague is None else vague.hull(doubt)
     waiting = clock.lists["waiting"]
     low, high = np.searchsorted(waiting[OWNER], (group, group + 1))
     closed: list[SoFar] = []

@@ -42,6 +42,10 @@ class Span(NamedTuple):
         """Whether all of the other lies in this one."""
         return self.first <= other.first and other.last <= self.last
 
+    def hull(self, other: Span) -> Span:
+        """The least one that holds both."""
+        return Span(min(self.first, other.first), max(self.last, other.last))
+
 
 NEVER_CALM = Span(1, 0)
 """No row lies in it."""
