@@ -180,18 +180,32 @@ def test_windows_without_rows_are_filled(mode: str, by: By, steps: list[Any]) ->
         assert one.results() == one.truth()
 
 
-in_order = st.tuples(
-    st.just("put"), st.sampled_from(CHILDREN), st.integers(1, 9), st.sampled_from([None, 10, 75]), st.just(1),
-    st.just(0), st.booleans(), st.booleans(),
-)  # fmt: skip
+def counted(rows: st.SearchStrategy[int]) -> st.SearchStrategy[Any]:
+    """Rows so far behind or before the newest one, and deletes of any."""
+    values = st.sampled_from([None, 10, 75])
+    put = st.tuples(
+        st.just("put"), st.sampled_from(CHILDREN), rows, values, st.just(1), st.just(0), st.booleans(),
+        st.booleans(),
+    )  # fmt: skip
+    delete = st.tuples(
+        st.just("delete"), st.sampled_from(CHILDREN), st.integers(-25, 0), values, st.just(1),
+        st.integers(0, 12), st.booleans(), st.booleans(),
+    )  # fmt: skip
+    return st.lists(st.one_of(put, put, put, delete), min_size=1, max_size=18)
 
 
 @pytest.mark.parametrize("mode", MODES[:3])
-@pytest.mark.parametrize("trigger", [Count(3, 3), Count(4, 2)])
-@settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))
-@given(steps=st.lists(in_order, min_size=1, max_size=18), watermark=st.sampled_from([1, 6]))
-def test_windows_of_so_many_rows(mode: str, trigger: Count, steps: list[Any], watermark: int) -> None:
-    stream = Stream("x", trigger, older=mode, watermark=watermark)
+@pytest.mark.parametrize("trigger", [Count(3, 3), Count(4, 2), Count(3, 1)])
+@settings(max_examples=examples(6), suppress_health_check=list(HealthCheck))
+@given(data=st.data(), watermark=st.sampled_from([1, 6, 40]), least=st.sampled_from([None, 50]))
+def test_windows_of_so_many_rows(
+    mode: str, trigger: Count, data: st.DataObject, watermark: int, least: int | None
+) -> None:
+    """They take no late rows: what comes in no order comes within the watermark."""
+    rows = st.integers(-9, 9) if watermark == 40 else st.integers(1, 9)
+    least = least if watermark == 40 else None
+    steps = data.draw(counted(rows))
+    stream = Stream("x", trigger, older=mode, watermark=watermark, least=least)
     with tempfile.TemporaryDirectory() as folder:
         one = driven(Path(folder), stream, steps)
         assert one.results() == one.truth()

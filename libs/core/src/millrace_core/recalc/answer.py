@@ -78,11 +78,11 @@ def cut_again(
         known = [window for window in told if window[0] >= stretch.low]
         kept.insert(0, _gone(known, begun.union(cut.start.tolist()), low, high, part.until))
     if retracts:
-        low, high = reach.keys(stretch, found, first, last)
+        low, high = reach.keys(stretch, whole if reach.stored else found, first, last)
         # of what begins behind the rows that were read, and what was asked for, nothing is known here
         newest = int(stretch.rows.ts.max(initial=max(part.until, last)))
         high = min(high, newest if part.open else reach.last_closed(part.until))
-        kept.insert(0, _retracted(low, high, () if part.open else begun))
+        kept.insert(0, _retracted(low, high, () if part.open or reach.stored else begun))
     if part.open:
         shown = shown_windows(cutter, stretch.rows.only(~judged))
         kept.append(shown.take(reach.touches(shown.start, shown.end, first, last)))

@@ -101,7 +101,7 @@ def _options(options: Options, query: LegacyQuery, when: Trigger, table: Table, 
     return msgspec.structs.replace(
         options,
         ignore_nodata_trigger=Trait.ROWS not in type_of(when).traits,
-        delete_recalc=type_of(when).recalculates,
+        delete_recalc=True,
         # without a window no row has anything to wait for
         watermark=options.watermark if query.window is not None else None,
     )

@@ -167,6 +167,8 @@ def without_counterpart(spec: StreamSpec) -> Iterator[str]:
         yield "without a window every row counts; COUNT_WINDOW(1) ignores late and rewritten rows and deletes"
     elif emission.when in _MODES:
         yield _MODES[emission.when]
+    if type_of(spec.trigger).numbered:
+        yield "a DELETE: the rows behind it are counted again; in the newer dialect it changes no count window"
     if emission.late == "dropped":
         yield (
             "IGNORE EXPIRED 1 drops rows of closed windows only; IGNORE_DISORDER drops every late row, and "

@@ -251,6 +251,8 @@ class Changes:
             life.replaced.append((id_, ts))
         elif ts > until and clock.shared:
             life.awaited.append((id_, ts, ts))
+        elif clock.ignore_disorder:
+            state.count("late", int(ts <= until))
         elif clock.open_only and ts < self._open_since(place):
             state.count("expired", 1)
         else:

@@ -140,7 +140,9 @@ def _passing(
         state.count("filtered", int((~passed & (owner >= 0)).sum()))
     else:
         doubtful = (~passed | unnamed) & (owner >= 0)
-        if not definition.home or definition.clock.ignore_disorder:
+        # where late rows are dropped, one that waits for T may still be deleted, and so be taken out by this
+        late_only = definition.clock.ignore_disorder and not definition.spec.options.delete_recalc
+        if not definition.home or late_only:
             doubtful[:] = False
         elif doubtful.any():
             doubtful &= _rewrites(state, rows.ts, owner, passed)

@@ -17,7 +17,9 @@ COUNT = TriggerType(
     keyword="COUNT_WINDOW",
     read=read,
     write=write,
-    windower=lambda trigger, setting: CountWindower(trigger.count, trigger.sliding, trigger.columns),
+    windower=lambda trigger, setting: CountWindower(
+        trigger.count, trigger.sliding, trigger.columns, follows=setting.options.delete_recalc
+    ),
     rules={"count_val": IntegerRule(1, MOST), "sliding_val": IntegerRule(1, MOST)},
     traits=frozenset({Trait.FINAL, Trait.ROWS, Trait.NUMBERED}),
     by_child=True,

@@ -4,6 +4,9 @@ The counted rows of a group have numbers 0, 1, 2, …; window ``k`` is the rows 
 count)``. It opens with its first row and closes with its last one, which is its end. Disorder means nothing
 to it: the clock drops late rows. What comes here as late is another row with the time of the one before, in a
 group where such rows are different ones: it counts.
+
+Where deletes count (DELETE_RECALC), the rows behind a deleted one have other numbers. The memory does not
+know which they are: from there on the stored rows are counted again, from the group's first one.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ import numpy as np
 
 from millrace_core.model.expression import AnyExpression, Call, Field
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, starts_of
-from millrace_core.trigger.groups.watermark import Evaluated
+from millrace_core.trigger.groups.watermark import NEVER, RANGE, Evaluated
 from millrace_core.trigger.rows.signals import Signal
-from millrace_core.trigger.types.count.reach import CountReach
+from millrace_core.trigger.types.count.reach import CountedReach, CountReach
+from millrace_core.trigger.types.kept import ALWAYS, redo, split
 from millrace_core.trigger.types.occurrences import CLOSE, OPEN, Occurrence, Occurrences, Row, SoFar
-from millrace_core.trigger.types.windower import WAITS_FOR_ROW, Windower
+from millrace_core.trigger.types.windower import WAITS_FOR_ROW, Span, Windower
 from millrace_core.wire.diagnosis import OpenWindow, Wait
 
 COUNTS = "counts"
@@ -35,12 +39,15 @@ class Begun(msgspec.Struct, array_like=True):
 class CountMemory(msgspec.Struct, array_like=True):
     """How many rows have counted, the last one's time, and the open windows in order.
 
-    These are at most count / sliding, rounded up.
+    These are at most count / sliding, rounded up. ``first``: the first row's time, if deletes count; from
+    ``lost`` on only the stored rows know the windows.
     """
 
     counted: int = 0
     last: int = 0
     open: list[Begun] = []
+    first: int = NEVER
+    lost: int = ALWAYS
 
 
 def any_given(columns: Sequence[str]) -> AnyExpression:
@@ -54,14 +61,17 @@ def any_given(columns: Sequence[str]) -> AnyExpression:
 class CountWindower(Windower):
     """Windows of ``count`` rows, ``sliding`` (1 to ``count``) apart.
 
-    With ``columns`` a row counts only if one of them is not NULL.
+    With ``columns`` a row counts only if one of them is not NULL. ``follows``: deletes count.
     """
 
     memory = CountMemory
 
-    def __init__(self, count: int, sliding: int, columns: Sequence[str] = ()) -> None:
+    def __init__(
+        self, count: int, sliding: int, columns: Sequence[str] = (), *, follows: bool = False
+    ) -> None:
         self.count = count
         self.sliding = sliding
+        self.follows = follows
         self.signals = (Signal(COUNTS, any_given(columns), "flag"),) if columns else ()
 
     # ------------------------------------------------------------------ the definition, group by group
@@ -69,6 +79,12 @@ class CountWindower(Windower):
     def on_row(self, memory: CountMemory, row: Row) -> Iterator[Occurrence]:
         if not row.cells.get(COUNTS, True):
             return
+        if memory.lost != ALWAYS:
+            yield redo(row.ts, row.ts)
+            memory.last = row.ts
+            return
+        if memory.counted == 0 and self.follows:
+            memory.first = row.ts
         if memory.counted % self.sliding == 0:
             memory.open = [*memory.open, Begun(row.ts)]
             yield Occurrence(OPEN, row.ts, row.ts, 1)
@@ -84,20 +100,33 @@ class CountWindower(Windower):
     def on_time(self, memory: CountMemory, before: int, now: int) -> Iterator[Occurrence]:
         return iter(())
 
+    def on_delete(self, memory: CountMemory, first: int, last: int) -> Iterator[Occurrence]:
+        if self.follows and memory.counted and last >= memory.first:
+            yield redo(max(first, memory.first), last)
+            memory.lost, memory.open = min(memory.lost, first), []
+
+    def vague(self, memory: CountMemory) -> Span | None:
+        return None if memory.lost == ALWAYS else Span(max(memory.lost, -RANGE), RANGE)
+
+    def origin_of(self, memory: CountMemory) -> int | None:
+        return None if memory.first == NEVER else memory.first
+
     def so_far(self, memory: CountMemory) -> Iterator[SoFar]:
         oldest = max(0, (memory.counted - self.count) // self.sliding + 1)
         for window, begun in enumerate(memory.open, oldest):
             yield SoFar(begun.start, memory.last, memory.counted - window * self.sliding)
 
     def waits(self, memory: CountMemory, watermark: int) -> tuple[list[OpenWindow], list[Wait]]:
+        if memory.lost != ALWAYS:
+            return [], [Wait("again")]
         open_ = [
             OpenWindow(start, last, rows, [Wait("rows", self.count - rows)])
             for start, last, rows in self.so_far(memory)
         ]
         return open_, [WAITS_FOR_ROW]
 
-    def reach(self, origin: int | None = None) -> CountReach:
-        return CountReach()
+    def reach(self, origin: int | None = None) -> CountReach | CountedReach:
+        return CountedReach(origin) if self.follows else CountReach()
 
     # ------------------------------------------------------------------ the same over arrays
 
@@ -106,6 +135,13 @@ class CountWindower(Windower):
         return {} if counts is None else {"null_columns": len(counts) - int(counts.sum())}
 
     def on_rows(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
+        lost = memory.singles["lost"] != ALWAYS
+        if not lost.any():
+            return self._in_order(memory, evaluated)
+        known, unknown = split(evaluated, lost)
+        return Occurrences.join((self._in_order(memory, known), super().on_rows(memory, unknown)))
+
+    def _in_order(self, memory: Columns, evaluated: Evaluated) -> Occurrences:
         group, ts, step = evaluated.group, evaluated.ts, evaluated.step
         if COUNTS in evaluated.columns:
             counts = evaluated.columns[COUNTS]
@@ -120,6 +156,8 @@ class CountWindower(Windower):
         opening = np.flatnonzero(number % self.sliding == 0)
         closing = np.flatnonzero((number + 1 >= self.count) & ((number + 1 - self.count) % self.sliding == 0))
         opened = Occurrences.of(group[opening], step[opening], OPEN, ts[opening], ts[opening], 1)
+        if self.follows:
+            memory.singles["first"][owner[known == 0]] = ts[heads[known == 0]]
         memory.singles["counted"][owner] = known + sizes
         memory.singles["last"][owner] = ts[np.append(heads[1:], len(group)) - 1]
         start = self._take_over(memory, owner, (group[opening], ts[opening]), group[closing])
