@@ -83,8 +83,14 @@ def test_pause_and_resume(older: Any) -> None:
     assert [record.untreated for record in records[1::2]] == [True, False]
     older("PAUSE STREAM IF EXISTS nope", None)
     older("RESUME STREAM IF EXISTS nope", None)
-    assert older.refused("PAUSE STREAM nope").code is ErrorCode.UNKNOWN_STREAM
-    assert older.refused("RESUME STREAM nope", None).code is ErrorCode.NO_DATABASE
+    for word in ("PAUSE", "RESUME"):
+        for db in ("d", None):
+            refused = older.refused(f"{word} STREAM nope", db)
+            assert (refused.code, refused.message) == (
+                ErrorCode.UNKNOWN_STREAM, "the stream nope does not exist",
+            )  # fmt: skip
+        assert older.refused(f"{word} STREAM d.nope", None).code is ErrorCode.UNKNOWN_STREAM
+        assert older.refused(f"{word} STREAM none.nope", None).code is ErrorCode.UNKNOWN_DATABASE
 
 
 def test_what_was_written_during_a_pause_is_left_out_where_resume_says_so(older: Any) -> None:

@@ -56,10 +56,14 @@ def _of_life(
 ) -> StreamEntry | None:  # fmt: skip
     """The stream, to which this word applies; None if there is none and there need not be.
 
-    :raises CatalogError: NOT_ALLOWED for a stream of the other dialect, with its word.
+    :raises CatalogError: NOT_ALLOWED for a stream of the other dialect, with its word; UNKNOWN_STREAM.
     """
     name = statement.name
-    entry = find_stream(context, session, name, if_exists=statement.if_exists, global_first=life is GLOBAL)
+    bare = life is GLOBAL and name.db is None  # such a name needs no database
+    there_need_be_none = statement.if_exists or bare
+    entry = find_stream(context, session, name, if_exists=there_need_be_none, global_first=life is GLOBAL)
+    if entry is None and not statement.if_exists:
+        raise CatalogError(ErrorCode.UNKNOWN_STREAM, f"the stream {name} does not exist", name.position)
     if entry is not None and life_of(entry.spec) is not life:
         raise _wrong_word(entry, word, life_of(entry.spec), name)
     return entry

@@ -158,17 +158,22 @@ _MODES: dict[str, str] = {
 }
 
 
+def _of_trigger(spec: StreamSpec) -> Iterator[str]:
+    type_ = type_of(spec.trigger)
+    if type_.nearest is not None:
+        yield "without a window every row counts; COUNT_WINDOW(1) ignores late and rewritten rows and deletes"
+    elif spec.emission.when in _MODES:
+        yield _MODES[spec.emission.when]
+    if type_.numbered:
+        yield "a DELETE: the rows behind it are counted again; in the newer dialect no count window changes"
+
+
 def without_counterpart(spec: StreamSpec) -> Iterator[str]:
     """What an older stream does that no statement of the newer dialect does."""
     emission = spec.emission
     if _is_newer(emission):
         return
-    if type_of(spec.trigger).nearest is not None:
-        yield "without a window every row counts; COUNT_WINDOW(1) ignores late and rewritten rows and deletes"
-    elif emission.when in _MODES:
-        yield _MODES[emission.when]
-    if type_of(spec.trigger).numbered:
-        yield "a DELETE: the rows behind it are counted again; in the newer dialect it changes no count window"
+    yield from _of_trigger(spec)
     if emission.late == "dropped":
         yield (
             "IGNORE EXPIRED 1 drops rows of closed windows only; IGNORE_DISORDER drops every late row, and "
