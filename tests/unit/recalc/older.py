@@ -72,11 +72,13 @@ class Older(Deployment):
             self.notices += product.notices
             self.out.take([m.key for m in product.messages], [m.value for m in product.messages])
 
-    def put(self, ts: int, v: int | None = 1, s: int | None = None, child: str = "c1") -> None:
-        """A row; it is looked at with the next :meth:`settle`."""
-        self.write(child, [{"ts": ts, "op": self.places, "v": v, "s": s}])
+    def put(self, ts: int, v: int | None = 1, s: int | None = None, child: str = "c1") -> dict[str, Any]:
+        """A row, and its values; it is looked at with the next :meth:`settle`."""
+        row = {"op": self.places, "v": v, "s": s}
+        self.write(child, [{"ts": ts, **row}])
         self.places += 1
         self.newest = max(self.newest, ts)
+        return row
 
     def remove(self, first: int, last: int, child: str = "c1") -> None:
         self.cluster.operate(child, Delete(first, last), self.table)

@@ -28,11 +28,10 @@ class Running(Older):
         self.changes: list[Change] = []
         self.paused = False
 
-    def put(self, ts: int, v: int | None = 1, s: int | None = None, child: str = "c1") -> None:
-        row = {"op": len(self.changes), "v": v, "s": s}
-        self.write(child, [{"ts": ts, **row}])
+    def put(self, ts: int, v: int | None = 1, s: int | None = None, child: str = "c1") -> dict[str, Any]:
+        row = super().put(ts, v, s, child)
         self.changes.append(Change(child, len(self.changes), ts, ts, row))
-        self.newest = max(self.newest, ts)
+        return row
 
     def remove(self, first: int, last: int, child: str = "c1") -> None:
         super().remove(first, last, child)

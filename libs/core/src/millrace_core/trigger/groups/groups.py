@@ -46,6 +46,10 @@ class Groups:
         table = self.tables[place]
         return Group(self.ids[place], self.keys[place], None if table is None else table.decode())
 
+    def places(self) -> dict[int, int]:
+        """Where each group is found by its id."""
+        return {id_: place for place, id_ in enumerate(self.ids)}
+
     def of_table(self, name: bytes) -> list[int]:
         """The groups whose rows are this table's, where these are found by their ids."""
         return [place for place in self.index.values() if self.tables[place] == name]

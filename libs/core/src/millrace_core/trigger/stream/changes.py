@@ -262,7 +262,7 @@ class Changes:
     def lose_replaced(self, written: int, seen: Offsets) -> Iterator[Output]:
         """What was written again while rows were held."""
         replaced, self.state.life.replaced = self.state.life.replaced, []
-        places = {id_: place for place, id_ in enumerate(self.state.groups.ids)}
+        places = self.state.groups.places()
         for id_, ts in sorted(set(replaced)):
             if id_ in places:
                 yield from self._lose_here(_lost_at([places[id_]], np.array([ts]), written), seen)
@@ -294,7 +294,7 @@ class Changes:
     def reach(self, written: int, seen: Offsets) -> Iterator[Output]:
         """T has moved on: deletes and unknown rows that lay before it take effect as far as it has come."""
         state = self.state
-        places = {id_: place for place, id_ in enumerate(state.groups.ids)}
+        places = state.groups.places()
         awaited = [(id_, *span) for id_, *span in state.life.awaited if id_ in places]
         state.life.awaited = []
         for id_, first, last in awaited:

@@ -232,7 +232,7 @@ class History:
         """Deletes of the time in which rows were held."""
         state = self.state
         deleted, state.life.deleted = state.life.deleted, []
-        places = {id_: place for place, id_ in enumerate(state.groups.ids)}
+        places = state.groups.places()
         for id_, first, last in deleted:
             if id_ in places:
                 yield from self.changes.delete_in(places[id_], (first, last), at, seen)

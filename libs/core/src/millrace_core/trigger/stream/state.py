@@ -140,7 +140,7 @@ class StreamState:
         """By group, the times that T has not reached and at which only the stored rows know what there is."""
         if not self.waits:
             return {}
-        places = {id_: place for place, id_ in enumerate(self.groups.ids)}
+        places = self.groups.places()
         found: dict[int, Span] = {}
         for id_, first, last in [*self.life.awaited, *((id_, ts, ts) for id_, ts in self.life.unknown)]:
             if (place := places.get(id_)) is not None:

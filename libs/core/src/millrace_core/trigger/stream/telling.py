@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Telling:
         asked = found.kind == REDO
         if asked.any():
             at = int(written[found.step[asked]].max()) * NS_PER_MS
-            parts = parts_of(found, state.groups.get, state.until, state.origin, self._is_vague)
+            parts = parts_of(found, state.groups.get, state.until, state.origin, self._vague())
             parts = [part for part in parts if part.open or part.first <= part.last]
             if state.definition.put_off is not None and self.cause == LIVE:
                 self._put_off(parts, at, state.definition.put_off)
@@ -84,7 +84,7 @@ class Telling:
         """What was put off is asked for, at ``at`` (ns)."""
         state, life = self.state, self.state.life
         dirty, life.dirty = life.dirty, []
-        places = {id_: place for place, id_ in enumerate(state.groups.ids)}
+        places = state.groups.places()
         until = state.until.tolist()
         parts = [
             Part(state.groups.get(place), first, min(last, until[place]), until[place], state.origin(place))
@@ -94,13 +94,13 @@ class Telling:
         if parts:
             yield self.ask(self.request("CHANGE", parts, seen, at))
 
-    def _is_vague(self, place: int) -> bool:
-        """Whether the stream shows its open windows, and only the stored rows know those of a group."""
-        definition = self.state.definition
-        if definition.showing is None:
-            return False
-        vague = definition.windower.vague(self.state.memory.get(place)) is not None
-        return vague or place in self.state.doubts
+    def _vague(self) -> Callable[[int], bool]:
+        """Says of a group whether its open windows are shown and only the stored rows know them."""
+        state = self.state
+        if state.definition.showing is None:
+            return lambda place: False
+        windower, doubts = state.definition.windower, state.doubts
+        return lambda place: place in doubts or windower.vague(state.memory.get(place)) is not None
 
     def tell_all(self, found: Sequence[TriggerEvent], seen: Offsets, at: int) -> Iterator[Output]:
         """These events; ``at``: when what caused them was written, ns."""
