@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from bench.workload import rows_of
 from tests.chaos.changes import Change, changes
 from tests.chaos.oracle import Result
 from tests.chaos.streams import Stream, reading
@@ -15,6 +18,7 @@ from tests.chaos.streams import Stream, reading
 from millrace.rest import Rest
 from millrace.stack import Stack
 from millrace_core.errors import MillraceError
+from millrace_core.wire import events, operations, recalc
 from millrace_core.wire.topics import (
     DEAD_LETTERS,
     HANDOVER,
@@ -36,6 +40,29 @@ def changes_of(stack: Stack, db: str, table: str) -> list[Change]:
 def records_of(stack: Stack, topic: str) -> list[Record]:
     with KafkaLog(stack.settings.broker, "chaos") as log:
         return list(replay(log, topic))
+
+
+Decode = Callable[[bytes], object]
+"""What a record's value says, as the wire's format has it."""
+SAID: Mapping[str, Decode] = {
+    RECALC.name: recalc.decode_request, TRIGGERS.name: events.decode, HANDOVER.name: recalc.decode_handover,
+}  # fmt: skip
+"""What the parts say to one another of windows: who was asked what, and what was answered."""
+
+
+def said(stack: Stack, topic: str, decode: Decode) -> Iterator[str]:
+    """All that was said in a topic and has not been cleaned away: a line of JSON a record, in order."""
+    for record in sorted(records_of(stack, topic), key=attrgetter("timestamp", "partition", "offset")):
+        if record.value is None:
+            continue
+        key = (record.key or b"").decode(errors="replace")
+        value = msgspec.to_builtins(decode(record.value), str_keys=True)
+        yield json.dumps([record.timestamp, record.partition, record.offset, key, value], default=str)
+
+
+def _written(value: bytes) -> object:
+    """Rows, or an operation."""
+    return operations.operation_in(value) or rows_of(value)
 
 
 def moving(stack: Stack, db: str) -> dict[str, dict[int, int]]:
@@ -101,9 +128,10 @@ def state_of(stack: Stack, rest: Rest, db: str) -> list[str]:
 
 def keep(
     folder: Path, stack: Stack, report: Iterable[str], logs: Mapping[str, Sequence[Change]],
-    outputs: Mapping[str, Sequence[Result]], notices: Sequence[Mapping[str, Any]],
+    outputs: Mapping[str, Sequence[Result]], notices: Sequence[Mapping[str, Any]], db: str,
 ) -> None:  # fmt: skip
-    """Everything that says what happened to a seed: report, the parts' logs, changes, results, notices."""
+    """Everything that says what happened to a seed: report, the parts' logs, changes, results, notices, what
+    the parts said to one another, and what was written into output tables."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "report.txt").write_text("\n".join(report) + "\n")
@@ -114,3 +142,8 @@ def keep(
     for table, rows in outputs.items():
         (folder / f"{table}.rows.jsonl").write_text("\n".join(json.dumps(one) for one in rows) + "\n")
     (folder / "notices.jsonl").write_text("\n".join(json.dumps(one) for one in notices) + "\n")
+    for topic, decode in SAID.items():
+        (folder / f"{topic}.jsonl").write_text("\n".join(said(stack, topic, decode)) + "\n")
+    for table in outputs:
+        written = said(stack, wal_topic(db, table), _written)
+        (folder / f"{table}.written.jsonl").write_text("\n".join(written) + "\n")

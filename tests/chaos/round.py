@@ -315,7 +315,7 @@ class Round:
 
     def _keep(self, inbox: Inbox) -> None:
         self.report += ["", *self.faults, "", *evidence.state_of(self.stack, self.rest, self.db)]
-        evidence.keep(self.keep, self.stack, self.report, self.logs, self.outputs, inbox.events)
+        evidence.keep(self.keep, self.stack, self.report, self.logs, self.outputs, inbox.events, self.db)
 
 
 class Due:

@@ -16,9 +16,9 @@ from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.job import StreamJobs
 from calc_svc.loops.consumer import WalConsumer
 from calc_svc.loops.flusher import Flusher
-from calc_svc.loops.holding import AGAIN, LIVE
+from calc_svc.loops.holding import AGAIN, LIVE, Share
 from calc_svc.loops.overtaking import Overtaking
-from calc_svc.loops.recalc import RecalcLoop
+from calc_svc.loops.recalc import RecalcLoop, Writer
 from calc_svc.loops.triggers import TriggerLoop
 from calc_svc.spark.session import Engine
 from calc_svc.store.catalog import CatalogView
@@ -27,6 +27,7 @@ from calc_svc.store.tables import TableStore
 from millrace_core.recalc.requests import LANES
 from millrace_core.recalc.told import Told
 from millrace_core.wire import registrations
+from millrace_core.wire.counters import RECALC
 from millrace_core.wire.registrations import OutputWanted
 from millrace_service import Health, Heap, Life, Lives
 from millrace_spark import SparkSettings
@@ -73,7 +74,8 @@ class CalcService:
         self._engine = Engine(
             {LIVE.pool: 2, AGAIN.pool: 1, "queries": settings.calc_query_lanes},
             settings.calc_spark_cores, settings.calc_spark_memory,
-            {share.pool: share.side_by_side for share in (LIVE, AGAIN)}, settings,
+            # in the pool of what is cut again also goes what is calculated where it is cut
+            {LIVE.pool: LIVE.side_by_side, AGAIN.pool: AGAIN.side_by_side + 1}, settings,
         )  # fmt: skip
         self.calculator = Calculator(
             self._engine, self._catalog, self.store, settings.calc_result_rows, settings.calc_one_by_one
@@ -82,16 +84,16 @@ class CalcService:
         name = store_id(settings.tables.with_name("tables.id"))
         report = StoredReport(self._log, self._catalog, self.store, name)
         self._flusher = Flusher(self.store, report.step, expire_every=settings.calc_expire_seconds)
-        jobs = {}
-        for share in (LIVE, AGAIN):
-            jobs[share] = StreamJobs(self.calculator, self._catalog, self.store, share.pool)
-            jobs[share].outputs.ask, jobs[share].ends = self._ask, self._log.end_offsets
+        self._jobs: list[StreamJobs] = []
         overtaking = Overtaking()
-        self._loop = TriggerLoop(self._log, jobs[LIVE], overtaking)
-        self._again = TriggerLoop(self._log, jobs[AGAIN], overtaking, AGAIN, self._loop)
+        self._loop = TriggerLoop(self._log, self._new_jobs(LIVE), overtaking)
+        self._again = TriggerLoop(self._log, self._new_jobs(AGAIN), overtaking, AGAIN, self._loop)
         answers = Answers(self._catalog, self.store, Told(self._catalog), ends=self._log.end_offsets)
-        self._recalc = [RecalcLoop(self._log, answers, group, self._again.done) for group in LANES]
-        self._jobs = list(jobs.values())
+        writer = Writer(self._new_jobs(AGAIN), overtaking, (self._loop, self._again))
+        self._recalc = [
+            RecalcLoop(self._log, answers, group, self._again.done, writer if group == RECALC else None)
+            for group in LANES
+        ]
         self._lives = Lives(self._logger, settings.stall_seconds)
         # the last one ends first: what flushes is the last to end
         flushing = self._lives.add(self._flusher, self._flusher.look)
@@ -102,6 +104,13 @@ class CalcService:
         self._ready = threading.Event()
         self._starting = _Start(self._engine, self._consumer.loaded, self._begin)
         self._starter = Life(self._starting, self._logger)
+
+    def _new_jobs(self, share: Share) -> StreamJobs:
+        """Of one thread, in the pool of the share."""
+        jobs = StreamJobs(self.calculator, self._catalog, self.store, share.pool)
+        jobs.outputs.ask, jobs.ends = self._ask, self._log.end_offsets
+        self._jobs.append(jobs)
+        return jobs
 
     def _ask(self, wanted: OutputWanted) -> None:
         self._log.append([Message(*registrations.encode(wanted))])

@@ -39,7 +39,9 @@ class Share:
     side_by_side: int
 
     def has(self, record: Record) -> bool:
-        return events.answers_request(record.key) is not self.live
+        if events.answers_request(record.key):
+            return not self.live and not events.is_calculated(record.key)
+        return self.live
 
     def task(self, partition: int) -> int:
         """A partition's number in the topic ``status``, as two loops read each; it is its own inverse."""

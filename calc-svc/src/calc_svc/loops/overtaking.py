@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from millrace_core.calc.overtaking import Batches, Turn, Turns
@@ -35,6 +36,7 @@ class Overtaking:
 
     def __init__(self) -> None:
         self._lock, self._turns = threading.Lock(), Turns()
+        self._writers: dict[int, threading.Lock] = {}
 
     @contextmanager
     def turn(self) -> Iterator[OneTurn]:
@@ -45,3 +47,18 @@ class Overtaking:
         finally:
             with self._lock:
                 self._turns.end(turn)
+
+    @contextmanager
+    def alone(self, streams: Collection[int], seconds: float) -> Iterator[set[int]]:
+        """Nobody else may write of these streams meanwhile; of those that another one writes of, which is
+        waited for so long, comes back that it does."""
+        until, busy = time.monotonic() + seconds, set[int]()
+        with ExitStack() as mine:
+            for stream in sorted(streams):
+                with self._lock:
+                    lock = self._writers.setdefault(stream, threading.Lock())
+                if lock.acquire(timeout=max(until - time.monotonic(), 0.0)):
+                    mine.callback(lock.release)
+                else:
+                    busy.add(stream)
+            yield busy

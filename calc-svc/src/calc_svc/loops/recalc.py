@@ -6,24 +6,37 @@ the same ids, which overwrite their rows.
 
 A request waits for the definitions and rows that it is about, however long they take; those of other streams
 go on meanwhile, and no commit passes it (decision 0035).
+
+Where the windows of a stream have one writer (``calc.overtaking.one_writer``), what changed is cut and
+calculated here, in one turn: by the time that an answer waits in the log, what is live may have told of newer
+windows, which it would take back. What was told stands in ``triggers`` all the same, for the record.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import structlog
 
 from calc_svc import metrics
 from calc_svc.jobs.answers import Answers
+from calc_svc.jobs.job import StreamJobs
+from calc_svc.jobs.waits import Waits
+from calc_svc.loops.calculating import CUT_AGAIN, Calculating
 from calc_svc.loops.counted import messages, tally_of
+from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.patience import patiently
+from calc_svc.loops.triggers import TriggerLoop
+from millrace_core.calc.overtaking import one_writer
+from millrace_core.calc.rounds import Arrival
 from millrace_core.calc.waiting import Behind
-from millrace_core.errors import MillraceError, WireError
+from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.recalc.requests import (
     DONE,
     LANES,
@@ -37,8 +50,8 @@ from millrace_core.recalc.requests import (
 )
 from millrace_core.recalc.sending import Output, Work
 from millrace_core.recalc.told import Told, wants
-from millrace_core.wire import events, recalc, status, topics
-from millrace_core.wire.events import TriggerBatch
+from millrace_core.wire import counters, events, recalc, status, topics
+from millrace_core.wire.events import ANSWERED, TriggerBatch
 from millrace_core.wire.recalc import Handover, Request
 from millrace_service import behind, passed_over
 from millrace_wal import BEGIN, DeadLetters, GapWatch, GroupReader, Log, Message, Reader, Record
@@ -54,19 +67,36 @@ AGAIN_SECONDS = 1.0  # until a request is tried again that waits for something e
 TELL_SECONDS = 10.0  # between two reports of what a request waits for
 MOST = 10_000  # requests that wait in memory; with more of them the rest waits in the log
 PACE_SECONDS = 10.0  # the longest wait for their calculation; another process may own the partition
+JOB_SECONDS = 30.0  # the longest wait of a job for what is not there yet
+TURN_SECONDS = 5.0  # the longest wait for who writes of the stream just now
+TASK = -1 << 20
+"""Minus a partition of ``recalc``: as what its answers gave is counted in ``status``, apart from what the two
+loops over ``triggers`` count (``holding.Share.task``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes of the streams that have one writer. ``jobs``: of this loop alone; ``before``: the loops
+    that have calculated what was told before a request, before it is answered."""
+
+    jobs: StreamJobs
+    overtaking: Overtaking
+    before: Sequence[TriggerLoop]
 
 
 class RecalcLoop:
     """One lane; a work of :class:`millrace_service.Life`.
 
-    ``calculated(partition)``: up to where the trigger loop of this process is done.
+    ``calculated(partition)``: up to where the trigger loop of this process is done. ``writer``: None: answers
+    are all calculated by that loop.
     """
 
     def __init__(
         self, log: Log, answers: Answers, group: str, calculated: Callable[[int], int],
+        writer: Writer | None = None,
     ) -> None:  # fmt: skip
         self._log, self._answers, self._group = log, answers, group
-        self._calculated = calculated
+        self._calculated, self._writer = calculated, writer
         self._tally = tally_of(answers.catalog, group)
         self._logger = structlog.get_logger("calc-svc")
         self._gaps = GapWatch(log, group, group, metrics.count_lost)
@@ -76,6 +106,12 @@ class RecalcLoop:
         else:
             self._dead = DeadLetters(log, None)
         self.name, self.stopping = group, threading.Event()
+        self._calculating: Calculating | None = None
+        if writer is not None:
+            tally = tally_of(answers.catalog, counters.CALC)
+            self._calculating = Calculating(
+                log, writer.jobs, writer.overtaking, tally, self.stopping, self._logger
+            )
         self._reader: GroupReader | None = None
         self._answering = float("inf")
         self._events: Reader | None = None
@@ -104,6 +140,8 @@ class RecalcLoop:
         self._done = dict(reader.positions().get(topics.RECALC.name, {}))
 
     def end(self) -> None:
+        if self._calculating is not None and self.stopping.is_set():
+            self._calculating.close()
         for one in (self._reader, self._events):
             if one is not None:
                 one.close()
@@ -217,15 +255,67 @@ class RecalcLoop:
         return not told or self._patiently(lambda: self._log.append(told))
 
     def _answer(self, batch: Batch, work: Work, reader: GroupReader) -> None:
-        told_at = alive_at = time.monotonic()
-        before: tuple[int, int] | None = None
-        later = partial(self._later, batch)
-        for output in self._answers.answer(batch.requests, batch.place, work, later):
+        entry = self._answers.catalog.stream(batch.requests[0].stream)
+        if self._writer is None or self._calculating is None or entry is None or not one_writer(entry.spec):
+            self._send(batch, work, reader, self._paced())
+            return
+        uid = entry.spec.uid
+        self._let_pass(uid, self._writer, reader)
+        with self._writer.overtaking.alone([uid], TURN_SECONDS) as busy:
+            if busy:
+                raise CUT_AGAIN
+            calculate = partial(self._calculate, self._calculating, batch.place[0])
+            self._send(batch, work, reader, calculate)
+
+    def _let_pass(self, uid: int, writer: Writer, reader: GroupReader) -> None:
+        """What was told before these requests is calculated first.
+
+        :raises MillraceError: UNAVAILABLE while that waits for something, or if the log is away.
+        """
+        if why := self._answers.catalog.waits(uid):
+            raise MillraceError(ErrorCode.UNAVAILABLE, why)
+        ends = self._log.end_offsets(topics.TRIGGERS.name)
+        for loop in writer.before:
+            loop.wait_for(ends, self.stopping, lambda: reader.poll(0, limit=0))
+        if self._answers.catalog.holds_live(uid) or any(loop.holds(uid) for loop in writer.before):
+            message = "what was told of the stream before is not calculated yet"
+            raise MillraceError(ErrorCode.UNAVAILABLE, message)
+
+    def _calculate(self, calculating: Calculating, partition: int, output: Output) -> None:
+        """Calculate what an answer says, then tell of it.
+
+        :raises MillraceError: what the job waits for, or if the log is away.
+        """
+        told = output
+        if isinstance(output, TriggerBatch):
+            arrival = Arrival(output, TASK - partition, output.number, repeated=False)
+            waits = Waits(time.monotonic() + JOB_SECONDS)
+            left = calculating.write({output.stream: [output]}, [arrival], waits)
+            if left is None:
+                return
+            for error in left.values():
+                raise error
+            told = msgspec.structs.replace(output, slot=ANSWERED)
+        self._log.append([_message(told)])
+
+    def _paced(self) -> Callable[[Output], None]:
+        """Sends what is to be calculated from the log."""
+        before: list[tuple[int, int]] = []
+
+        def send(output: Output) -> None:
             (place,) = self._log.append([_message(output)])
             if isinstance(output, TriggerBatch):
-                if before is not None:
-                    self._pace(*before)
-                before = place
+                if before:
+                    self._pace(*before.pop())
+                before.append(place)
+
+        return send
+
+    def _send(self, batch: Batch, work: Work, reader: GroupReader, send: Callable[[Output], None]) -> None:
+        told_at = alive_at = time.monotonic()
+        later = partial(self._later, batch)
+        for output in self._answers.answer(batch.requests, batch.place, work, later):
+            send(output)
             now = time.monotonic()
             if now - told_at > REPORT_SECONDS:
                 told_at = now

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence, Set
 
 import structlog
 
 from calc_svc import metrics
 from calc_svc.jobs.job import StreamJobs
 from calc_svc.jobs.waits import Waits
-from calc_svc.loops.counted import messages, tally_of
+from calc_svc.loops.calculating import Calculating, Waiting
+from calc_svc.loops.counted import tally_of
 from calc_svc.loops.holding import LIVE, Holding, Share
 from calc_svc.loops.overtaking import Overtaking
-from calc_svc.loops.patience import append_apart, patiently
+from calc_svc.loops.patience import patiently
 from calc_svc.loops.reach import Reach
 from calc_svc.loops.rounds import Intake
-from millrace_core.calc.overtaking import Batches
-from millrace_core.calc.product import Product, notice_messages
-from millrace_core.calc.rounds import Arrival, Round, count_round, left_whole
+from millrace_core.calc.rounds import Round, left_whole
 from millrace_core.calc.waiting import Left, Part
 from millrace_core.errors import MillraceError
-from millrace_core.wire import counters, registrations, status, topics
-from millrace_core.wire.events import TriggerBatch
+from millrace_core.wire import counters, topics
 from millrace_service import behind, passed_over
-from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Message, Record
+from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Record
 
 POLL = 0.5
 TAKE = 5_000  # messages of one round
@@ -53,7 +48,6 @@ class TriggerLoop:
         first: TriggerLoop | None = None,
     ) -> None:  # fmt: skip
         self._log, self._jobs, self._share, self._first = log, jobs, share, first
-        self._overtaking = overtaking
         self._logger = structlog.get_logger("calc-svc")
         self._dead = DeadLetters(log, "calc-svc", passed_over(self._logger))
         self._intake = Intake(self._dead, share)
@@ -61,7 +55,6 @@ class TriggerLoop:
         self.running = False
         """From its first begin to its end for good."""
         self._reader: GroupReader | None = None
-        self._calculating = float("inf")
         self._reach = Reach(log, jobs)
         self._own: set[int] = set()
         self._done: dict[int, int] = {}
@@ -74,7 +67,9 @@ class TriggerLoop:
             None if first is None else first._holding,
         )  # fmt: skip
         self._tally = tally_of(jobs.catalog, counters.CALC)
-        self._workers = ThreadPoolExecutor(share.side_by_side, thread_name_prefix="job")
+        self._calculating = Calculating(
+            log, jobs, overtaking, self._tally, self.stopping, self._logger, share.side_by_side
+        )
 
     def begin(self) -> None:
         self._passed = {}
@@ -104,7 +99,7 @@ class TriggerLoop:
         self._holding.close()
         if self.stopping.is_set():
             self.running = False
-            self._workers.shutdown()
+            self._calculating.close()
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -112,7 +107,7 @@ class TriggerLoop:
     def look(self) -> tuple[object, str]:
         """Up to where its partitions are calculated, and what lies behind that. A job may take its time."""
         own, now = sorted(self._own), time.monotonic()
-        working = int(now) if now - JOB_SECONDS < self._calculating <= now else 0
+        working = int(now) if now - JOB_SECONDS < self._calculating.since <= now else 0
         if not own:
             return None, f"a partition of topic {topics.TRIGGERS.name}: none is assigned to this process"
         at = {partition: done for partition, done in list(self._done.items()) if partition in own}
@@ -158,25 +153,40 @@ class TriggerLoop:
         if self._first is None:
             return
         ends: dict[int, int] = {}
-        if not self._patiently(lambda: ends.update(self._log.end_offsets(topics.TRIGGERS.name))):
-            return
-        alive = time.monotonic()
-        while self._first.running and (late := self._first.behind(ends)):
-            mine = late & self._first.own
-            if not mine:  # another process may own them
-                committed = self._live_committed()
-                ends = {p: ends[p] for p in late if committed.get(p, 0) < ends[p]}
-            if self.stopping.wait(0.01 if mine or not ends else OTHERS_SECONDS):
-                return
-            if time.monotonic() - alive > MEMBER_SECONDS:
-                alive = time.monotonic()
-                reader.poll(0, limit=0)
+        if self._patiently(lambda: ends.update(self._log.end_offsets(topics.TRIGGERS.name))):
+            self._first.wait_for(ends, self.stopping, lambda: reader.poll(0, limit=0))
 
-    def _live_committed(self) -> dict[int, int]:
-        """Up to where the processes that calculate what is live are done, by partition."""
+    def wait_for(
+        self, ends: Mapping[int, int], stopping: threading.Event, alive: Callable[[], object]
+    ) -> None:
+        """Wait until what lies before these offsets is calculated, here or by the process that owns it; or
+        until who asks is ``stopping``, or this loop has ended. By another loop's thread. ``alive``: its sign
+        of life to its group, now and then."""
+        ends, told = dict(ends), time.monotonic()
+        while self.running and (late := self.behind(ends)):
+            mine = late & self.own
+            if not mine:  # another process may own them
+                committed = self._committed_by_all(stopping)
+                ends = {p: ends[p] for p in late if committed.get(p, 0) < ends[p]}
+            if stopping.wait(0.01 if mine or not ends else OTHERS_SECONDS):
+                return
+            if time.monotonic() - told > MEMBER_SECONDS:
+                told = time.monotonic()
+                alive()
+
+    def _committed_by_all(self, stopping: threading.Event) -> dict[int, int]:
+        """Up to where all processes are done, by partition."""
         found: dict[int, int] = {}
-        self._patiently(lambda: found.update(self._log.committed(LIVE.group, topics.TRIGGERS.name)))
+        asking = "asking how far others have calculated"
+        patiently(
+            lambda: found.update(self._log.committed(self.name, topics.TRIGGERS.name)),
+            stopping, self._logger, asking,
+        )  # fmt: skip
         return found
+
+    def holds(self, uid: int) -> bool:
+        """Whether triggers of a stream wait here, to be calculated later. By any thread."""
+        return uid in self._holding.streams
 
     @property
     def own(self) -> Set[int]:
@@ -222,10 +232,10 @@ class TriggerLoop:
         streams = found.streams
         urgent = [uid for uid in streams if self._jobs.low_latency(uid)]
         waits = Waits(until, frozenset(uid for uid, _ in known))
-        waiting: dict[int, MillraceError] = {}
+        waiting: Waiting = {}
         for uids in (urgent, [uid for uid in streams if uid not in set(urgent)]):
             if uids:
-                late = self._persist({uid: streams[uid] for uid in uids}, found.arrivals, waits)
+                late = self._calculating.persist({uid: streams[uid] for uid in uids}, found.arrivals, waits)
                 if late is None:
                     return None
                 waiting |= late
@@ -236,81 +246,5 @@ class TriggerLoop:
         metrics.TRIGGERS_WAITING.labels(self._share.group).set(0)
         return left | later
 
-    def _persist(
-        self, batches: Batches, arrivals: Sequence[Arrival], waits: Waits
-    ) -> dict[int, MillraceError] | None:
-        """Calculate and write what is of these streams, until nobody has written a window of it meanwhile:
-        what those wait for that are to be calculated later; None when stopped before it was done."""
-        left, counted = batches, arrivals
-        waiting: dict[int, MillraceError] = {}
-        while left:
-            with self._overtaking.turn() as turn:
-                self._calculating = time.monotonic()
-                left = turn.freshened(left)
-                calculate: Callable[..., Iterable[Product]] = self._workers.map if len(left) > 1 else map
-                found = list(calculate(partial(self._run_job, waits), left.items()))
-                self._calculating = float("inf")
-                waiting |= {one.stream: one.waits for one in found if one.waits is not None}
-                products = [one for one in found if one.waits is None]
-                count_round(self._tally, counted, products, time.time_ns())
-                if not self._write(products):
-                    return None
-                left = turn.written({uid: some for uid, some in left.items() if uid not in waiting})
-                # the rows of other tables that these need have been read the first time
-                counted, waits = [], replace(waits, known=frozenset(left))
-                metrics.WINDOWS_OVERTAKEN.inc(sum(len(b.events) for some in left.values() for b in some))
-        return waiting
-
-    def _run_job(self, waits: Waits, stream: tuple[int, Sequence[TriggerBatch]]) -> Product:
-        return self._jobs.run(*stream, waits)
-
-    def _write(self, products: Sequence[Product]) -> bool:
-        """Results first, then the notifications of them; False when stopped before it was done."""
-        rows = [message for product in products for message in product.messages]
-        told = [
-            message for product in products for message in notice_messages(product.stream, product.notices)
-        ]
-        told += [
-            Message(topics.STATUS.name, status.key(product.status), status.encode(product.status))
-            for product in products
-            if product.status is not None
-        ]
-        told += [
-            Message(*registrations.encode(gone)) for product in products for gone in product.outputs_gone
-        ]
-        # with what is written anyway: another append would delay the next round
-        (told if told or not rows else rows).extend(messages(self._tally))
-        owner = {id(message): product.stream for product in products for message in product.messages}
-        failed: dict[int, status.StreamFailure] = {}
-
-        def refuse(message: Message, error: MillraceError) -> None:
-            _count_refused(error)
-            if (uid := owner.get(id(message))) is not None:
-                failed[uid] = status.StreamFailure(uid, f"a result cannot be written: {error.message}")
-
-        if rows and not self._patiently(partial(self._append_results, rows, refuse)):
-            return False
-        told += [Message(topics.STATUS.name, status.key(one), status.encode(one)) for one in failed.values()]
-        return not told or self._patiently(partial(append_apart, self._log, told, refuse))
-
-    def _append_results(self, rows: list[Message], refuse: Callable[[Message, MillraceError], None]) -> None:
-        """Rows of tables that were dropped meanwhile would hold up all others for ever: they are left out."""
-        try:
-            self._jobs.store.sent(rows, self._log.append(rows))
-        except MillraceError as error:
-            topics_now = self._jobs.catalog.wal_topics() | {topics.STATUS.name}
-            gone = [message for message in rows if message.topic not in topics_now]
-            if not gone and error.code.value.retry:
-                raise
-            metrics.EVENTS_DROPPED.labels("no such table").inc(len(gone))
-            kept = [message for message in rows if message.topic in topics_now]
-            if kept:
-                append_apart(self._log, kept, refuse)
-
     def _patiently(self, action: Callable[[], object]) -> bool:
-        """A result that the log refuses for good is dropped."""
-        return patiently(action, self.stopping, self._logger, "writing results", _count_refused)
-
-
-def _count_refused(error: MillraceError) -> None:
-    metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
+        return self._calculating.patiently(action)

@@ -7,6 +7,10 @@ one was written.
 
 A window that is shown before it closes has an end that moves on. An answer says where that was when its rows
 were read; what is live may have told of the window since. Then its word goes instead of the answer's.
+
+Where results are taken back, or shown before their windows close, a word about one window changes what stands
+of others. The streams that do so have :func:`one_writer` at a time, which cuts the windows, reads their rows
+and writes.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from millrace_core.model.stream import StreamSpec
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import ANSWERING, TriggerBatch, TriggerEvent
 
@@ -25,6 +30,12 @@ MOST_SHOWN = 100_000
 """Windows of which it is known what was told of them last."""
 _Window = tuple[int, int, int]
 """Stream, group and start."""
+
+
+def one_writer(spec: StreamSpec) -> bool:
+    """Whether what is told of a window of the stream may change what stands of its others."""
+    emission = spec.emission
+    return emission.obsolete == "retracted" or emission.when in ("at_once", "max_delay")
 
 
 @dataclass(slots=True, eq=False)

@@ -55,8 +55,8 @@ class TriggerEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     written: dict[int, tuple[int, int]] | None = None
 
 
-ANSWERING = -1
-"""In place of a slot, in answers to requests."""
+ANSWERING, ANSWERED = -1, -2
+"""In place of a slot, in answers to requests: to be calculated, or calculated already."""
 
 
 class TriggerBatch(msgspec.Struct, frozen=True):
@@ -102,6 +102,11 @@ def answers_request(key: bytes | None) -> bool:
     """Whether a message of ``triggers`` with this key (``stream/slot``) has events of history or of a
     recalculation: those are numbered below zero, apart from the slots."""
     return b"/-" in (key or b"")
+
+
+def is_calculated(key: bytes | None) -> bool:
+    """Whether the message is there for the record: its events were calculated before it was written."""
+    return (key or b"").endswith(b"/%d" % ANSWERED)
 
 
 def key_of(batch: TriggerBatch) -> bytes:

@@ -1,0 +1,148 @@
+"""Triggers calculated stream by stream, and what comes of them written: results first, then what is told."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+from structlog.typing import FilteringBoundLogger
+
+from calc_svc import metrics
+from calc_svc.jobs.job import StreamJobs
+from calc_svc.jobs.waits import Waits
+from calc_svc.loops.counted import messages
+from calc_svc.loops.overtaking import Overtaking
+from calc_svc.loops.patience import append_apart, patiently
+from millrace_core.calc.overtaking import Batches, one_writer
+from millrace_core.calc.product import Product, notice_messages
+from millrace_core.calc.rounds import Arrival, count_round
+from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.wire import registrations, status, topics
+from millrace_core.wire.counters import Tally
+from millrace_core.wire.events import TriggerBatch
+from millrace_wal import Log, Message
+
+Waiting = dict[int, MillraceError]
+"""By stream (its uid) what it waits for that is to be calculated later."""
+CUT_AGAIN = MillraceError(ErrorCode.UNAVAILABLE, "windows of the stream are being cut again")
+
+
+class Calculating:
+    """Used by one thread. ``side_by_side``: so many streams are calculated at a time; ``stopping``: ends what
+    is under way."""
+
+    def __init__(
+        self, log: Log, jobs: StreamJobs, overtaking: Overtaking, tally: Tally, stopping: threading.Event,
+        logger: FilteringBoundLogger, side_by_side: int = 1,
+    ) -> None:  # fmt: skip
+        self._log, self._jobs, self._overtaking = log, jobs, overtaking
+        self._tally, self._stopping, self._logger = tally, stopping, logger
+        self._workers = ThreadPoolExecutor(side_by_side, thread_name_prefix="job")
+        self.since = float("inf")
+        """When the jobs that run began (monotonic); infinite while none does."""
+
+    def close(self) -> None:
+        """Calculate no more."""
+        self._workers.shutdown()
+
+    def persist(self, batches: Batches, arrivals: Sequence[Arrival], waits: Waits) -> Waiting | None:
+        """Calculate and write what is of these streams: what those wait for that are to be calculated later;
+        None when stopped before it was done. ``arrivals``: what is counted."""
+        mine = self._of_one_writer(batches)
+        with self._overtaking.alone(mine, 0.0) as busy:
+            waiting = self.write(_without(batches, busy), arrivals, waits)
+        if not busy or waiting is None:
+            return waiting
+        # after those that need wait for nobody
+        with self._overtaking.alone(busy, waits.seconds) as left:
+            late = self.write({uid: batches[uid] for uid in busy - left}, arrivals, waits)
+        return None if late is None else waiting | late | dict.fromkeys(left, CUT_AGAIN)
+
+    def _of_one_writer(self, batches: Batches) -> set[int]:
+        entries = ((uid, self._jobs.catalog.stream(uid)) for uid in batches)
+        return {uid for uid, entry in entries if entry is not None and one_writer(entry.spec)}
+
+    def write(self, batches: Batches, arrivals: Sequence[Arrival], waits: Waits) -> Waiting | None:
+        """As :meth:`persist`, where nobody else writes of those that have one writer; until nobody has
+        written a window meanwhile."""
+        left, counted = batches, arrivals
+        waiting: Waiting = {}
+        while left:
+            with self._overtaking.turn() as turn:
+                self.since = time.monotonic()
+                left = turn.freshened(left)
+                calculate: Callable[..., Iterable[Product]] = self._workers.map if len(left) > 1 else map
+                found = list(calculate(partial(self._run, waits), left.items()))
+                self.since = float("inf")
+                waiting |= {one.stream: one.waits for one in found if one.waits is not None}
+                products = [one for one in found if one.waits is None]
+                count_round(self._tally, counted, products, time.time_ns())
+                if not self._write(products):
+                    return None
+                left = turn.written({uid: some for uid, some in left.items() if uid not in waiting})
+                # the rows of other tables that these need have been read the first time
+                counted, waits = [], replace(waits, known=frozenset(left))
+                metrics.WINDOWS_OVERTAKEN.inc(sum(len(b.events) for some in left.values() for b in some))
+        return waiting
+
+    def _run(self, waits: Waits, stream: tuple[int, Sequence[TriggerBatch]]) -> Product:
+        return self._jobs.run(*stream, waits)
+
+    def _write(self, products: Sequence[Product]) -> bool:
+        """Results first, then the notifications of them; False when stopped before it was done."""
+        rows = [message for product in products for message in product.messages]
+        told = [
+            message for product in products for message in notice_messages(product.stream, product.notices)
+        ]
+        told += [
+            Message(topics.STATUS.name, status.key(product.status), status.encode(product.status))
+            for product in products
+            if product.status is not None
+        ]
+        told += [
+            Message(*registrations.encode(gone)) for product in products for gone in product.outputs_gone
+        ]
+        # with what is written anyway: another append would delay the next round
+        (told if told or not rows else rows).extend(messages(self._tally))
+        owner = {id(message): product.stream for product in products for message in product.messages}
+        failed: dict[int, status.StreamFailure] = {}
+
+        def refuse(message: Message, error: MillraceError) -> None:
+            _count_refused(error)
+            if (uid := owner.get(id(message))) is not None:
+                failed[uid] = status.StreamFailure(uid, f"a result cannot be written: {error.message}")
+
+        if rows and not self.patiently(partial(self._append_results, rows, refuse)):
+            return False
+        told += [Message(topics.STATUS.name, status.key(one), status.encode(one)) for one in failed.values()]
+        return not told or self.patiently(partial(append_apart, self._log, told, refuse))
+
+    def _append_results(self, rows: list[Message], refuse: Callable[[Message, MillraceError], None]) -> None:
+        """Rows of tables that were dropped meanwhile would hold up all others for ever: they are left out."""
+        try:
+            self._jobs.store.sent(rows, self._log.append(rows))
+        except MillraceError as error:
+            topics_now = self._jobs.catalog.wal_topics() | {topics.STATUS.name}
+            gone = [message for message in rows if message.topic not in topics_now]
+            if not gone and error.code.value.retry:
+                raise
+            metrics.EVENTS_DROPPED.labels("no such table").inc(len(gone))
+            kept = [message for message in rows if message.topic in topics_now]
+            if kept:
+                append_apart(self._log, kept, refuse)
+
+    def patiently(self, action: Callable[[], object]) -> bool:
+        """A result that the log refuses for good is dropped."""
+        return patiently(action, self._stopping, self._logger, "writing results", _count_refused)
+
+
+def _without(batches: Batches, streams: set[int]) -> Mapping[int, Sequence[TriggerBatch]]:
+    return {uid: some for uid, some in batches.items() if uid not in streams}
+
+
+def _count_refused(error: MillraceError) -> None:
+    metrics.CALCULATION_FAILURES.labels(error.code.name).inc()
