@@ -61,7 +61,7 @@ class Calc:
         self.stored: dict[str, int] = {}
         self.numbers = {ONE: 0, OTHER: 0}
         self.reached: dict[int, int] = {}
-        self.steps = Steps(self.make, lambda work: work._workers.shutdown())  # type: ignore[attr-defined]
+        self.steps = Steps(self.make, lambda work: work._calculating.close())  # type: ignore[attr-defined]
 
     def make(self) -> Work:
         view = CatalogView()
@@ -82,7 +82,7 @@ class Calc:
                 follow()
                 return self.is_set()
 
-        made.stopping = Passing()
+        made.stopping = made._calculating._stopping = Passing()
         follow()
         self.follow = follow
         return made

@@ -30,7 +30,7 @@ def test_rows_of_a_dropped_table_are_left_out() -> None:
     loop = TriggerLoop(log, jobs, Overtaking())
     row = b'{"ts":1}'
     product = Product(1, [Message(GONE, b"gone", row), Message(there, b"kept", row)])
-    assert loop._write([product])
+    assert loop._calculating._write([product])
     assert [record.value for record in replay(log, there)] == [row]
     loop.stopping.set()
     loop.end()

@@ -165,9 +165,10 @@ def test_a_result_that_the_log_refuses_fails_its_stream_alone() -> None:
     store = SimpleNamespace(missing=lambda _: None, sent=lambda rows, places: None)
     jobs = cast(Any, SimpleNamespace(catalog=catalog, store=store, stop=lambda: None))
     loop = TriggerLoop(log, jobs, Overtaking())
+    write = loop._calculating._write
     small = [Message(TOPIC, b"src", b'{"ts":%d}' % i) for i in range(9)]
     huge = Message(TOPIC, b"src", b"x" * 20_000_000)
-    assert loop._write([Product(1, small[:5]), Product(2, [small[5], huge]), Product(3, small[6:])])
+    assert write([Product(1, small[:5]), Product(2, [small[5], huge]), Product(3, small[6:])])
     assert [record.value for record in replay(log, TOPIC)] == [message.value for message in small]
     told = [status.decode(record.value or b"") for record in replay(log, STATUS.name)]
     (failure,) = [one for one in told if isinstance(one, status.StreamFailure)]

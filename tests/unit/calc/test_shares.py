@@ -124,7 +124,7 @@ def test_each_loop_calculates_its_share(log: MemoryLog) -> None:
         both.gate.set()
         for number in range(10):
             both.write(number % 2, number)
-            both.write(-1 - number % 2, 100 + number)
+            both.write(-1, 100 + number)
         until(lambda: len(both.done) == 20)
         until(lambda: both.again.done(0) + both.again.done(1) + both.again.done(2) + both.again.done(3) == 20)
     assert sorted(one for group, one in both.done if group == LIVE.group) == list(range(10))

@@ -62,12 +62,16 @@ class Deployment:
     def write(self, child: str, rows: list[Any]) -> None:
         self.cluster.write(child, rows, self.table)
 
-    def run(self) -> None:
-        """A micro-batch; the store has read as far."""
+    def read(self) -> None:
+        """The store reads what was written; the slots are behind it."""
         for topic, partition, offset, _, key, value in self.cluster.waiting:
-            if topic == self.topic:
+            if topic == self.topic and offset >= self.stored.positions.get(partition, 0):
                 self.stored.take([key], [value], np.array([place_of(partition, offset)], dtype=np.int64))
                 self.stored.advance({partition: offset + 1})
+
+    def run(self) -> None:
+        """A micro-batch; the store has read as far."""
+        self.read()
         self.cluster.run()
         self._hear(self.cluster.triggers[self._heard :])
         self._heard = len(self.cluster.triggers)
@@ -83,16 +87,22 @@ class Deployment:
     def answer(self) -> None:
         """Every request that waits, and what comes of it."""
         while self.requests:
-            one, *self.requests = self.requests
-            self._answered += 1
-            for output in self.answers.answer([one], (0, self._answered), Work(), self.behind(one)):
-                if isinstance(output, TriggerBatch):
-                    self._hear([output])
-                else:
-                    self.cluster.send(
-                        HANDOVER.name, recalc.key(output.stream, output.slot), recalc.encode(output)
-                    )
+            self.answer_one()
             self.run()
+
+    def answer_one(self) -> None:
+        """The oldest request that waits, if there is one."""
+        if not self.requests:
+            return
+        one, *self.requests = self.requests
+        self._answered += 1
+        for output in self.answers.answer([one], (0, self._answered), Work(), self.behind(one)):
+            if isinstance(output, TriggerBatch):
+                self._hear([output])
+            else:
+                self.cluster.send(
+                    HANDOVER.name, recalc.key(output.stream, output.slot), recalc.encode(output)
+                )
 
     def behind(self, request: recalc.Request) -> Callable[[], list[recalc.Request]]:
         """What is asked after a request, however often that is answered."""

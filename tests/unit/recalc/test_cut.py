@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millrace_core.model.expression import Field
 from millrace_core.model.stream import Condition
-from millrace_core.recalc.answer import cut_again
+from millrace_core.recalc.answer import cut_again, shown_windows
 from millrace_core.recalc.cut import Cutter, in_order
 from millrace_core.timeline import Schedule
 from millrace_core.trigger.types.count.windower import CountWindower
@@ -184,6 +184,29 @@ def test_results_that_no_longer_stand_are_taken_back(
     for window in open_windows(windower, after, until):
         results.pop(window.start, None)  # goes on in the live path
     assert results == truth
+
+
+SHOWN = ["interval", "overlapping", "session", "state", "state1", "event"]
+
+
+@pytest.mark.parametrize("name", SHOWN)
+@settings(max_examples=examples(80))
+@example([(0, 1), (10, 2), (20, 1), (30, 2), (40, 2), (50, 1)], 5, 0, 45)  # the one from 30 on ends at 40
+@given(cells=tables, first=st.integers(-5, 95), length=st.integers(0, 30), until=st.integers(0, 100))
+def test_what_is_shown_of_a_range_is_as_in_the_whole(
+    name: str, cells: Cells, first: int, length: int, until: int
+) -> None:
+    """Chaos, seed 19: a window that goes on behind the rows that were read was shown as if it ended there."""
+    windower = WINDOWERS[name]()
+    every = as_rows(windower, cells)
+    cutter = Cutter(windower, 1)
+    cut = in_order([cutter.feed(every.only(every.ts <= until)), cutter.advance(np.array([until]))])
+    parts = cut.take(cut.kind == CLOSE), shown_windows(cutter, every.only(every.ts > until))
+    truth = {window for part in parts for window in zip(part.start.tolist(), part.end.tolist(), strict=True)}
+    part = Part(ME, first, first + length, until, open=True)
+    found = cut_again(windower, part, reader(windower, cells), changed=True).found
+    found = found.take(found.kind == CLOSE)
+    assert set(zip(found.start.tolist(), found.end.tolist(), strict=True)) <= truth
 
 
 def open_windows(windower: Windower, cells: Cells, until: int) -> Any:

@@ -130,6 +130,39 @@ def test_the_result_table_is_that_of_the_rows(
         assert one.results() == one.truth()
 
 
+ahead = st.tuples(
+    st.sampled_from(["put"] * 6 + ["delete"]), st.sampled_from(CHILDREN), st.integers(-25, 9),
+    st.sampled_from([None, 0, 10, 35, 75, 80]), st.sampled_from([None, 1, 1, 2]), st.integers(0, 12),
+    st.sampled_from(["", "read", "run", "run"]), st.booleans(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("window", "mode", "by"), MATRIX)
+@settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(ahead, min_size=1, max_size=18), watermark=st.sampled_from([0, 0, 6]))
+def test_an_answer_may_come_late_and_know_more_rows_than_the_slots(
+    window: str, mode: str, by: By, steps: list[Any], watermark: int
+) -> None:
+    watermark = 0 if window == "rows" else watermark
+    stream = Stream("x", WINDOWS[window], by=by, older=mode, watermark=watermark)
+    with tempfile.TemporaryDirectory() as folder:
+        one = Running(Path(folder), stream)
+        for what, child, forward, v, s, length, then, answered in steps:
+            ts = max(0, one.newest + forward)
+            if what == "put":
+                one.put(ts, v, s, child)
+            else:
+                one.remove(ts, ts + length, child)
+            if then == "run":
+                one.run()
+            elif then:
+                one.read()
+            if answered:
+                one.answer_one()
+        one.close()
+        assert one.results() == one.truth()
+
+
 def put(v: int | None, forward: int = 0, *, cut: bool = True) -> tuple[Any, ...]:
     return "put", "c1", forward, v, 1, 0, cut, False
 
