@@ -230,16 +230,15 @@ def _sources(load: Load) -> tuple[str, ...]:
 
 
 def _stream(load: Load, number: int) -> str:
-    job = load.job
-    text = _STREAMS[job.shape].format(
-        width=job.width_ms,
-        gap=job.gap_ms,
-        high=job.high,
-        low=job.low,
-        source=f"rows{number % load.tables}",
-        sink=f"out{number}",
-    )
+    text = query_of(load.job, f"rows{number % load.tables}", f"out{number}")
     return f"CREATE STREAM s{number} {text}"
+
+
+def query_of(job: Job, source: str, sink: str) -> str:
+    """What follows the name in CREATE STREAM."""
+    return _STREAMS[job.shape].format(
+        width=job.width_ms, gap=job.gap_ms, high=job.high, low=job.low, source=source, sink=sink
+    )
 
 
 def _all_run(rest: Rest) -> bool:

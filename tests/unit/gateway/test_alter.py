@@ -42,7 +42,7 @@ def test_a_new_definition_is_in_force_from_the_ends_of_the_topic_on(meters: Any)
     assert [dict(revision.until) for revision in found.earlier] == [ends]
     assert [c.name for c in found.earlier[0].columns] == ["ts", "amps", "note"]
     assert meters.controls()[-1] == control.ChangeTable(found)
-    marks = [r for r in meters.records(TOPIC) if operations.version_needed(r.value) == 1]
+    marks = [r for r in meters.records(TOPIC) if operations.versions_needed([r.value]) == [(0, 1)]]
     assert {record.partition for record in marks} == set(ends)
     meters("INSERT INTO m1 (ts, volts) VALUES (2, 0.5)")
     assert [value for key, value in meters.values(TOPIC) if key == b"m1"][-1] == b'{"ts":2,"volts":0.5}'

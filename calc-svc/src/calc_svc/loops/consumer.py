@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-import numpy as np
 import structlog
 
 from calc_svc import metrics
 from calc_svc.loops.patience import append_apart, patiently
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.delta import DamagedTable
+from calc_svc.store.messages import NONE, Messages, by_topic
 from calc_svc.store.orphans import Orphans, buried, ends_of, unknown
 from calc_svc.store.replayed import replayed
 from calc_svc.store.table import StoredTable
@@ -22,9 +22,8 @@ from calc_svc.store.unusable import Unusable
 from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.model.schema import SEPARATOR, Child, Table
-from millrace_core.store.place import place_of
 from millrace_core.wire import registrations, topics
-from millrace_core.wire.operations import version_needed
+from millrace_core.wire.operations import versions_needed
 from millrace_core.wire.rows.decoded import Bad
 from millrace_service import behind, passed_over
 from millrace_wal import DeadLetters, Gap, GapWatch, Log, Message, Positions, Reader, Record
@@ -53,7 +52,7 @@ class WalConsumer:
         self._unusable = Unusable(catalog, store, self._append)
         self._dead = DeadLetters(log, "calc-svc", passed_over(self._logger))
         self._orphans = Orphans(log, catalog.buried)
-        self._held: dict[str, list[Record]] = {}
+        self._held: dict[str, Messages] = {}
         self._gaps = GapWatch(log, "calc-svc", found=metrics.count_lost)
         self._told_by: dict[str, int] = {}
         """Topics of tables whose definition is waited for -> up to where the catalog must tell of it."""
@@ -108,28 +107,26 @@ class WalConsumer:
     def _step(self) -> int:
         """Takes in what is there, or comes first; how many records."""
         assert self._reader is not None
-        records = self._reader.poll(POLL, BATCH)
-        by_topic: dict[str, list[Record]] = {}
-        for record in records:
-            by_topic.setdefault(record.topic, []).append(record)
+        read = self._reader.stretches(POLL, BATCH)
+        came = by_topic(read)
         # what this poll brought of a table that ends here, or of its namesake before, is not to be read
-        for topic in self._take_catalog(by_topic.pop(topics.CATALOG.name, [])):
-            by_topic.pop(topic, None)
-        self._take_status(by_topic.pop(topics.STATUS.name, []))
+        for topic in self._take_catalog(came.pop(topics.CATALOG.name, NONE).records()):
+            came.pop(topic, None)
+        self._take_status(came.pop(topics.STATUS.name, NONE).records())
         for topic, later in self._held.items():
-            by_topic[topic] = later + by_topic.get(topic, [])
+            came[topic] = later + came.get(topic, NONE)
         self._held = {}
-        for topic, found in by_topic.items():
+        for topic, found in came.items():
             stored = self._store.by_topic(topic)
             if stored is not None:
                 self._take(stored, *self._readable(stored, found))
             elif (virtual := self._store.virtual(topic)) is not None:
-                self._bury(found, virtual.take(found))
+                self._bury(found, virtual.take(found.records()))
             elif topic in self._orphans.topics:
                 self._bury(found, [Bad(i, unknown(topic)) for i in range(len(found))])
         # deletions of its records, too, move the place up to which it has been read
         self._catalog.status_position = self._reader.positions()[topics.STATUS.name][0]
-        if self._pass_marks() or records:
+        if self._pass_marks() or read:
             self._store.moved()
         now = time.monotonic()
         self._pending |= self._unusable.due(now)
@@ -137,7 +134,7 @@ class WalConsumer:
             self._listed = now
             self._open_pending()
             self._look_for_orphans(now)
-        return len(records)
+        return sum(map(len, read))
 
     def _pass_marks(self) -> bool:
         """Offsets without a record (where producers' transactions end) are read too; whether any were."""
@@ -331,35 +328,33 @@ class WalConsumer:
             self._require().add(topic, positions)
         self._append(self._orphans.forgotten())
 
-    def _readable(self, stored: StoredTable, records: list[Record]) -> tuple[list[Record], list[Bad]]:
-        """The records up to one that needs a definition that the catalog has not told of yet: these wait. The
-        gateway writes the definition first: one that is not in the catalog by now does not exist."""
+    def _readable(self, stored: StoredTable, found: Messages) -> tuple[Messages, list[Bad]]:
+        """The messages up to one that needs a definition that the catalog has not told of yet: these wait.
+        The gateway writes the definition first: one that is not in the catalog by now does not exist."""
         topic, bad = stored.topic, list[Bad]()
-        for place, record in enumerate(records):
-            version = version_needed(record.value)
+        for place, version in versions_needed(found.values):
             if version <= stored.table.version:
                 continue
             if topic not in self._told_by:
                 self._told_by[topic] = self._log.end_offsets(topics.CATALOG.name)[0]
             if self._catalog.position < self._told_by[topic]:
-                self._held[topic] = records[place:]
-                return records[:place], bad
+                found, self._held[topic] = found.split(place)
+                return found, bad
             del self._told_by[topic]
             detail = f"the table {stored.table.db}.{stored.table.name} has no version {version}"
             bad.append(Bad(place, WireError(ErrorCode.UNDECODABLE, detail)))
         self._told_by.pop(topic, None)
-        return records, bad
+        return found, bad
 
-    def _take(self, stored: StoredTable, records: list[Record], bad: list[Bad]) -> None:
-        if not records:
+    def _take(self, stored: StoredTable, found: Messages, bad: list[Bad]) -> None:
+        if not found.stretches:
             return
-        self._tell(self._gaps.take(records))
-        places = np.array([place_of(r.partition, r.offset) for r in records], dtype=np.int64)
-        taken = stored.take([r.key for r in records], [r.value for r in records], places)
+        self._tell(self._gaps.pass_over(found.stretches))
+        taken = stored.take(found.keys, found.values, found.places)
         metrics.ROWS_STORED.inc(taken.rows)
         self._announce(taken.children)
-        self._bury(records, [*bad, *taken.bad])
-        stored.advance(ends_of(records))
+        self._bury(found, [*bad, *taken.bad])
+        stored.advance(found.ends)
 
     def _announce(self, children: Sequence[Child]) -> None:
         if not children:
@@ -368,15 +363,15 @@ class WalConsumer:
             self._catalog.learn(child)
         self._append([Message(*registrations.encode(child)) for child in children])
 
-    def _bury(self, records: Sequence[Record], bad: Sequence[Bad]) -> None:
+    def _bury(self, found: Messages, bad: Sequence[Bad]) -> None:
         """Write the dead letters of a topic's messages, those that were not written before a restart."""
-        fresh = self._orphans.not_looked_at(records, bad)
-        for one in fresh:
-            self._dead.bury(records[one.index], one.error)
+        fresh = self._orphans.not_looked_at([(found.record(one.index), one.error) for one in bad])
+        for record, error in fresh:
+            self._dead.bury(record, error)
         if fresh:
             self._write_letters()
-            ends = ends_of(records[one.index] for one in fresh)
-            self._append([self._orphans.looked_at(records[0].topic, ends)])
+            ends = ends_of(record for record, _ in fresh)
+            self._append([self._orphans.looked_at(fresh[0][0].topic, ends)])
 
     def _write_letters(self, upto: Mapping[str, int] = MappingProxyType({})) -> None:
         """``upto``: topic -> the offset before which all have their letters now, of topics that are read from

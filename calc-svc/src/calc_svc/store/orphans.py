@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from millrace_core.errors import ErrorCode, WireError
+from millrace_core.errors import ErrorCode, MillraceError, WireError
 from millrace_core.wire import status
-from millrace_core.wire.rows.decoded import Bad
 from millrace_core.wire.status import Buried
 from millrace_core.wire.topics import STATUS, WAL_PREFIX, table_of
 from millrace_wal import BEGIN, Log, Message, Record
@@ -56,11 +55,12 @@ class Orphans:
     def _upto(self, topic: str) -> Mapping[int, int]:
         return self._looked[topic] if topic in self._looked else self._said().get(topic, {})
 
-    def not_looked_at(self, records: Sequence[Record], bad: Sequence[Bad]) -> list[Bad]:
-        """Those of a topic's bad messages that were not looked at before."""
-        upto = self._upto(records[0].topic) if bad else {}
-        places = ((one, records[one.index]) for one in bad)
-        return [one for one, record in places if record.offset >= upto.get(record.partition, 0)]
+    def not_looked_at(
+        self, bad: Sequence[tuple[Record, MillraceError]]
+    ) -> list[tuple[Record, MillraceError]]:
+        """Those of a topic's bad messages, each with what is wrong, that were not looked at before."""
+        upto = self._upto(bad[0][0].topic) if bad else {}
+        return [one for one in bad if one[0].offset >= upto.get(one[0].partition, 0)]
 
     def look(self, known: Collection[str], now: float) -> dict[str, dict[int, int]]:
         """Topics that have been without a table for long, and where to read each from; ``known``: those that

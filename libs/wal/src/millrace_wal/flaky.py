@@ -14,7 +14,7 @@ from typing import NoReturn, TypeVar
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
 from millrace_wal.memory import MemoryGroupReader, MemoryLog, MemoryReader
-from millrace_wal.record import Closing, Message, Positions, Record
+from millrace_wal.record import Closing, Message, Positions, Record, Stretch, stretches_of
 
 T = TypeVar("T")
 
@@ -169,6 +169,9 @@ class FlakyReader(Closing):
 
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
         return self._log.ask("poll", lambda: self._reader.poll(timeout, limit))
+
+    def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
+        return stretches_of(self.poll(timeout, limit))
 
     def add(self, topic: str, positions: Mapping[int, int]) -> None:
         self._log.call("add", lambda: self._reader.add(topic, positions))

@@ -10,7 +10,7 @@ from millrace_core.errors import MillraceError
 from millrace_core.wire import status
 from millrace_core.wire.status import Problem
 from millrace_core.wire.topics import CONTROL, STATUS
-from millrace_wal.record import Log, Message, Record
+from millrace_wal.record import Log, Message, Record, Stretch
 
 
 class Gap(NamedTuple):
@@ -84,6 +84,16 @@ class Gaps:
         runs: dict[tuple[str, int], list[int]] = {}
         for record in records:
             runs.setdefault((record.topic, record.partition), []).append(record.offset)
+        return self._take(runs)
+
+    def pass_over(self, stretches: Sequence[Stretch]) -> list[Gap]:
+        """As :meth:`take`, of what was read in columns."""
+        runs: dict[tuple[str, int], list[int]] = {}
+        for some in stretches:
+            runs.setdefault((some.topic, some.partition), []).extend(some.offsets)
+        return self._take(runs)
+
+    def _take(self, runs: Mapping[tuple[str, int], Sequence[int]]) -> list[Gap]:
         found: list[Gap] = []
         after: dict[tuple[str, int], int] = {}
         for place, offsets in runs.items():

@@ -10,7 +10,17 @@ from dataclasses import dataclass, field
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
-from millrace_wal.record import BEGIN, END, MAX_MESSAGE_BYTES, Closing, Message, Positions, Record
+from millrace_wal.record import (
+    BEGIN,
+    END,
+    MAX_MESSAGE_BYTES,
+    Closing,
+    Message,
+    Positions,
+    Record,
+    Stretch,
+    stretches_of,
+)
 
 
 def _now() -> int:
@@ -204,6 +214,9 @@ class MemoryReader(Closing):
 
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
         return self._log.await_records(lambda: self._positions, timeout, limit)
+
+    def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
+        return stretches_of(self.poll(timeout, limit))
 
     def add(self, topic: str, positions: Mapping[int, int]) -> None:
         with self._log.changed:

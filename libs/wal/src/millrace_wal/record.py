@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
@@ -32,6 +35,58 @@ class Record(NamedTuple):
     value: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Messages of one partition as they were read, one after the other, in columns: an object for each of
+    them costs more than to read it. ``timestamp``: of the message at a place."""
+
+    topic: str
+    partition: int
+    offsets: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    timestamp: Callable[[int], int]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last of them."""
+        return self.offsets[-1] + 1
+
+    def record(self, place: int) -> Record:
+        """The message at a place."""
+        at = self.timestamp(place)
+        return Record(
+            self.topic, self.partition, self.offsets[place], at, self.keys[place], self.values[place]
+        )
+
+    def records(self) -> list[Record]:
+        """All of them."""
+        return [self.record(place) for place in range(len(self))]
+
+    def part(self, first: int, end: int) -> Stretch:
+        """Those from one place to before another."""
+        part, whole = slice(first, end), self.timestamp
+        return Stretch(
+            self.topic, self.partition, self.offsets[part], self.keys[part], self.values[part],
+            lambda place: whole(first + place),
+        )  # fmt: skip
+
+
+def stretches_of(records: Iterable[Record]) -> list[Stretch]:
+    """Records, in order, in columns."""
+    found = []
+    for (topic, partition), same in groupby(records, itemgetter(0, 1)):
+        mine = list(same)
+        offsets = [one.offset for one in mine]
+        keys, values = [one.key for one in mine], [one.value for one in mine]
+        stamps = [one.timestamp for one in mine]
+        found.append(Stretch(topic, partition, offsets, keys, values, stamps.__getitem__))
+    return found
+
+
 class Closing:
     """Makes what has a ``close`` usable in a ``with`` statement."""
 
@@ -54,6 +109,9 @@ class Reader(Protocol):
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
         """The next records, up to ``limit``: at once when some are there, else those that come first within
         ``timeout`` seconds. Ordered within a partition. While the broker is away: empty."""
+
+    def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
+        """As :meth:`poll`, in columns; what is read next is given by either, once."""
 
     def add(self, topic: str, positions: Mapping[int, int]) -> None:
         """Read these partitions too, from these offsets; one that is read already moves there."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from millrace_core.wire.reading import MALFORMED, Int64
@@ -63,7 +65,9 @@ def operation_in(value: bytes | None) -> Operation | None:
         return None
 
 
-def version_needed(value: bytes | None) -> int:
-    """The version of its table that a WAL value asks for; 0 for all values but :class:`Altered`."""
-    operation = operation_in(value)
-    return operation.version if isinstance(operation, Altered) else 0
+def versions_needed(values: Sequence[bytes | None]) -> list[tuple[int, int]]:
+    """The WAL values that ask for a version of their table (:class:`Altered`): the place of each, and which
+    version."""
+    marked = [place for place, value in enumerate(values) if value and not value[0]]
+    found = ((place, operation_in(values[place])) for place in marked)
+    return [(place, operation.version) for place, operation in found if isinstance(operation, Altered)]

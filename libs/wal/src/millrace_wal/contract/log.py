@@ -44,6 +44,15 @@ def values(records: list[Record]) -> list[bytes | None]:
     return [record.value for record in records]
 
 
+def _took(reader: Reader, found: list[Record], count: int) -> bool:
+    """Polls in columns; whether that many have come."""
+    for some in reader.stretches(0.2, 7):
+        assert len(some) and some.end == some.offsets[-1] + 1
+        middle = len(some) // 2
+        found += some.part(0, middle).records() + some.part(middle, len(some)).records()
+    return len(found) >= count
+
+
 def until(condition: Callable[[], bool], within: float = 15) -> bool:
     end = time.monotonic() + within
     while not condition():
@@ -212,6 +221,23 @@ class LogContract(Paced):
             rest += some
         assert values(rest) == [b"%d" % i for i in range(1, 10)]
         reader.close()
+
+    def test_a_reader_gives_in_columns_what_it_gives_one_by_one(self, log: Log) -> None:
+        names = [topic(log, 2), topic(log, 2)]
+        keys = [b"a", b"b", b"c", None]
+        for begin in range(0, 40, 8):
+            log.append([Message(names[i // 4 % 2], keys[i % 4], b"%d" % i) for i in range(begin, begin + 8)])
+        places = {name: {0: 0, 1: 0} for name in names}
+        alone, together = log.reader(places), log.reader(places, grows=True)
+        one_by_one, in_columns = read(alone, 40), list[Record]()
+        assert until(lambda: _took(together, in_columns, 40))
+        in_columns += together.poll(0.1 * self.pace)
+        order = [record[:3] for record in in_columns]
+        assert sorted(order, key=lambda place: place[:2]) == sorted(order), "in order in each partition"
+        assert sorted(in_columns, key=lambda r: r[:3]) == sorted(one_by_one, key=lambda r: r[:3])
+        assert together.positions() == alone.positions() == log.ends_of(names)
+        alone.close()
+        together.close()
 
     def test_a_record_comes_out_long_before_the_timeout(self, log: Log) -> None:
         name = topic(log)

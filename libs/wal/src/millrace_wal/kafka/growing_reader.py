@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from millrace_core.errors import MillraceError
-from millrace_wal.record import Closing, Positions, Reader, Record
+from millrace_wal.record import Closing, Positions, Reader, Record, Stretch
 
 MANY = 64
 """Partitions from which on topics are read apart; fewer are named in a fetch at little cost."""
@@ -43,28 +43,31 @@ class GrowingReader(Closing):
         self._sorted = now()
 
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
+        return [record for some in self.stretches(timeout, limit) for record in some.records()]
+
+    def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
         if self._now() - self._sorted > SORTED_EVERY:
             self._sort()
         seldom = self._seldom
-        records = (
-            self._often.poll(timeout, limit) if seldom is None else self._in_turn(seldom, timeout, limit)
+        found = (
+            self._often.stretches(timeout, limit) if seldom is None else self._in_turn(seldom, timeout, limit)
         )
-        self._came.update({record.topic for record in records})
-        return records
+        self._came.update({some.topic for some in found})
+        return found
 
-    def _in_turn(self, seldom: Reader, timeout: float, limit: int) -> list[Record]:
+    def _in_turn(self, seldom: Reader, timeout: float, limit: int) -> list[Stretch]:
         until = time.monotonic() + timeout
         while True:
-            records = seldom.poll(0, limit)
+            found = seldom.stretches(0, limit)
             left = until - time.monotonic()
             # what is there of both is given at once
             try:
-                records += self._often.poll(0 if records else max(0, min(left, TURN)), limit)
+                found += self._often.stretches(0 if found else max(0, min(left, TURN)), limit)
             except MillraceError:
-                if not records:
+                if not found:
                     raise  # else it fails again at the next poll
-            if records or left <= 0:
-                return records
+            if found or left <= 0:
+                return found
 
     def _sort(self) -> None:
         """Topics go to the client that is meant for what they have brought since the last time."""

@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message as Given
 
 from millrace_wal.kafka.errors import MISSING, MOVING, REBALANCED, Strikes, is_fatal, kafka_error
-from millrace_wal.record import Closing, Positions, Record
+from millrace_wal.record import Closing, Positions, Record, Stretch
 
 _SERVED_IN_TIME = 0.05
 """Seconds a membership-only poll may take; it is served by then or with the next one."""
@@ -67,6 +69,10 @@ class _Client:
 
     def poll(self, timeout: float, limit: int) -> list[Record]:
         """Records in a batch. What fails is raised when all that came before has been given."""
+        return [record for some in self.stretches(timeout, limit) for record in some.records()]
+
+    def stretches(self, timeout: float, limit: int) -> list[Stretch]:
+        """As :meth:`poll`, in columns."""
         self._raise_failure()
         # consume() waits until it has all it was asked for, so: one message in time, then those there are
         until = time.monotonic() + timeout
@@ -74,12 +80,12 @@ class _Client:
             messages = self._consume(1, max(until - time.monotonic(), 0))
             if messages and limit > 1:
                 messages += self._consume(limit - 1, 0)
-            records = [record for message in messages if (record := self._record(message)) is not None]
-            if self._failure is not None and not records:
+            found = [some for part in self._without_events(messages) for some in self._in_columns(part)]
+            if self._failure is not None and not found:
                 self._raise_failure()
             # the end of a partition wakes us up too
-            if records or time.monotonic() >= until:
-                return records
+            if found or time.monotonic() >= until:
+                return found
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
@@ -93,21 +99,46 @@ class _Client:
             self._failure = error.args[0]
             return []
 
-    def _record(self, message: Any) -> Record | None:
-        error = message.error()
-        if error is not None and error.code() != KafkaError._PARTITION_EOF:
-            if is_fatal(error) or error.code() not in _PASSING:
-                self._failure = error
-            elif message.topic() is not None:
-                self.moved.add(message.topic())
-            return None
-        topic, partition, offset = message.topic(), message.partition(), message.offset()
+    def _without_events(self, messages: list[Any]) -> Iterator[list[Any]]:
+        """What the log holds of what was given, in parts; what is said between them is heeded."""
+        errors = list(map(Given.error, messages))
+        begin = 0
+        if any(errors):  # to compare one with None fails
+            for place, error in enumerate(errors):
+                if error is not None:
+                    yield messages[begin:place]
+                    self._heed(messages[place], error)
+                    begin = place + 1
+        yield messages[begin:] if begin else messages
+
+    def _heed(self, message: Any, error: KafkaError) -> None:
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._reached(message.topic(), message.partition(), message.offset())
+        elif is_fatal(error) or error.code() not in _PASSING:
+            self._failure = error
+        elif message.topic() is not None:
+            self.moved.add(message.topic())
+
+    def _reached(self, topic: str, partition: int, offset: int) -> None:
         self.moved.add(topic)
-        if error is not None:
-            self.positions.setdefault(topic, {})[partition] = offset
-            return None
-        self.positions.setdefault(topic, {})[partition] = offset + 1
-        return Record(topic, partition, offset, message.timestamp()[1], message.key(), message.value())
+        self.positions.setdefault(topic, {})[partition] = offset
+
+    def _in_columns(self, messages: list[Any]) -> Iterator[Stretch]:
+        """The messages, partition by partition as they come. Each is asked by C alone: a poll gives thousands
+        of one row."""
+        for partition, same in groupby(messages, Given.partition):
+            mine = list(same)
+            topics = list(map(Given.topic, mine))
+            if topics.count(topics[0]) == len(topics):
+                yield self._stretch(topics[0], partition, mine)
+            else:  # partitions of one number
+                for topic, some in groupby(mine, Given.topic):
+                    yield self._stretch(topic, partition, list(some))
+
+    def _stretch(self, topic: str, partition: int, messages: list[Any]) -> Stretch:
+        self._reached(topic, partition, messages[-1].offset() + 1)
+        offsets, keys, values = (list(map(cell, messages)) for cell in (Given.offset, Given.key, Given.value))
+        return Stretch(topic, partition, offsets, keys, values, lambda place: messages[place].timestamp()[1])
 
     def follow(self, why: str) -> None:
         """Drop this client and go on with a new one. It is not closed: to close a client after a fatal error
@@ -155,8 +186,11 @@ class KafkaReader(Closing):
         return consumer
 
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
+        return [record for some in self.stretches(timeout, limit) for record in some.records()]
+
+    def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
         try:
-            return self._client.poll(timeout, limit)
+            return self._client.stretches(timeout, limit)
         except KafkaException as error:
             if not is_fatal(error.args[0]):
                 raise kafka_error(error, "read") from error

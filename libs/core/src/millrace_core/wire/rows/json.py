@@ -93,7 +93,7 @@ class JsonRows:
             rows = self._one[self._row].decode_lines(joined)
         except MALFORMED:
             return None
-        return self._in_columns(rows, list(range(len(rows))), [], []) if len(rows) == len(values) else None
+        return self._in_columns(rows, range(len(rows)), [], []) if len(rows) == len(values) else None
 
     def decode(self, values: Sequence[bytes], objects: list[int], arrays: list[int]) -> Decoded:
         """Decode those of ``values`` that begin as objects and as arrays; bad ones are reported."""
@@ -167,7 +167,7 @@ class JsonRows:
         return self._in_columns(rows, message, operations, bad)
 
     def _in_columns(
-        self, rows: list[Any], message: list[int], operations: list[tuple[int, Operation]], bad: list[Bad]
+        self, rows: list[Any], message: Sequence[int], operations: list[tuple[int, Operation]], bad: list[Bad]
     ) -> Decoded:
         rows, message = self._within_unsigned(rows, message, bad)
         columns, absent = {}, {}
@@ -177,11 +177,13 @@ class JsonRows:
             if missing is not None:
                 absent[column.name] = missing
         frame = pl.DataFrame(columns)
-        return Decoded(frame, np.asarray(message, dtype=np.int32), absent, operations, bad)
+        each = isinstance(message, range)
+        of_rows = np.arange(len(message), dtype=np.int32) if each else np.array(message, dtype=np.int32)
+        return Decoded(frame, of_rows, absent, operations, bad)
 
     def _within_unsigned(
-        self, rows: list[Any], message: list[int], bad: list[Bad]
-    ) -> tuple[list[Any], list[int]]:
+        self, rows: list[Any], message: Sequence[int], bad: list[Bad]
+    ) -> tuple[list[Any], Sequence[int]]:
         """Without messages with a number beyond unsigned 64 bits: msgspec's bounds end at signed ones."""
         for name, column in zip(self._names, self.table.columns, strict=True):
             high = column.type.info.high
