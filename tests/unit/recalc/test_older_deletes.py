@@ -22,6 +22,37 @@ def counting(folder: Path, mode: str, watermark: int, where: str = "") -> Older:
     return one
 
 
+FOLLOWS = (
+    "CREATE STREAM s TRIGGER WINDOW_CLOSE IGNORE EXPIRED 0 IGNORE UPDATE 0 INTO o AS "
+    "SELECT _wstart AS ws, count(*) AS n FROM meters PARTITION BY tbname {}"
+)
+
+
+@pytest.mark.parametrize("window", [
+    "EVENT_WINDOW START WITH v >= 70 END WITH v < 30", "STATE_WINDOW(s)",
+])  # fmt: skip
+@pytest.mark.parametrize("rewritten", [True, False])
+def test_a_closed_window_that_is_open_again_has_no_result_until_it_closes(
+    tmp_path: Path, window: str, rewritten: bool
+) -> None:
+    """What closed it is deleted, or written again so that it does not (SEMANTICS, The older dialect)."""
+    one = Older(tmp_path, FOLLOWS.format(window))
+    for ts, v, s in ((1, 80, 1), (2, 10, 1), (30, 80, 2), (31, 10, 2), (51, 75, 3)):
+        one.put(ts, v, s)
+        one.settle()
+    assert one.rows("ws", "n") == [(1, 2), (30, 2)]
+    last = 31 if window.startswith("EVENT") else 51
+    if rewritten:
+        one.put(last, 50, 2)
+    else:
+        one.remove(last, last)
+    one.settle()
+    assert one.rows("ws", "n") == [(1, 2)]
+    one.put(60, 10, 5)
+    one.settle()
+    assert one.rows("ws", "n")[1][0] == 30
+
+
 def test_rows_that_wait_are_deleted_from_windows_that_are_shown(tmp_path: Path) -> None:
     one = counting(tmp_path, "AT_ONCE", 100)
     assert one.rows("ws", "n", "total") == [(13, 3, 6), (23, 3, 6)]

@@ -146,6 +146,7 @@ class Answers:
                 mine = rows.groups(request.slot, request.slots)
             groups |= mine
             asked = [part for part in request.parts if changed or part.group in mine]
+            asked = [part for part in asked if rows.rewritten(part, mine.get(part.group, ()))]
             if request.rest is not None:
                 named = {part.group.id for part in asked}
                 others = [group for group in mine if group.id not in named]
@@ -234,7 +235,12 @@ class Answers:
         self, requests: Sequence[Request], rows: TriggerRows, known: _Known, until: np.ndarray, later: Later
     ) -> list[Part]:
         """What has changed of the past since it was read: what others asked for, and :meth:`_late`."""
-        parts = [part for one in _of_the_same(requests, later()) for part in one.parts]
+        parts = [
+            part
+            for one in _of_the_same(requests, later())
+            for part in one.parts
+            if rows.rewritten(part, known.tables.get(part.group, ()))
+        ]
         if not rows.definition.clock.ignore_disorder:
             parts += self._late(requests, rows, known, until)
         return parts

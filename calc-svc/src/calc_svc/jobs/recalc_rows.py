@@ -38,7 +38,7 @@ from millrace_core.trigger.rows.keys import Values, values_of
 from millrace_core.trigger.stream import Definition
 from millrace_core.trigger.types.reach import Rows, Stretch
 from millrace_core.wire.events import Group
-from millrace_core.wire.recalc import Request
+from millrace_core.wire.recalc import Part, Request
 
 SLICE_ROWS = 400_000
 """Rows that are looked at together."""
@@ -159,6 +159,15 @@ class TriggerRows:
             return Stretch(rows, low, high, low <= oldest)
 
         return read
+
+    def rewritten(self, part: Part, children: Sequence[int]) -> bool:
+        """Whether a part is to be cut again: always, or only if rows of its tables were written over."""
+        if part.rewritten is None or not isinstance(self.stored, StoredTable):
+            return part.rewritten is None
+        first, last = part.rewritten
+        numbers, size = np.array(children, dtype=np.int32), len(children)
+        found, _, _ = self.stored.superseded().between(numbers, np.full(size, first), np.full(size, last))
+        return len(found) > 0
 
     def slice(self, low: int, high: int, owners: Owners, asked: Request, *, since: bool = False) -> Rows:
         """Rows of many groups. ``asked``: says where in the log the rows that count were written, last or

@@ -101,7 +101,7 @@ class TableStore:
         written over."""
         for entry in self.catalog.streams():
             source = entry.spec.source
-            if source is None or entry.spec.emission.rewritten != "counted":
+            if source is None or not entry.spec.emission.needs_versions:
                 continue
             stored = self.by_topic(wal_topic(source.table.db, source.table.name))
             if stored is not None and stored.table.uid == source.table.uid:

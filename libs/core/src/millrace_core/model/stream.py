@@ -157,6 +157,16 @@ class Emission(msgspec.Struct, frozen=True):
     untreated: Literal["history", "live"] = "history"
     most_history: int | None = None
 
+    @property
+    def corrects_closed(self) -> bool:
+        """Whether a late row changes closed windows only where it has rewritten another."""
+        return self.late == "dropped" and self.rewritten == "corrected"
+
+    @property
+    def needs_versions(self) -> bool:
+        """Whether versions of rows that were written over are to be kept."""
+        return self.rewritten == "counted" or self.corrects_closed
+
 
 NoticeShape = Literal["trigger", "window"]
 """How an event is told of: with ``triggerId`` and ``triggerType``, or ``windowId`` and ``windowType``."""

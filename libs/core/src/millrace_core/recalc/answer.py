@@ -78,11 +78,11 @@ def cut_again(
         known = [window for window in told if window[0] >= stretch.low]
         kept.insert(0, _gone(known, begun.union(cut.start.tolist()), low, high, part.until))
     if retracts:
-        low, high = reach.keys(stretch, whole if reach.stored else found, first, last)
+        low, high = reach.keys(stretch, whole if part.lost else found, first, last)
         # of what begins behind the rows that were read, and what was asked for, nothing is known here
         newest = int(stretch.rows.ts.max(initial=max(part.until, last)))
         high = min(high, newest if part.open else reach.last_closed(part.until))
-        kept.insert(0, _retracted(low, high, () if part.open or reach.stored else begun))
+        kept.insert(0, _retracted(low, high, () if part.open or part.lost else begun))
     if part.open:
         # where all windows that touch the range end before the rows do, how an open one goes on is not known
         shown = shown_windows(cutter, stretch.rows.only(~judged), whole=stretch.high >= horizon)

@@ -25,9 +25,11 @@ Taken = dict[str, dict[str, int]]
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
     """Event times ``[first, last]`` of a group, in ticks. ``until``: T of the group when it was asked: what
-    closes later belongs to the live path. ``origin``: as :meth:`Windower.origin_of` has it. ``open``: windows
-    that have not closed by then are asked for as well, as they are shown before they close; ``last`` may lie
-    behind ``until``."""
+    closes later belongs to the live path. ``origin``: as :meth:`Windower.origin_of` has it. ``open``:
+    windows that have not closed by then are asked for as well, as they are shown before they close;
+    ``last`` may lie behind ``until``. ``lost``: only the stored rows know which windows are open.
+    ``rewritten``: only if rows between these times (both included) have been written over.
+    """
 
     group: Group
     first: Int64
@@ -35,6 +37,8 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     until: Int64
     origin: Int64 | None = None
     open: bool = False
+    lost: bool = False
+    rewritten: tuple[Int64, Int64] | None = None
 
 
 class Request(msgspec.Struct, frozen=True):

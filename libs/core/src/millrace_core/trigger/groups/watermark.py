@@ -70,7 +70,8 @@ class Evaluated:
     Rows are sorted by (group, step, ts), moves by (group, step); at one step rows are evaluated first, then T
     moves. ``late`` rows come with ``before``, T at their arrival. ``unsure``: the row may be another version
     of one that was evaluated before. ``dropped``: rows that count for nothing, by cause. ``open_only``: late
-    rows count in windows that are still open, and nowhere else.
+    rows count in windows that are still open, and nowhere else; ``corrects``: but those that have rewritten
+    another change closed ones.
     """
 
     group: Ints
@@ -83,6 +84,7 @@ class Evaluated:
     columns: dict[str, Array] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
     open_only: bool = False
+    corrects: bool = False
 
     def part(self, groups: Bools) -> Evaluated:
         """What became of the rows of some groups (bool[groups]); nothing is counted as dropped."""
@@ -94,20 +96,22 @@ class Evaluated:
         return Evaluated(
             self.group[mine], self.ts[mine], self.step[mine], self.late[mine], self.unsure[mine],
             self.before[mine], moves, columns, open_only=self.open_only,
+            corrects=self.corrects,
         )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
     """Lengths in ticks. ``shared``: rows with equal times may be different rows (of several tables, or with a
-    composite key); otherwise a time that comes again is the same row, written again. ``open_only``: as
-    :class:`Evaluated` has it."""
+    composite key); otherwise a time that comes again is the same row, written again. ``open_only``,
+    ``corrects``: as :class:`Evaluated` has them."""
 
     watermark: int = 0
     expired: int | None = None
     ignore_disorder: bool = False
     shared: bool = False
     open_only: bool = False
+    corrects: bool = False
 
     @staticmethod
     def of(options: Options, table: Table, single: bool, emission: Emission) -> Clock:
@@ -122,6 +126,7 @@ class Clock:
             options.ignore_disorder,
             not single or any(column.composite_key for column in table.columns),
             emission.late == "dropped",
+            emission.corrects_closed and not options.ignore_disorder,
         )
 
     def judge(self, memory: Columns, rows: Arrivals) -> Evaluated:
@@ -151,7 +156,8 @@ class Clock:
         before_t = np.where(seen, before, self.watermark) - self.watermark
         arrived = _Arrived(group, ts, step, seen, before_t, newest - self.watermark, columns)
         evaluated = self._at_once(memory, arrived) if not self.watermark else self._by_turn(memory, arrived)
-        evaluated.dropped, evaluated.open_only = dropped, self.open_only
+        evaluated.dropped = dropped
+        evaluated.open_only, evaluated.corrects = self.open_only, self.corrects
         ends = np.append(starts_of(group)[1:], len(group)) - 1
         memory.singles["newest"][group[ends]] = newest[ends]
         memory.singles["started"][evaluated.group] = 1

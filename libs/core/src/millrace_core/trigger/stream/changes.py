@@ -22,7 +22,7 @@ from millrace_core.trigger.stream.routes import Routes
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.trigger.stream.versions import Versions
-from millrace_core.trigger.types.occurrences import as_arrays
+from millrace_core.trigger.types.occurrences import CORRECT, REDO, as_arrays
 from millrace_core.wire import regroup
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import Group
@@ -223,10 +223,12 @@ class Changes:
         life, until, written = state.life, state.until.tolist(), 0
         for place, found in versions.by_group():
             written = max(written, *(at for *_, at in found))
-            times = [ts for ts, unnamed, _ in found if self._loses(place, ts, unnamed, until[place])]
+            lost = [(ts, self._loses(place, ts, unnamed, until[place])) for ts, unnamed, _ in found]
+            times = [ts for ts, how in lost if how == REDO]
+            doubtful = [ts for ts, how in lost if how == CORRECT]
             spans = spans_of(np.array(times, dtype=np.int64)) if times else []
-            if spans and state.clock.singles["started"][place]:
-                yield from self._lose_rows(place, spans, written, seen)
+            if (spans or doubtful) and state.clock.singles["started"][place]:
+                yield from self._lose_rows(place, spans, written, seen, doubtful=doubtful)
             waiting = [(ts, ts) for ts, *_ in found if ts > until[place]]
             if waiting and state.definition.showing is not None and not life.holding:
                 shown = self.judging.lose(place, waiting, as_arrays([], 0), written)
@@ -234,16 +236,16 @@ class Changes:
         if life.unknown and not life.holding:
             yield from self.reach(written, seen)
 
-    def _loses(self, place: int, ts: int, unnamed: bool, until: int) -> bool:
-        """Whether what was there at a time is to be cut again without it now; what is to be done later is
-        noted. ``until``: T of the group."""
+    def _loses(self, place: int, ts: int, unnamed: bool, until: int) -> int | None:
+        """Whether what was there at a time is to be cut again without it now: REDO, or CORRECT, if there was
+        anything; what is to be done later is noted. ``until``: T of the group."""
         state, clock, life = self.state, self.state.definition.clock, self.state.life
         id_, newest = state.groups.ids[place], int(state.clock.singles["newest"][place])
         expired = NEVER if clock.expired is None else newest - clock.expired
         if unnamed:
             self._count_unnamed(ts, expired, until)
             life.unknown += [(id_, ts)] if life.holding or ts >= expired else []
-            return False
+            return None
         if not clock.shared:
             queue, name = (state.held, "rows") if life.holding else (state.clock, "waiting")
             drop_held(queue, place, ts, ts, name)
@@ -255,9 +257,10 @@ class Changes:
             state.count("late", int(ts <= until))
         elif clock.open_only and ts < self._open_since(place):
             state.count("expired", 1)
-        else:
-            return expired <= ts <= until
-        return False
+            return CORRECT if clock.corrects and ts >= expired else None
+        elif expired <= ts <= until:
+            return REDO
+        return None
 
     def lose_replaced(self, written: int, seen: Offsets) -> Iterator[Output]:
         """What was written again while rows were held."""
@@ -279,16 +282,18 @@ class Changes:
 
     def _lose_rows(
         self, place: int, spans: list[tuple[int, int]], written: int, seen: Offsets,
-        unknown: Sequence[int] = (),
+        unknown: Sequence[int] = (), doubtful: Sequence[int] = (),
     ) -> Iterator[Output]:  # fmt: skip
         """The rows of a group in these ranges, which T has reached, are gone; those at the times ``unknown``
-        are only known to the stored rows."""
+        are only known to the stored rows, and those at ``doubtful`` are gone if there were any."""
         state = self.state
         memory, windower, now = state.memory.get(place), state.definition.windower, int(state.until[place])
         told = [(place, 0, one) for first, last in spans for one in windower.on_delete(memory, first, last)]
         told += [(place, 0, one) for ts in unknown for one in windower.on_unknown(memory, ts, now)]
+        told += [(place, 0, one) for ts in doubtful for one in windower.on_rewritten(memory, ts)]
         state.memory.put({place: memory})
-        found = self.judging.lose(place, [*spans, *((ts, ts) for ts in unknown)], as_arrays(told, 0), written)
+        spans = [*spans, *((ts, ts) for ts in (*unknown, *doubtful))]
+        found = self.judging.lose(place, spans, as_arrays(told, 0), written)
         yield from self.telling.tell(found, np.array([written]), seen)
 
     def reach(self, written: int, seen: Offsets) -> Iterator[Output]:

@@ -120,7 +120,7 @@ class Judging:
         if self.due > tick.reach or (forced is not None and state.life.holding):
             return
         seen = seen if state.definition.home else state.life.seen
-        if state.life.dirty and state.life.dirty_until <= tick.reach:
+        if state.dirty and state.life.dirty_until <= tick.reach:
             yield from self.telling.cut_again(tick.now, seen)
         if forced is not None:
             found = forced.fire(state.delays, tick.now)

@@ -7,15 +7,16 @@ the slot meanwhile, in order of arrival, as few as come in that time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
 
 from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, take
+from millrace_core.trigger.groups.spans import spans_of
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
 from millrace_core.trigger.rows.signals import Signal, typed
-from millrace_core.trigger.types.occurrences import REDO, Occurrences
+from millrace_core.trigger.types.occurrences import CORRECT, REDO, Occurrences
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Part, Past
@@ -86,13 +87,16 @@ def arrivals_of(
     return Arrivals(group.astype(np.int64), np.concatenate([np.empty(0, dtype=np.int64), *ts]), columns)
 
 
+Openings = Callable[[int], tuple[bool, bool]]
+"""Of a group: whether its open windows are asked for, too, and whether only the stored rows know them."""
+
+
 def parts_of(
     found: Occurrences, group: Callable[[int], Group], until: Ints, origin: Callable[[int], int | None],
-    open_: Callable[[int], bool],
+    openings: Openings,
 ) -> list[Part]:  # fmt: skip
-    """What REDO asks for: the ranges of each group, those that meet put together. ``until[group]``: its T;
-    ``origin(group)``: as :meth:`Windower.origin_of`; ``open_(group)``: whether its open windows are asked
-    for, too."""
+    """What REDO and CORRECT ask for: the ranges of each group, those that meet put together.
+    ``until[group]``: its T; ``origin(group)``: as :meth:`Windower.origin_of`."""
     asked = found.kind == REDO
     spans = zip(*(a[asked].tolist() for a in (found.group, found.start, found.end)), strict=True)
     merged: list[tuple[int, int, int]] = []
@@ -103,7 +107,23 @@ def parts_of(
             merged.append((place, first, last))
     parts: list[Part] = []
     for place, first, last in merged:
-        t, asked_open = int(until[place]), open_(place)
+        t, (asked_open, lost) = int(until[place]), openings(place)
         end = min(last, RANGE if asked_open else t)
-        parts.append(Part(group(place), max(first, -RANGE), end, t, origin(place), asked_open))
-    return parts
+        parts.append(Part(group(place), max(first, -RANGE), end, t, origin(place), asked_open, lost))
+    return parts + list(_corrections(found, group, until, origin, openings))
+
+
+def _corrections(
+    found: Occurrences, group: Callable[[int], Group], until: Ints, origin: Callable[[int], int | None],
+    openings: Openings,
+) -> Iterator[Part]:  # fmt: skip
+    """The rows that may have rewritten others, each with what it reaches; of very many some together."""
+    found = found.take(found.kind == CORRECT)
+    for place in np.unique(found.group).tolist():
+        mine = found.take(found.group == place)
+        back, ahead = int((mine.next - mine.start).max()), int((mine.end - mine.next).max())
+        t, (asked_open, lost) = int(until[place]), openings(place)
+        for first, last in spans_of(mine.next):
+            end = min(last + ahead, RANGE if asked_open else t)
+            begin = max(first - back, -RANGE)
+            yield Part(group(place), begin, end, t, origin(place), asked_open, lost, (first, last))

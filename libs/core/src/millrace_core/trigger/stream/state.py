@@ -55,7 +55,8 @@ class Life(msgspec.Struct, array_like=True):
     deletes that came while it was: (table, first, last); ``rewritten``: times of each table's rows that were
     written again then and may be in another group. ``held_to``: how far the live rows go that it held when it
     was stopped again.
-    ``dirty``: closed windows that changed and are cut again at ``dirty_until`` (ns), as in ``deleted``.
+    ``dirty``: closed windows that changed and are cut again at ``dirty_until`` (ns), as in ``deleted``;
+    ``doubtful``: such as did if rows were written over (group id, first, last, first and last of the rows).
     """
 
     definition: bytes
@@ -88,6 +89,7 @@ class Life(msgspec.Struct, array_like=True):
     held_to: Offsets = {}
     rewritten: dict[bytes, set[int]] = {}
     replaced: list[tuple[int, int]] = []
+    doubtful: list[tuple[int, int, int, int, int]] = []
 
 
 class StreamState:
@@ -126,9 +128,14 @@ class StreamState:
         showing, none = self.definition.showing, np.empty(0, dtype=np.int64)
         due = timer.all_due(self.delays) if timer is not None else none
         shown = showing.all_due(self.shown) if showing is not None else none
-        dirty = [self.life.dirty_until] if self.life.dirty else none
+        dirty = [self.life.dirty_until] if self.dirty else none
         found: Ints = np.concatenate((due, shown, dirty)).astype(np.int64)
         return found
+
+    @property
+    def dirty(self) -> bool:
+        """Whether closed windows are to be cut again, at :attr:`Life.dirty_until`."""
+        return bool(self.life.dirty or self.life.doubtful)
 
     @property
     def waits(self) -> bool:
@@ -166,7 +173,7 @@ class StreamState:
         life.gone = True
         life.holding, life.deleted, life.awaited, life.unknown, life.newest = False, [], [], [], {}
         life.divided, life.lost, life.dirty, life.missed = {}, [], [], []
-        life.rewritten, life.replaced = {}, []
+        life.rewritten, life.replaced, life.doubtful = {}, [], []
         self._begin()
 
     def resume(self, live_from: Offsets, epoch: int) -> None:

@@ -10,7 +10,7 @@ from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.stream.delay import NS_PER_MS
 from millrace_core.trigger.stream.past import parts_of
 from millrace_core.trigger.stream.state import StreamState
-from millrace_core.trigger.types.occurrences import LIVE, RECALC, REDO, Occurrences
+from millrace_core.trigger.types.occurrences import CORRECT, LIVE, RECALC, REDO, Occurrences
 from millrace_core.wire import events, recalc
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import TriggerBatch, TriggerEvent
@@ -25,7 +25,7 @@ Output = tuple[str, bytes, bytes]
 
 def _to_cut_again(found: Occurrences) -> Occurrences:
     """Windows that late rows touch, as what must be cut again."""
-    again = (found.cause == RECALC) & (found.kind != REDO)
+    again = (found.cause == RECALC) & ~np.isin(found.kind, (REDO, CORRECT))
     if not again.any():
         return found
     mine = found.take(again)
@@ -47,10 +47,10 @@ class Telling:
         state = self.state
         if state.definition.put_off is not None and self.cause == LIVE:
             found = _to_cut_again(found)
-        asked = found.kind == REDO
+        asked = np.isin(found.kind, (REDO, CORRECT))
         if asked.any():
             at = int(written[found.step[asked]].max()) * NS_PER_MS
-            parts = parts_of(found, state.groups.get, state.until, state.origin, self._vague())
+            parts = parts_of(found, state.groups.get, state.until, state.origin, self._openings())
             parts = [part for part in parts if part.open or part.first <= part.last]
             if state.definition.put_off is not None and self.cause == LIVE:
                 self._put_off(parts, at, state.definition.put_off)
@@ -70,10 +70,15 @@ class Telling:
     def _put_off(self, parts: Sequence[Part], at: int, every: int) -> None:
         """These are cut again the next time that all such are: each ``every`` ns from when it was made."""
         life, created = self.state.life, self.state.definition.spec.created * NS_PER_MS
-        if not life.dirty:
+        if not self.state.dirty:
             life.dirty_until = created + ((at - created) // every + 1) * every
         merged: list[tuple[int, int, int]] = []
-        for id_, first, last in sorted([*life.dirty, *((p.group.id, p.first, p.last) for p in parts)]):
+        told = [(part.group.id, part.first, part.last) for part in parts if part.rewritten is None]
+        doubtful = [
+            (part.group.id, part.first, part.last, *part.rewritten) for part in parts if part.rewritten
+        ]
+        life.doubtful = sorted({*life.doubtful, *doubtful})
+        for id_, first, last in sorted([*life.dirty, *told]):
             if merged and merged[-1][0] == id_ and first <= merged[-1][2] + 1:
                 merged[-1] = (id_, merged[-1][1], max(last, merged[-1][2]))
             else:
@@ -83,24 +88,38 @@ class Telling:
     def cut_again(self, at: int, seen: Offsets) -> Iterator[Output]:
         """What was put off is asked for, at ``at`` (ns)."""
         state, life = self.state, self.state.life
-        dirty, life.dirty = life.dirty, []
+        dirty: list[tuple[int, int, int, tuple[int, int] | None]] = [(*one, None) for one in life.dirty]
+        dirty += [(id_, first, last, (one, other)) for id_, first, last, one, other in life.doubtful]
+        life.dirty, life.doubtful = [], []
         places = state.groups.places()
-        until = state.until.tolist()
+        until, openings = state.until.tolist(), self._openings()
         parts = [
-            Part(state.groups.get(place), first, min(last, until[place]), until[place], state.origin(place))
-            for id_, first, last in dirty
+            Part(
+                state.groups.get(place),
+                first,
+                min(last, until[place]),
+                until[place],
+                state.origin(place),
+                lost=openings(place)[1],
+                rewritten=rewritten,
+            )
+            for id_, first, last, rewritten in dirty
             if (place := places.get(id_)) is not None
         ]
         if parts:
             yield self.ask(self.request("CHANGE", parts, seen, at))
 
-    def _vague(self) -> Callable[[int], bool]:
-        """Says of a group whether its open windows are shown and only the stored rows know them."""
-        state = self.state
-        if state.definition.showing is None:
-            return lambda place: False
-        windower, doubts = state.definition.windower, state.doubts
-        return lambda place: place in doubts or windower.vague(state.memory.get(place)) is not None
+    def _openings(self) -> Callable[[int], tuple[bool, bool]]:
+        """Says of a group whether only the stored rows know its open windows and the stream shows these;
+        whether only they do."""
+        state, definition = self.state, self.state.definition
+        windower, doubts = definition.windower, {} if definition.showing is None else state.doubts
+
+        def of(place: int) -> tuple[bool, bool]:
+            lost = windower.vague(state.memory.get(place)) is not None
+            return definition.showing is not None and (lost or place in doubts), lost
+
+        return of
 
     def tell_all(self, found: Sequence[TriggerEvent], seen: Offsets, at: int) -> Iterator[Output]:
         """These events; ``at``: when what caused them was written, ns."""

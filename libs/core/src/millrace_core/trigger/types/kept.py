@@ -123,7 +123,8 @@ def _part(evaluated: Evaluated, mask: Bools) -> Evaluated:
     return Evaluated(
         evaluated.group[mask], evaluated.ts[mask], evaluated.step[mask], evaluated.late[mask],
         evaluated.unsure[mask], evaluated.before[mask], Moves(none, none, none, none), columns,
-    open_only=evaluated.open_only, )  # fmt: skip
+        open_only=evaluated.open_only, corrects=evaluated.corrects,
+    )  # fmt: skip
 
 
 def first_reaching(

@@ -47,13 +47,11 @@ class Reach(ABC):
 
     ``fixed``: where windows may begin does not depend on the rows, so none is ever invalid. ``anew``: a
     recalculation divides the rows of its range anew, whatever lies before them; what has been told goes by
-    all rows of the group. ``stored``: where windows are cut again, the live path tells of none, not of open
-    ones either.
+    all rows of the group.
     """
 
     fixed = False
     anew = False
-    stored = False
 
     @abstractmethod
     def span(self, first: int, last: int) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from millrace_core.trigger.groups.columns import Columns, Ints
 from millrace_core.trigger.groups.watermark import Bools, Evaluated
 from millrace_core.trigger.rows.signals import Signal
 from millrace_core.trigger.types.occurrences import (
+    CORRECT,
     RECALC,
     REDO,
     Occurrence,
@@ -77,9 +78,18 @@ class Windower(ABC):
         """Whether all windows that a late row falls into, or would open, have closed (T is ``before``)."""
         return False
 
+    def reaches_closed(self, memory: Any, row: Row, before: int) -> bool:
+        """Whether any of these windows has."""
+        return self.is_over(memory, row, before)
+
     def on_late_in_open(self, memory: Any, row: Row, before: int) -> Iterable[Occurrence] | None:
         """As :meth:`on_late`, but only windows that are still open take the row in; None: none does."""
         return None if self.is_over(memory, row, before) else self.on_late(memory, row, before)
+
+    def on_rewritten(self, memory: Any, ts: int) -> Iterable[Occurrence]:
+        """A row came too late for its windows; if it has rewritten another, they are cut again."""
+        for one in self.on_delete(memory, ts, ts):
+            yield one._replace(kind=CORRECT, next=ts) if one.kind == REDO else one
 
     @abstractmethod
     def on_time(self, memory: Any, before: int, now: int) -> Iterable[Occurrence]:
@@ -162,9 +172,11 @@ class Windower(ABC):
                 case (Row() as row, None):
                     found += [(group, step, o) for o in self.on_row(mine, row)]
                 case (Row() as row, int(before)):
+                    corrects = evaluated.corrects and self.reaches_closed(mine, row, before)
                     told = on_late(mine, row, before)
                     over += told is None
                     found += [(group, step, o) for o in told or ()]
+                    found += [(group, step, o) for o in self.on_rewritten(mine, row.ts)] if corrects else []
         memory.put(memories)
         return as_arrays(found, skipped, over)
 

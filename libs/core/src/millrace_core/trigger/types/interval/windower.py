@@ -20,6 +20,7 @@ from millrace_core.trigger.types.interval.grid import Grid
 from millrace_core.trigger.types.interval.reach import IntervalReach
 from millrace_core.trigger.types.occurrences import (
     CLOSE,
+    CORRECT,
     LIVE,
     OPEN,
     RECALC,
@@ -107,6 +108,12 @@ class IntervalWindower(Windower):
         first = max(first, closed)
         memory.first = min(memory.first, first)
         return [found for window in range(first, last + 1) for found in self._add(memory, window, row.unsure)]
+
+    def reaches_closed(self, memory: IntervalMemory, row: Row, before: int) -> bool:
+        return self.grid.unclosed(row.ts) < self.grid.unclosed(before)
+
+    def on_rewritten(self, memory: IntervalMemory, ts: int) -> Iterator[Occurrence]:
+        yield Occurrence(CORRECT, ts, ts, -1, RECALC, next=ts)
 
     def on_time(self, memory: IntervalMemory, before: int, now: int) -> Iterator[Occurrence]:
         first, end = self.grid.unclosed(before), self.grid.unclosed(now)
@@ -224,6 +231,8 @@ class IntervalWindower(Windower):
         over = 0
         if evaluated.open_only and evaluated.late.any():
             closed = self.grid.unclosed(evaluated.before)
+            if evaluated.corrects:
+                found.append(_corrections(evaluated, first < closed))
             over = int((evaluated.late & (first <= last) & (last < closed)).sum())
             first = np.where(evaluated.late, np.maximum(first, closed), first)
         earlier = first < memory.singles["first"][evaluated.group]
@@ -312,6 +321,15 @@ class IntervalWindower(Windower):
     ) -> Occurrences:
         start = self.grid.start(window)
         return Occurrences.of(group, step, kind, start, self.grid.end(window), rownum, cause)
+
+
+def _corrections(evaluated: Evaluated, reaches: Bools) -> Occurrences:
+    """Of late rows that reach windows which have closed: these change if the rows have rewritten others."""
+    mine = evaluated.late & reaches
+    ts = evaluated.ts[mine]
+    found = Occurrences.of(evaluated.group[mine], evaluated.step[mine], CORRECT, ts, ts, -1, RECALC)
+    found.next = ts
+    return found
 
 
 def _runs(evaluated: Evaluated, window: Ints, inside: Bools) -> _Windows:
