@@ -21,8 +21,10 @@ gc.disable()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    """From here on garbage is collected again, without what the collection of tests has made."""
+    """From here on garbage is collected again, without what the collection of tests has made, and less often:
+    trees of queries come and go by the thousand, and few of them in circles."""
     gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
     gc.enable()
 
 
@@ -41,6 +43,11 @@ settings.register_profile("check", SAME, max_examples=5)
 RANDOM = settings(UNTIMED, derandomize=False)
 settings.register_profile("fuzz", RANDOM, max_examples=10 * FULL, print_blob=True)
 settings.load_profile("full")
+
+
+def thorough() -> bool:
+    """Whether all combinations of what a test combines are tried; else each pair of them once."""
+    return settings().max_examples >= FULL
 
 
 def examples(most: int) -> int:

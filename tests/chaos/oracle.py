@@ -8,6 +8,7 @@ the watermark) has closed it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import duckdb
@@ -37,7 +38,7 @@ _REMOVED = {"child": pl.String, "place": pl.Int64, "first": pl.Int64, "last": pl
 
 # A row is what its versions since the last delete say, column by column.
 _STORED = """
-CREATE TABLE stored AS
+CREATE TEMP TABLE stored AS
 SELECT child, ts, last(op ORDER BY place) FILTER (has_op) AS op, last(v ORDER BY place) FILTER (has_v) AS v,
        last(s ORDER BY place) FILTER (has_s) AS s, min(place) AS since
 FROM written w
@@ -47,12 +48,24 @@ GROUP BY child, ts
 """
 
 
+FEW = 1_000
+"""Changes for which the optimizer takes longer than the queries do without it."""
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One for all oracles of a process, as it takes 40 ms to make; a cursor has its own temporary tables."""
+    return duckdb.connect(":memory:", config={"threads": 1})
+
+
 class Oracle:
     """The truth about one trigger table. ``site``: the tag of each child; ``value``: the column that results
     sum up."""
 
     def __init__(self, changes: Sequence[Change], site: Callable[[str], int], value: str = "v") -> None:
-        self._db = duckdb.connect(":memory:", config={"threads": 1})
+        self._db = _database().cursor()
+        if len(changes) < FEW:
+            self._db.execute("PRAGMA disable_optimizer")
         rows = [_written(one, value) for one in changes if one.row is not None]
         gone = [(one.child, one.place, one.first, one.last) for one in changes if one.row is None]
         children = [(name, site(name)) for name in sorted({one.child for one in changes})]
@@ -63,7 +76,7 @@ class Oracle:
 
     def _table(self, name: str, schema: Mapping[str, Any], rows: Sequence[tuple[object, ...]]) -> None:
         self._db.register("frame", pl.DataFrame(rows, dict(schema), orient="row").to_arrow())
-        self._db.execute(f"CREATE OR REPLACE TABLE {name} AS FROM frame")
+        self._db.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM frame")
         self._db.unregister("frame")
 
     def close(self) -> None:
@@ -88,7 +101,7 @@ class Oracle:
             f"FROM written JOIN children USING (child) {kept} GROUP BY grp",
             "windows": _windows(stream),
         }.items():
-            self._db.execute(f"CREATE OR REPLACE TABLE {name} AS {select}")
+            self._db.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {select}")
         if isinstance(stream.trigger, Interval) and stream.fires_empty:
             self._add_empty(stream.trigger, before)
         # a WHERE of the older dialect says which rows there are; PRE_FILTER only which of them trigger
@@ -104,7 +117,7 @@ class Oracle:
         deleted meanwhile nobody can tell whether they were judged: the first that stayed counts."""
         self._table("made", {"child": pl.String, "until": pl.Int64}, list((before or {}).items()))
         first = _FIRST_LIVE if before is None else _FIRST_MADE
-        self._db.execute(f"CREATE OR REPLACE TABLE first_row AS {first}")
+        self._db.execute(f"CREATE OR REPLACE TEMP TABLE first_row AS {first}")
         length, slide = trigger
         self._db.execute(
             f"""INSERT INTO windows

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,11 @@ _FILE = re.compile(r"`([\w./-]+\.(?:py|md|yml|yaml|toml|sh|json|lock|xml))`|`((?
 _DECISION = re.compile(r"\bdecisions?(?: |/)(\d{4})")
 
 
-def files() -> set[str]:
+@cache
+def files() -> frozenset[str]:
     """Every file and folder of the project, by its path."""
     inside = (path for part in PARTS for path in (ROOT / part).rglob("*"))
-    return {str(path.relative_to(ROOT)) for path in (*ROOT.glob("*"), *inside)}
+    return frozenset(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*"), *inside))
 
 
 def named(text: str) -> Iterator[str]:
@@ -41,7 +43,7 @@ def named(text: str) -> Iterator[str]:
         yield file or folder.rstrip("/")
 
 
-def missing(text: str, existing: set[str]) -> list[str]:
+def missing(text: str, existing: Set[str]) -> list[str]:
     """What a text names that is not there; ``trigger/slot/slot.py`` may lie in any folder."""
     ends = tuple(f"/{path}" for path in existing)
     return [

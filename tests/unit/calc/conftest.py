@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,16 @@ class DuckLane:
     ) -> pa.Table:
         self.jobs += 1
         with database().cursor() as connection:
+            connection.execute("PRAGMA disable_optimizer")  # a cursor has its own
             for name, relation in relations.items():
                 connection.register(name, relation)
-            text = sqlglot.transpile(sql, read="spark", write="duckdb", identify=True)[0]
-            return connection.execute(text).to_arrow_table()
+            return connection.execute(as_duckdb(sql)).to_arrow_table()
+
+
+@lru_cache(maxsize=4096)
+def as_duckdb(sql: str) -> str:
+    """Spark's SQL as DuckDB's; a stream's text is always the same."""
+    return sqlglot.transpile(sql, read="spark", write="duckdb", identify=True)[0]
 
 
 class DuckEngine:

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ import pytest
 import structlog
 from fastapi.testclient import TestClient
 
+from api_gateway.access import login
 from api_gateway.answer import Answer
 from api_gateway.service import Gateway, gateway_app
 from api_gateway.session import Session
@@ -138,6 +140,7 @@ class Rig:
         return [(record.key, record.value) for record in self.records(topic)]
 
 
+@cache
 def settings(**changes: Any) -> GatewaySettings:
     fixed = {"accept_seconds": 5, "apply_seconds": 5, "service_token": TOKEN, "notify_allow": "127.0.0.0/8"}
     return GatewaySettings(**{**fixed, **changes})
@@ -148,6 +151,12 @@ def gateway_on(log: MemoryLog, calc: Calc, **changes: Any) -> Gateway:
     found = Gateway(log, settings(**changes), structlog.get_logger(), httpx.MockTransport(calc), well)
     found.context.resolve = lambda host: KNOWN.get(host, [host] if host[0].isdigit() or ":" in host else [])
     return found
+
+
+@pytest.fixture(autouse=True)
+def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gateway hashes two, and each client one."""
+    monkeypatch.setattr(login, "COST", 2)
 
 
 @pytest.fixture(autouse=True)

@@ -34,10 +34,12 @@ class Desk:
     def __init__(self, rig: Rig) -> None:
         self.rig, self.now = rig, LATE
         self.auth = ("root", "root")
+        self._client, self._of = TestClient(gateway_app(rig.gateway)), rig.gateway
 
     def do(self, sql: str, path: str = "nonQuery") -> Any:
-        client = TestClient(gateway_app(self.rig.gateway))
-        return client.post(f"/rest/v2/{path}", json={"sql": sql}, auth=self.auth).json()
+        if self._of is not self.rig.gateway:  # it was started again
+            self._client, self._of = TestClient(gateway_app(self.rig.gateway)), self.rig.gateway
+        return self._client.post(f"/rest/v2/{path}", json={"sql": sql}, auth=self.auth).json()
 
     def ask(self, sql: str) -> Any:
         return self.do(sql, "query")

@@ -278,6 +278,7 @@ ANALYSES: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 def database() -> duckdb.DuckDBPyConnection:
     """One for all tests of a process, as it takes 40 ms to make; a ``cursor`` has its own relations."""
     made = duckdb.connect(config={"threads": "1"})
+    made.execute("PRAGMA disable_optimizer")
     for macro in SPARK_MACROS:
         made.execute(f"CREATE OR REPLACE MACRO {macro}")
     for name, (function, result) in ANALYSES.items():

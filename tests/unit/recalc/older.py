@@ -3,6 +3,7 @@ calculated on DuckDB."""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ CHILDREN = ("c1", "c2")
 FRONT = FRONT_ENDS["tdengine"]
 
 
+@cache
 def spec_of(sql: str) -> StreamSpec:
     """What the statement of a stream means."""
     catalog = Catalog()
