@@ -29,7 +29,29 @@ def serve(
     ``stop_seconds``, run the app's lifespan to its end, and return the process's exit status: 1 if a thread
     could not go on. ``other_port``: it answers there too (0: not). ``tls``: files of a certificate and
     its key, to answer by https. Exits the process if a port is taken or the lifespan does not start."""
-    server = uvicorn.Server(
+    server = server_of(app, host, port, stop_seconds, tls)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        server.should_exit = True
+
+    # uvicorn takes these over while it runs, and when done raises the signal anew for whom it took it from
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        if other_port:
+            server.run([_listening(host, one) for one in (port, other_port)])
+        else:
+            server.run()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return int(process_failed())
+
+
+def server_of(
+    app: FastAPI, host: str, port: int, stop_seconds: float = 10, tls: tuple[str, str] | None = None
+) -> uvicorn.Server:
+    """The server of an app, with Millrace's limits of time and size."""
+    return uvicorn.Server(
         uvicorn.Config(
             app,
             host=host,
@@ -48,21 +70,6 @@ def serve(
             timeout_graceful_shutdown=max(1, round(stop_seconds)),
         )
     )
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        server.should_exit = True
-
-    # uvicorn takes these over while it runs, and when done raises the signal anew for whom it took it from
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        if other_port:
-            server.run([_listening(host, one) for one in (port, other_port)])
-        else:
-            server.run()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return int(process_failed())
 
 
 def _listening(host: str, port: int) -> socket.socket:
