@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
@@ -123,6 +123,20 @@ class Calc:
     def _run(self) -> None:
         while not self._stop.wait(0.01):
             self.follow()
+
+    def take_steps(self, count: int = 3) -> None:
+        """Return when the loop has taken so many steps from now on: what has not happened by then has been
+        looked at and left."""
+        work, taken = cast(Any, self.loop), threading.Semaphore(0)
+
+        def step() -> None:
+            type(work).step(work)
+            taken.release()
+
+        work.step = step
+        for _ in range(count + 1):  # one may have been under way
+            assert taken.acquire(timeout=60), "it takes no steps"
+        del work.step
 
     def stop(self) -> None:
         self.life.stop()

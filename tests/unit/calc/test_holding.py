@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from calc_svc.loops.holding import AGAIN, Holding
@@ -35,7 +33,7 @@ def test_a_paused_stream_waits_and_goes_on_in_order(log: MemoryLog) -> None:
     until(lambda: calc.view.paused(ONE))
     trigger(log, ONE, OTHER, numbers=range(5, 40))
     until(lambda: calc.jobs.of(OTHER) == list(range(40)))
-    time.sleep(0.3)
+    calc.take_steps()
     assert calc.jobs.of(ONE) == list(range(5))
     until(lambda: len(calc.view.held()) == 1)
     pause(log, end=True)
@@ -72,7 +70,7 @@ def test_a_restart_repeats_no_other_stream_and_loses_nothing(log: MemoryLog) -> 
     trigger(log, ONE, numbers=range(10), slot=1)
     until(lambda: calc.jobs.of(OTHER) == list(range(10)))
     until(lambda: calc.view.held())
-    time.sleep(0.3)
+    calc.take_steps()
     calc.stop()
     # what was left is committed past: the note in the status topic says where it begins
     assert uncommitted(log) == 0
@@ -104,7 +102,7 @@ def test_a_pause_while_it_catches_up_stops_it_again(log: MemoryLog, monkeypatch:
     calc.jobs.told = again
     pause(log, end=True)
     until(lambda: len(calc.jobs.done) >= 6)
-    time.sleep(0.3)
+    calc.take_steps()
     reached = len(calc.jobs.done)
     assert reached < 30
     until(lambda: list(calc.view.held().values()) == [reached])
