@@ -37,6 +37,6 @@ def refuse_private(statement: CreateStream | CreateLegacyStream, reach: Reach, r
             raise SqlError(
                 ErrorCode.NOT_ALLOWED,
                 "NOTIFY: the address lies in a network that notifications may not go to; private, loopback "
-                "and link-local ones are told if MILLRACE_NOTIFY_ALLOW names them",
+                "and link-local ones must be named in MILLRACE_NOTIFY_ALLOW",
                 url.position,
             )

@@ -130,7 +130,8 @@ async def _admit(socket: WebSocket, name: str, admit: Admit, settings: NotifySet
     query = socket.query_params
     if unknown := set(query) - _QUERY:
         raise MillraceError(
-            ErrorCode.INVALID_VALUE, f"{sorted(unknown)[0]}: not one of {', '.join(sorted(_QUERY))}"
+            ErrorCode.INVALID_VALUE,
+            f"{sorted(unknown)[0]}: unknown; the parameters are {', '.join(sorted(_QUERY))}",
         )
     types = frozenset(part for text in query.getlist("event") for part in text.upper().split(",") if part)
     if wrong := types - set(get_args(EventType)):

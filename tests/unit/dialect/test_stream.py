@@ -276,7 +276,7 @@ BAD = [
     (f"{IN} INTO o TAGS (a BIGINT AS _twstart) {AS[7:]} %%trows", "differs within a group", "_twstart"),
     (f"{IN} INTO o TAGS (a INT AS 1, a INT AS 2) {AS[7:]} %%trows", "a is given twice", "a"),
     # placeholders
-    (f"{IN} INTO o AS SELECT _tprev_ts AS ts, count(*) FROM t", "but by SLIDING", "_tprev_ts"),
+    (f"{IN} INTO o AS SELECT _tprev_ts AS ts, count(*) FROM t", "only with SLIDING", "_tprev_ts"),
     ("PERIOD(1h) INTO o AS SELECT _tlocaltime, count(*) FROM %%trows", "needs a trigger table", "%%trows"),
     (f"{IN} {AS} t WHERE tbname = %%2", "1 grouping columns", "%%2"),
     (f"{IN} {AS} t WHERE tbname = %%0", "1 grouping columns", "%%0"),

@@ -277,7 +277,7 @@ def test_what_is_not_kept_any_more_is_told(lab: Any) -> None:
         (GOOD, "db.s", "after=yesterday", 400, "after=yesterday: not a position"),
         (GOOD, "db.s", "after=0:99", 400, "there is no such position"),
         (GOOD, "db.s", "after=9:0", 400, "there is no such position"),
-        (GOOD, "db.s", "type=WINDOW_OPEN", 400, "type: not one of after, event, group"),
+        (GOOD, "db.s", "type=WINDOW_OPEN", 400, "type: unknown; the parameters are after, event, group"),
     ],
 )
 def test_a_wrong_subscription_is_refused(

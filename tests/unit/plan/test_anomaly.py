@@ -74,7 +74,7 @@ REFUSED = [
     ("ANOMALY_WINDOW('algo=iqr')", "takes one plain column"),
     ("ANOMALY_WINDOW(v, 5)", "one text"),
     ("ANOMALY_WINDOW(v, 'algo=iqr', 'k=3')", "one text"),
-    ("ANOMALY_WINDOW(v, 'algo=none')", "there are: grubbs, iqr, ksigma, lof, shesd"),
+    ("ANOMALY_WINDOW(v, 'algo=none')", "known are grubbs, iqr, ksigma, lof, shesd"),
     ("ANOMALY_WINDOW(v, 'algo=ksigma, k=4')", "k is a whole number from 1 to 3, not 4"),
     ("ANOMALY_WINDOW(v, 'algo=ksigma, k=2.5')", "k is a whole number from 1 to 3, not '2.5'"),
     ("ANOMALY_WINDOW(v, 'wncheck=2')", "wncheck is a whole number from 0 to 1, not 2"),

@@ -52,7 +52,7 @@ STREAM_ERRORS = [
     ("SELECT count(*) FROM nt COUNT_WINDOW(0)", "INVALID_VALUE", "0)", "whole number"),
     ("SELECT count(*) FROM nt COUNT_WINDOW(4, 5)", "INVALID_VALUE", "COUNT_WINDOW", "larger"),
     ("SELECT count(*) FROM meters COUNT_WINDOW(4, 2, site)", "NOT_ALLOWED", "site", "is a tag"),
-    ("SELECT count(*) FROM nt ANOMALY_WINDOW(v, 'algo=x')", "UNSUPPORTED", "'algo", "there are: grubbs, iqr"),
+    ("SELECT count(*) FROM nt ANOMALY_WINDOW(v, 'algo=x')", "UNSUPPORTED", "'algo", "known are grubbs, iqr"),
     (
         "SELECT count(*) FROM nt EVENT_WINDOW START WITH count(*) > 1 END WITH v > 1",
         "NOT_ALLOWED", "count", "EVENT_WINDOW",

@@ -76,7 +76,7 @@ def test_white_noise_and_few_rows_fail(ramp: Any, kit: Any) -> None:
 
 REFUSED = [
     ("forecast(s)", "numeric column"),
-    ("forecast(v, 'algo=x')", "there are: arima, holtwinters"),
+    ("forecast(v, 'algo=x')", "known are arima, holtwinters"),
     ("forecast(v, 'rows=0')", "rows is a whole number from 1 to 1024"),
     ("forecast(v, 'conf=100')", "conf is a number greater than 0 less than 100"),
     ("forecast(v, c0)", "takes no covariates"),

@@ -77,10 +77,10 @@ def test_a_statement_is_read_and_judged_by_the_types_own_rules(catalog: Catalog)
         SQL.replace("ALTERNATE(v)", "ALTERNATE(w)"): "ALTERNATE: col w is no column of meters",
         SQL.replace("PARTITION BY tbname ", ""): "ALTERNATE on a super table needs PARTITION BY tbname",
         SQL.replace("(v)", "(v) TRUE_FOR(3s)"): "TRUE_FOR goes with STATE_WINDOW and EVENT_WINDOW, not with",
-        SQL.replace("_tgap", "_tnext_ts"): "the placeholder _tnext_ts is not offered by ALTERNATE",
+        SQL.replace("_tgap", "_tnext_ts"): "the placeholder _tnext_ts is not available with ALTERNATE",
         SQL.replace(
             "ALTERNATE(v)", "COUNT_WINDOW(2)"
-        ): "_tgap is not offered by COUNT_WINDOW, but by ALTERNATE",
+        ): "_tgap is not available with COUNT_WINDOW, only with ALTERNATE",
         SQL.replace("ALTERNATE", "ALTERNATELY"): "COUNT_WINDOW, ALTERNATE (or",
     }.items():
         with pytest.raises(SqlError) as error:

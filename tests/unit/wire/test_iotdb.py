@@ -140,7 +140,7 @@ def test_bytes_that_are_none_are_refused(data: bytes, types: list[str], count: i
 
 
 def test_a_type_that_there_is_not() -> None:
-    with pytest.raises(WireError, match="77 is no data type"):
+    with pytest.raises(WireError, match="77 is not a data type"):
         rows.type_of(77)
     assert day_of(20260131) == "2026-01-31"
     assert day_of(-1) == "-1"

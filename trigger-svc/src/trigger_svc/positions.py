@@ -72,7 +72,7 @@ def fetch(log: Log, starts: Ends, ends: Ends) -> list[Record]:
     untold = (ends.keys() & starts.keys()) - there.keys()
     if untold and not untold.isdisjoint(log.topics()):
         raise MillraceError(
-            ErrorCode.UNAVAILABLE, f"the broker does not tell the ends of {', '.join(sorted(untold))}"
+            ErrorCode.UNAVAILABLE, f"the broker does not report the ends of {', '.join(sorted(untold))}"
         )
     left = {
         (topic, partition): end

@@ -79,7 +79,7 @@ def read_token(token: str) -> tuple[str, str]:
         plain = decryptor.update(data) + decryptor.finalize()
         return plain[:_FIELD].rstrip(b"\0").decode(), plain[_FIELD:].rstrip(b"\0").decode()
     except (ValueError, binascii.Error):
-        raise MillraceError(ErrorCode.AUTHENTICATION, "the token is none that the login gave") from None
+        raise MillraceError(ErrorCode.AUTHENTICATION, "the token was not issued by the login") from None
 
 
 def read_authorization(header: str | None) -> tuple[str, str]:

@@ -53,8 +53,8 @@ class WalTopics:
         if len(topic) > MAX_TOPIC:
             raise CatalogError(
                 ErrorCode.INVALID_VALUE,
-                f"the name {db}.{table} is too long: its topic would have {len(topic)} characters, at most "
-                f"{MAX_TOPIC} go (every byte outside a-z, 0-9 and _ takes three)",
+                f"the name {db}.{table} is too long: its topic would have {len(topic)} characters, and "
+                f"{MAX_TOPIC} are allowed (every byte outside a-z, 0-9 and _ takes three)",
                 where,
             )
         there = topic in self._log.topics(topic)

@@ -52,7 +52,7 @@ def refuse_hidden(context: Context, session: Session, kind: Privilege, devices: 
         if db is None or not may(context.catalog, session.user, [Need(kind, db, table=OF_DATABASE)]):
             raise MillraceError(
                 ErrorCode.PERMISSION,
-                f"Insufficient privilege: {session.user} has not the privilege to {kind} {device}",
+                f"Insufficient privilege: {session.user} does not have the privilege to {kind} {device}",
                 device.position,
             )
 

@@ -100,7 +100,7 @@ def _mark(context: Context, topic: str, partitions: int, version: int) -> None:
         reached.update(partition for partition, _ in places)
         if len(reached) >= partitions:
             return
-    context.logger.warning("not every partition has the mark of an ALTER", topic=topic, version=version)
+    context.logger.warning("some partitions lack the mark of an ALTER", topic=topic, version=version)
 
 
 def _set_tags(
@@ -112,7 +112,7 @@ def _set_tags(
     if child is None:
         raise SqlError(
             ErrorCode.NOT_ALLOWED,
-            f"{name} is not a child table: only those have values of tags",
+            f"{name} is not a child table: only child tables have tag values",
             name.position,
         )
     tags = new_tags(table, child, change.tags, session.values(table.precision))

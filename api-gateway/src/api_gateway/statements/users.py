@@ -70,7 +70,9 @@ def grant(context: Context, _session: Session, statement: statements.Grant) -> A
     with context.writer.ddl:
         user = _find(context, statement.user)
         if user == ROOT:
-            raise CatalogError(ErrorCode.NOT_ALLOWED, f"{ROOT} may do everything, always", where)
+            raise CatalogError(
+                ErrorCode.NOT_ALLOWED, f"{ROOT} may always do everything: no grant is needed", where
+            )
         if statement.db is not None and statement.db not in context.catalog.databases:
             raise CatalogError(
                 ErrorCode.UNKNOWN_DATABASE, f"the database {statement.db} does not exist", statement.on

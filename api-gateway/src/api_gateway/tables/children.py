@@ -59,7 +59,7 @@ def conceive(catalog: Catalog, name: TableName, using: Using, now: int, *, virtu
     if table.db != db.name:
         raise CatalogError(
             ErrorCode.NOT_ALLOWED,
-            f"{name} is in another database than its super table {table.db}.{table.name}",
+            f"{name} is not in the database of its super table {table.db}.{table.name}",
             name.position,
         )
     grave = catalog.tombstones.get((name.db, name.name))

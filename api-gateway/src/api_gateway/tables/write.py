@@ -167,8 +167,8 @@ def _prepare(catalog: Catalog, rows: Sequence[Rows], caller: Caller) -> _Batch:
         if len(value) + len(key) > MAX_MESSAGE_BYTES:
             raise SqlError(
                 ErrorCode.TOO_LARGE,
-                f"{one.table}: {count} rows make {len(value)} bytes, {MAX_MESSAGE_BYTES} go into one "
-                "message; write fewer at a time",
+                f"{one.table}: {count} rows make {len(value)} bytes, and one message holds "
+                f"{MAX_MESSAGE_BYTES}; write fewer at a time",
                 one.table.position,
             )
         batch.written.append((table, Message(wal_topic(table.db, table.name), key, value)))

@@ -149,7 +149,7 @@ class Directory:
         if not found:
             names = ", ".join(dict.fromkeys(one.name for one in known)) or "none"
             raise MillraceError(
-                ErrorCode.UNSUPPORTED, f"unknown algorithm {name!r} for {kind}; there are: {names}"
+                ErrorCode.UNSUPPORTED, f"unknown algorithm {name!r} for {kind}; known are {names}"
             )
         return next((one for one in found if not one.missing), found[0])
 

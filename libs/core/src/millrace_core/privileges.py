@@ -75,7 +75,7 @@ def check(catalog: Catalog, user: str, needs: Iterable[Need]) -> None:
             on = f"table {need.db}.{need.table}" if known else f"database {need.db}"
             raise MillraceError(
                 ErrorCode.PERMISSION,
-                f"Insufficient privilege: {user} has not {what} on the {on}",
+                f"Insufficient privilege: {user} does not have {what} on the {on}",
                 need.position,
             )
 

@@ -141,6 +141,6 @@ class KafkaSettings(BaseSettings):
             return read_secret("MILLRACE_KAFKA_PASSWORD_FILE", self.kafka_password_file)
         raise MillraceError(
             ErrorCode.INVALID_VALUE,
-            f"MILLRACE_KAFKA_PROTOCOL = {self.kafka_protocol}: clients have a password then, set "
+            f"MILLRACE_KAFKA_PROTOCOL = {self.kafka_protocol}: clients then need a password: set "
             "MILLRACE_KAFKA_PASSWORD_FILE",
         )

@@ -48,7 +48,7 @@ class ServiceToken:
         if not self.is_shown(request):
             raise MillraceError(
                 ErrorCode.AUTHENTICATION,
-                "this is for services of the same stack: the service token is missing or another one "
+                "this is only for services of the same stack: the service token is missing or wrong "
                 "(MILLRACE_SERVICE_TOKEN_FILE)",
             )
 

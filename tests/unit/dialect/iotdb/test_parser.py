@@ -297,7 +297,7 @@ REFUSED: list[tuple[str, Status, str]] = [
     ("SELECT v FROM root.a GROUP BY([0, 5), 1mo)", Status.UNSUPPORTED_OPERATION, "months"),
     ("SELECT v FROM root.a GROUP BY([0, 5), 1us)", Status.SEMANTIC_ERROR, "milliseconds"),
     ("SELECT v FROM root.a LIMIT 1 LIMIT 2", Status.SQL_PARSE_ERROR, "given twice"),
-    ("SELECT v FROM root.a ORDER BY TIMESERIES", Status.UNSUPPORTED_OPERATION, "SELECT LAST alone"),
+    ("SELECT v FROM root.a ORDER BY TIMESERIES", Status.UNSUPPORTED_OPERATION, "only with SELECT LAST"),
     ("SELECT v FROM root.a DISABLE ALIGN", Status.UNSUPPORTED_STATEMENT, "DISABLE ALIGN"),
     ("SELECT v FROM a", Status.ILLEGAL_PATH, "begins with root"),
     ("SELECT 'x FROM root.a", Status.SQL_PARSE_ERROR, "no end"),

@@ -35,7 +35,7 @@ def ends_behind(checkpoint: Path, batch: int) -> Positions:
             return msgspec.json.decode(lines[2], type=Positions)
     except (OSError, UnicodeDecodeError, msgspec.DecodeError):
         pass
-    raise MillraceError(ErrorCode.INTERNAL, f"{path} does not tell the offsets of a micro-batch")
+    raise MillraceError(ErrorCode.INTERNAL, f"{path} does not hold the offsets of a micro-batch")
 
 
 def taken_over(checkpoint: Path, batch: int) -> Positions:

@@ -30,7 +30,7 @@ def like(pattern: str) -> str:
         if char == "\\":
             escaped = next(chars, "")
             if escaped not in ("%", "_", "\\"):
-                raise ValueError(f"the pattern {pattern!r}: a backslash stands before %, _ or \\ only")
+                raise ValueError(f"the pattern {pattern!r}: a backslash may stand only before %, _ or \\")
             parts.append(_escaped(escaped))
         else:
             parts.append({"%": ".*", "_": "."}.get(char) or _escaped(char))

@@ -68,7 +68,7 @@ def _target(table: Table, name: Name | None, source: ColumnSource, place: int) -
         if place >= len(own):
             raise SqlError(
                 ErrorCode.SYNTAX,
-                f"{table.name} has {len(own)} columns besides its time, more are given",
+                f"{table.name} has {len(own)} columns besides its time, and more are given",
                 where,
             )
         return own[place], where

@@ -68,5 +68,5 @@ def kafka_error(error: KafkaError | KafkaException, doing: str) -> MillraceError
     if code in MISSING:
         return MillraceError(ErrorCode.UNAVAILABLE, f"{doing}: the topic does not exist")
     if code in TOO_LARGE:
-        return MillraceError(ErrorCode.TOO_LARGE, f"{doing}: the message is larger than the broker takes")
+        return MillraceError(ErrorCode.TOO_LARGE, f"{doing}: the message is larger than the broker accepts")
     return MillraceError(ErrorCode.UNAVAILABLE, f"{doing}: {cause.str()}")

@@ -35,7 +35,7 @@ def select(c: Cursor, where: Position) -> Select:
         found["where"] = expression(c)
     _clauses(c, found)
     if found.get("by_series") and not last:
-        raise unsupported("ORDER BY TIMESERIES goes with SELECT LAST alone", where)
+        raise unsupported("ORDER BY TIMESERIES is possible only with SELECT LAST", where)
     return Select(where, items, sources, into, last=last, **found)
 
 
@@ -171,7 +171,7 @@ def _order(c: Cursor) -> dict[str, Any]:
     if not by_series:
         c.expect("time")
     if c.at(","):
-        raise unsupported("ORDER BY takes time alone", c.here())
+        raise unsupported("ORDER BY takes only time", c.here())
     descending = c.take("desc")
     if not descending:
         c.take("asc")

@@ -124,7 +124,7 @@ def _fill_history(c: Cursor) -> LegacyOption:
     flag, where = _flag(c), c.here()
     more = Argument("ASYNC", where) if c.take("async") else None
     if more is not None and flag.text == "0":
-        raise SqlError(ErrorCode.SYNTAX, "ASYNC goes with FILL_HISTORY 1 only", where)
+        raise SqlError(ErrorCode.SYNTAX, "ASYNC is possible only with FILL_HISTORY 1", where)
     return LegacyOption("FILL_HISTORY", where, flag, more)
 
 

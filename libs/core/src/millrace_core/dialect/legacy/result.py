@@ -44,7 +44,7 @@ def result_table(
         target, child = found
         if child is not None or target.kind != "super" or target.virtual:
             kind = "child" if child is not None else "virtual" if target.virtual else target.kind
-            raise bad(f"INTO {into}: it is a {kind} table; results go into super tables only", into.position)
+            raise bad(f"INTO {into}: it is a {kind} table; results need a super table", into.position)
         _check_columns(statement, into, names, target)
     if statement.subtable is not None:
         check_aliases(statement.subtable, keys, "SUBTABLE")

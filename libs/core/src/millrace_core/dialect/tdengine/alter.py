@@ -114,7 +114,7 @@ def _find(table: Table, target: Target, name: Name) -> Column:
 
 def _check_free(table: Table, name: Name) -> None:
     if name.text == "tbname":
-        raise _bad("tbname is the table's name, no column or tag can be called so", name.position)
+        raise _bad("tbname is the name of the table: no column or tag can have that name", name.position)
     if table.column(name.text) or table.tag(name.text):
         raise _bad(f"{table.name} has a column or tag {name.text} already", name.position)
 
@@ -125,13 +125,13 @@ def _added(table: Table, target: Target, definition: ColumnDef) -> Column:
     if definition.composite_key:
         raise _bad(f"{name.text}: a key column cannot be added", name.position)
     if definition.type.name == "JSON":
-        raise _bad(f"{name.text}: JSON is allowed for the only tag of a super table alone", name.position)
+        raise _bad(f"{name.text}: JSON is allowed only as the single tag of a super table", name.position)
     if target == "tag" and any(tag.type.name == "JSON" for tag in table.tags):
         raise _bad(f"{table.name} has a JSON tag: it can have no other", name.position)
     if target == "tag" and len(table.tags) >= MOST_TAGS:
-        raise _bad(f"{table.name} has {MOST_TAGS} tags, no more are allowed", name.position)
+        raise _bad(f"{table.name} has {MOST_TAGS} tags, and no more are allowed", name.position)
     if len(table.columns) + len(table.tags) >= MOST_COLUMNS:
-        raise _bad(f"{table.name} has {MOST_COLUMNS} columns, no more are allowed", name.position)
+        raise _bad(f"{table.name} has {MOST_COLUMNS} columns, and no more are allowed", name.position)
     # no column's name holds a NUL: nothing that was dropped can have been stored under this
     stored = f"{name.text}\0{table.version + 1}"
     return Column(name.text, definition.type, comment=definition.comment, stored=stored)
@@ -155,7 +155,7 @@ def _check_longer(change: Modify, old: Column) -> None:
             f"{old.name} is {old.type}: only the length of {', '.join(RESIZABLE)} can be changed", where
         )
     if (new.length or 0) <= (old.type.length or 0):
-        raise _bad(f"{old.name} is {old.type}: its length can only grow, {new} is asked for", where)
+        raise _bad(f"{old.name} is {old.type}: its length can only grow; {new} is not longer", where)
 
 
 def _bad(message: str, where: Position) -> SqlError:

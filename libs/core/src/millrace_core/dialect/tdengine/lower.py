@@ -133,7 +133,7 @@ def _check_actions(statement: CreateStream, *, calc_notify_only: bool) -> None:
     """A stream calculates into a table, or notifies, or both; :raises SqlError: if it does neither."""
     name, query, into = statement.name, statement.query, statement.into
     if query is None and into is not None:
-        raise bad(f"INTO {into} needs AS: there is no query to store the result of", into.position)
+        raise bad(f"INTO {into} needs AS: without a query there is no result to store", into.position)
     if query is None and statement.notify is None:
         raise bad(f"the stream {name} has nothing to do: NOTIFY or AS is needed", name.position)
     if query is not None and into is None and not calc_notify_only:

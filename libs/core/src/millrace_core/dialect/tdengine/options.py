@@ -170,7 +170,7 @@ def notify(clause: NotifyClause, trigger: TriggerType[Any], *, calculates: bool)
         events = ("ON_TIME",)
     elif clause.events is None:
         raise bad(
-            f"NOTIFY of {trigger.keyword} needs ON ({' | '.join(WINDOW_EVENTS)}): which events it tells",
+            f"NOTIFY of {trigger.keyword} needs ON ({' | '.join(WINDOW_EVENTS)}), the events to report",
             clause.position,
         )
     else:

@@ -69,7 +69,7 @@ def _check_kind(into: QualifiedName, db: str, catalog: Catalog, *, grouped: bool
         return
     table, child = found
     if table.virtual:
-        raise bad(f"INTO {into}: it is a virtual table, nothing can be written to it", into.position)
+        raise bad(f"INTO {into}: it is a virtual table, which cannot be written to", into.position)
     if child is not None:
         raise bad(f"INTO {into}: it is a child table; a normal or a super table is needed", into.position)
     if grouped != (table.kind == "super"):

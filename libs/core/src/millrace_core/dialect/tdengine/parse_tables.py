@@ -254,16 +254,16 @@ def check_table(columns: tuple[ColumnDef, ...], tags: tuple[ColumnDef, ...]) -> 
             raise _bad(column, f"the name {column.name.text} is given twice")
         seen.add(column.name.text)
         if column.name.text == "tbname":
-            raise _bad(column, "tbname is the table's name, no column or tag can be called so")
+            raise _bad(column, "tbname is the name of the table: no column or tag can have that name")
         if column.type.name == "JSON" and (index < len(columns) or len(tags) > 1):
-            raise _bad(column, f"{column.name.text}: JSON is allowed for the only tag of a super table alone")
+            raise _bad(column, f"{column.name.text}: JSON is allowed only as the single tag of a super table")
         if column.composite_key:
             _check_key(column, index)
 
 
 def _check_key(column: ColumnDef, index: int) -> None:
     if index != 1:
-        raise _bad(column, f"{column.name.text}: only the second column can join the time column as key")
+        raise _bad(column, f"{column.name.text}: only the second column can join the time column in the key")
     if column.type.name not in KEY_TYPES:
         raise _bad(column, f"{column.name.text}: {column.type} cannot be a key; INT, BIGINT or VARCHAR can")
 

@@ -89,9 +89,12 @@ def _offered(node: exp.Placeholder, offer: Offer) -> PlaceholderRule:
     keyword = offer.trigger.keyword
     if keyword not in rule.triggers:
         allowed = ", ".join(sorted(rule.triggers))
-        raise bad(f"the placeholder {name} is not offered by {keyword}, but by {allowed}", where)
+        raise bad(f"the placeholder {name} is not available with {keyword}, only with {allowed}", where)
     if rule.close_only and offer.trigger.window and "WINDOW_OPEN" in offer.events:
-        raise bad(f"{name} is known when a window closes: not with EVENT_TYPE(WINDOW_OPEN)", where)
+        raise bad(
+            f"{name} is known only when a window closes: it cannot be used with EVENT_TYPE(WINDOW_OPEN)",
+            where,
+        )
     if number.isdigit() and not 1 <= int(number) <= len(offer.partition):
         count = len(offer.partition)
         raise bad(f"{name}: the stream has {count} grouping columns (%%1 is the first)", where)

@@ -81,7 +81,7 @@ def _even_borders(kind: str, found: object) -> list[float]:
             raise ValueError('"start" must not be 0, "factor" must be greater than 0 and not 1')
         borders = [start * _power(by, i) for i in range(int(count) + 1)]
     if not all(math.isfinite(border) for border in borders):
-        raise ValueError("the bins reach beyond the numbers of a DOUBLE")
+        raise ValueError("the bins exceed the range of a DOUBLE")
     if found["infinity"]:
         ends = (-math.inf, math.inf) if borders[0] <= borders[-1] else (math.inf, -math.inf)
         borders = [ends[0], *borders, ends[1]]

@@ -27,7 +27,7 @@ class Record:
 def type_of(number: int) -> str:
     """:raises WireError: for a number that is no type."""
     if number not in NAMES:
-        raise _bad(f"{number} is no data type")
+        raise _bad(f"{number} is not a data type")
     return NAMES[number]
 
 
