@@ -30,7 +30,7 @@ def resolve(host: str) -> Sequence[str]:
 
 def refuse_private(statement: CreateStream | CreateLegacyStream, reach: Reach, resolve: Resolve) -> None:
     """:raises SqlError: NOT_ALLOWED for an address that lies where notifications may not go. A name that is
-    not known now is judged by notify-svc, as each one is with each connection."""
+    not known now is checked by notify-svc, as every name is at every connection."""
     for url in statement.notify.urls if statement.notify is not None else ():
         host = urlsplit(url.text).hostname or ""
         if not all(reach.permits(place_of(found)) for found in resolve(host)):

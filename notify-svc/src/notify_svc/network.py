@@ -16,7 +16,7 @@ from notify_svc.settings import NotifySettings
 
 
 class Forbidden(PermissionError):
-    """The address is none that notifications may go to."""
+    """Notifications may not go to the address."""
 
 
 def connector(settings: NotifySettings) -> aiohttp.TCPConnector:
@@ -42,7 +42,7 @@ def inside(settings: NotifySettings) -> aiohttp.TCPConnector:
 
 def _within(reach: Reach) -> Callable[[Any], socket.socket]:
     """Sockets to where notifications may go. Every connection passes here with the very address that it goes
-    to, after names were resolved and redirects followed: a name that has changed since CREATE is judged
+    to, after names were resolved and redirects followed: a name that has changed since CREATE is checked
     anew."""
 
     def make(info: Any) -> socket.socket:

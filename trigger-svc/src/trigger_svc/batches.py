@@ -50,7 +50,7 @@ class Lengths:
     each: float = FIRST_GUESS
 
     def small(self, messages: int) -> bool:
-        """Whether so many messages may come to the driver."""
+        """Whether that many messages may come to the driver."""
         return messages * self.each <= SMALL_BYTES
 
     def learn(self, size: int, messages: int) -> None:

@@ -136,7 +136,7 @@ def warm_up(
     """Send ticks through the query, one after the other: the first batches of a cold JVM take seconds.
     ``positions``: up to where messages are evaluated.
 
-    :raises MillraceError: TIMEOUT if the query has not taken them within so many seconds.
+    :raises MillraceError: TIMEOUT if the query has not taken them within that many seconds.
     """
     until = time.monotonic() + within
     for _ in range(rounds):

@@ -9,13 +9,13 @@ LONGEST = 400 * NS_PER_MS
 """However slow micro-batches are, no window triggers earlier than that and :data:`APART`: one that was fast
 for once would be far too early."""
 WEIGHT = 8
-"""Of so many batches about the last ones count."""
+"""About this many of the last batches count."""
 
 
 class Lead:
     """Learns from each batch that ticks made windows trigger in; what was learned ends with the service.
 
-    What it says goes into the tick, so a batch that is judged again does not depend on it.
+    What it says goes into the tick, so a batch that is evaluated again does not depend on it.
     """
 
     def __init__(self) -> None:

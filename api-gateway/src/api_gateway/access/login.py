@@ -70,7 +70,7 @@ def make_token(name: str, password: str) -> str:
 
 
 def read_token(token: str) -> tuple[str, str]:
-    """Name and password in a token; :raises MillraceError: AUTHENTICATION if it is none."""
+    """Name and password in a token; :raises MillraceError: AUTHENTICATION if it is not one."""
     try:
         data = base64.b64decode(token, validate=True)
         if len(data) != 2 * _FIELD:

@@ -119,5 +119,5 @@ class RpcServer:
 
 
 def _patience(size: int) -> float:
-    """Seconds that so many bytes may take."""
+    """Seconds that a message of this size may take."""
     return BODY_SECONDS + size / LEAST_RATE

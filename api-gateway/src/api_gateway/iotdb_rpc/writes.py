@@ -19,7 +19,7 @@ Row = tuple[int, list[str], list[str | None], list[object]]
 
 
 def path(text: str, what: str) -> Pattern:
-    """A path without wildcards. :raises IotdbError: if it is none."""
+    """A path without wildcards. :raises IotdbError: if it is not one."""
     cursor = Cursor(text)
     found = cursor.full_path(what)
     cursor.finish()
@@ -29,7 +29,7 @@ def path(text: str, what: str) -> Pattern:
 
 
 def names(measurements: Sequence[str]) -> list[str]:
-    """Measurements as they are called, each once. :raises IotdbError: for what is none."""
+    """Measurements as they are called, each once. :raises IotdbError: for what is not one."""
     found = []
     for text in measurements:
         name = read_path(text)[0] if text.startswith("`") and text.endswith("`") and len(text) > 2 else text
@@ -53,7 +53,7 @@ def tablet(
     device: str, measurements: list[str], types: list[int], values: bytes, times: bytes, size: int,
     aligned: bool,
 ) -> Tablet:  # fmt: skip
-    """A tablet as it came. :raises MillraceError: if it is none."""
+    """A tablet as it came. :raises MillraceError: if it is not one."""
     uneven(measurements, types)
     kinds = [rows.type_of(number) for number in types]
     found = names(measurements)

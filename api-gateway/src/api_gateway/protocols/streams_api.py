@@ -38,7 +38,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     for status, description in {
         400: "The definition is wrong, or not allowed.",
         401: "No or wrong credentials.",
-        403: "The user has not the privilege.",
+        403: "The user does not have the privilege.",
         404: "There is no such stream, table or database.",
         409: "The name is taken.",
         422: "A field is missing, unknown, or of another type.",
@@ -205,7 +205,7 @@ def _add_changing(router: APIRouter, context: Context, executor: Executor, who: 
 
     @router.post("/{name}/stop")
     def stop(name: str, session: Session = who) -> Stream:
-        """Stop or pause a stream: rows written after the answer are not judged."""
+        """Stop or pause a stream: rows written after the answer are not evaluated."""
         entry = _find(context, session, name)
         executor.execute(session, f"{life_of(entry.spec).stop} STREAM {_quoted(entry)}")
         return shown(context, session, _find(context, session, name))

@@ -147,7 +147,7 @@ def pause_stream(context: Context, session: Session, statement: PauseStream) -> 
 
 
 def _stop(context: Context, entry: StreamEntry | None) -> int:
-    """The number of the control record from which on it judges nothing."""
+    """The number of the control record from which on it evaluates nothing."""
     if entry is None or entry.wanted == "Stopped":
         return entry.control if entry else -1
     record = control.StopStream(entry.spec.uid, origin_ends(context, entry.spec))
@@ -214,7 +214,7 @@ def drop_stream(context: Context, session: Session, statement: DropStream) -> An
 
 
 def _until_applied(context: Context, number: int, what: str) -> None:
-    """:raises MillraceError: TIMEOUT if rows written from now on might still be judged."""
+    """:raises MillraceError: TIMEOUT if rows written from now on might still be evaluated."""
     seconds = context.settings.apply_seconds
     if not context.board.wait_applied(number, seconds):
         raise MillraceError(

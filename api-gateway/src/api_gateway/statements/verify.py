@@ -64,7 +64,7 @@ def _volatile(query: str) -> str | None:
 
 
 def _judged(context: Context, uid: int) -> Judged:
-    """Which rows the stream has judged, from what it was told: control records that matter here stay."""
+    """Which rows the stream has evaluated, from what it was told: control records that matter here stay."""
     records = (r for r in replay(context.log, CONTROL.name) if not control.RECORDS.deletes(r.value))
     told = DeadLetters(context.log, None).understood(records, control.RECORDS.read)
     return judged_of(uid, (record for _, record in told))

@@ -67,7 +67,7 @@ class StatusBoard:
             return self._changed.wait_for(lambda: self.applied >= control, seconds)
 
     def set_aside(self, entry: StreamEntry) -> bool:
-        """Whether a slot of trigger-svc judges nothing of the stream until it is started again."""
+        """Whether a slot of trigger-svc evaluates nothing of the stream until it is started again."""
         failures = dict(self.failures)
         return any(uid == entry.spec.uid and slot is not None for uid, slot in failures)
 

@@ -1,4 +1,4 @@
-"""NOTIFY's WHERE where it is of constants: it judges every event, those that are not calculated too."""
+"""A WHERE of NOTIFY that consists of constants: it applies to every event, calculated or not."""
 
 from __future__ import annotations
 

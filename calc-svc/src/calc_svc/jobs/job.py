@@ -332,7 +332,7 @@ def _for_good(spec: StreamSpec, error: Exception) -> MillraceError:
 
 
 def _count_dropped(product: Product, what: Dropped, events: int) -> None:
-    """Events of a table that was dropped since, or of a window that is none any more."""
+    """Events of a table that was dropped since, or of a window that no longer exists."""
     if events:
         metrics.EVENTS_DROPPED.labels(f"no such {what}").inc(events)
         product.counts[f"{what}_gone"] += events

@@ -37,7 +37,7 @@ def _behind(
     entries: Sequence[StreamEntry], reads: Mapping[str, ReadUpTo], store: TableStore
 ) -> dict[int, int]:
     """By stream uid: the messages of its trigger table that this process has stored and trigger-svc has not
-    reported to be judged. It reports once a second."""
+    reported to be evaluated. It reports once a second."""
     found: dict[int, int] = {}
     for entry in entries:
         if (source := entry.spec.source) is None:

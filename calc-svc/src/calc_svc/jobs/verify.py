@@ -50,7 +50,7 @@ SETTLE_SECONDS, SETTLE_PAUSE = 3.0, 0.25
 
 
 class VerifyRequest(msgspec.Struct):
-    """``first``, ``last``: event times in ticks, both included. ``judged``: which rows the stream judged.
+    """``first``, ``last``: event times in ticks, both included. ``judged``: which rows the stream evaluated.
     ``limit``: how many differences are listed; ``seconds``: the longest time that the answer may take.
     ``catalog`` and ``wal``: what the answer must have seen, as first offsets not included."""
 

@@ -1,4 +1,4 @@
-"""The rows that a stream has judged, and those that its output table holds: what VERIFY STREAM reads."""
+"""The rows that a stream has evaluated, and those that its output table holds: what VERIFY STREAM reads."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ POLL = 0.25
 AGAIN = 30.0  # seconds that reading a stretch of a topic again may take
 BATCH = 20_000
 GATHER, ENOUGH = 0.02, 1_000
-"""After a step that read fewer records than ENOUGH more are gathered for so many seconds, unless somebody
+"""After a step that read fewer records than ENOUGH more are gathered for this many seconds, unless somebody
 waits for what is read: a step costs a millisecond, however few rows it takes."""
 
 

@@ -31,7 +31,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from calc_svc.spark.jvm import Jvm
 
 INLINE_BYTES = "spark.sql.execution.arrow.localRelationThreshold"
-"""Rows of at most so many bytes become a part of the plan, more become an RDD."""
+"""Rows of at most this many bytes become a part of the plan, more become an RDD."""
 FREE_OF_STATE = frozenset({
     "CartesianProduct", "Coalesce", "CollectLimit", "Expand", "Filter", "Generate", "GlobalLimit",
     "HashAggregate", "InputAdapter", "LocalLimit", "LocalTableScan", "ObjectHashAggregate", "OneRowRelation",

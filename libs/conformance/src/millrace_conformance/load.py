@@ -290,7 +290,7 @@ def files(places: Iterable[Path]) -> list[Path]:
 
 
 def load(paths: Iterable[Path]) -> list[Case]:
-    """All cases. :raises BadCases: for the files that are none."""
+    """All cases. :raises BadCases: for files that are not valid."""
     cases: dict[str, Case] = {}
     bad: list[BadCase] = []
     for path in paths:

@@ -40,7 +40,7 @@ class Stall:
 
     @staticmethod
     def from_wire(wire: Mapping[str, str]) -> Stall:
-        """:raises ValueError, KeyError: if it is none."""
+        """:raises ValueError, KeyError: if it is not one."""
         return Stall(wire["part"], datetime.fromisoformat(wire["since"]).timestamp(), wire["waits_for"])
 
 

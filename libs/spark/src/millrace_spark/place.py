@@ -87,5 +87,5 @@ class SparkSettings(ServiceSettings):
         return self.spark_executor_python or sys.executable
 
     def master(self, threads: int) -> str:
-        """Spark's master for a service that computes with so many threads where Spark is local."""
+        """Spark's master for a service that computes with that many threads where Spark is local."""
         return f"{LOCAL}[{threads}]" if self.spark_master == LOCAL else self.spark_master

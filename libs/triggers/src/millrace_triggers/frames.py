@@ -129,7 +129,7 @@ class Channel:
 
     def receive(self, seconds: float | None = None) -> Any:
         """:raises EOFError: if the other end is gone.
-        :raises TimeoutError: if nothing whole comes in so many seconds.
+        :raises TimeoutError: if nothing whole comes in that many seconds.
         :raises ValueError: if what comes is not a message.
         """
         until = None if seconds is None else time.monotonic() + seconds

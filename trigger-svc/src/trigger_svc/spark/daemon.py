@@ -1,4 +1,4 @@
-"""Spark's daemon of the workers that judge large batches."""
+"""Spark's daemon of the workers that evaluate large batches."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def start_session(settings: TriggerSettings) -> SparkSession:
     }
     session = start_spark(
         settings, "trigger-svc", settings.trigger_threads, settings.trigger_heap, CONF | own, jars=True,
-        # a slot is judged by one thread
+        # a slot is evaluated by one thread
         workers={"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     session.sparkContext.setLogLevel("WARN")

@@ -34,10 +34,10 @@ Judge = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def judge_slots(slots: int, states: SlotStates, before: Generation, number: int, most_held: int) -> Judge:
-    """The operator for one large batch of a deployment of so many slots: Arrow batches of ``slot`` and INPUT
-    to messages to send, as OUTPUT_SCHEMA. All messages of a slot must come to one worker. It finds the states
-    of the generation ``before``, and writes those of the generation ``number``. ``most_held``: of one stream
-    in a slot."""
+    """The operator for one large batch of a deployment of that many slots: Arrow batches of ``slot`` and
+    INPUT to messages to send, as OUTPUT_SCHEMA. All messages of a slot must come to one worker. It finds the
+    states of the generation ``before``, and writes those of the generation ``number``. ``most_held``: of one
+    stream in a slot."""
 
     def judge(frames: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark's daemon collects garbage after each task; with the libraries' objects that takes 190 ms

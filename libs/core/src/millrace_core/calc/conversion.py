@@ -96,7 +96,7 @@ def _cut(found: pl.Series, target: Column) -> pl.Series:
 
 
 def _read(series: pl.Series, target: Column, ticks: Precision, where: Where) -> pl.Series:
-    """Texts as numbers, truth values or times; NULL where a text is none."""
+    """Texts as numbers, truth values or times; NULL where a text is not one."""
     read = _reader(target, ticks, where)
     cells = [None if text is None else read(text.strip()) for text in series]
     wanted = polars_type(target.type)

@@ -211,4 +211,4 @@ def _scaled(time: int, factor: tuple[int, int]) -> int:
 
 
 Dropped = Literal["table", "window"]
-"""Why an event is not calculated: its table was dropped since, or its window is none any more."""
+"""Why an event is not calculated: its table was dropped since, or its window no longer exists."""

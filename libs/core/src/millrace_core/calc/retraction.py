@@ -62,7 +62,7 @@ class Settled:
 
 
 def retracts(spec: StreamSpec) -> bool:
-    """Whether rows of windows that are none any more go."""
+    """Whether rows of windows that no longer exist go."""
     return spec.emission.obsolete == "retracted"
 
 

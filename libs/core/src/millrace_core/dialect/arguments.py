@@ -55,7 +55,7 @@ def _in_range(found: Duration, rule: DurationRule) -> bool:
 
 
 def integer(argument: Argument, what: str, rule: IntegerRule) -> int:
-    """The whole number that an argument is; :raises SqlError: if it is none, or out of range."""
+    """The whole number that an argument is; :raises SqlError: if it is not one, or out of range."""
     token = one_token(argument)
     if token is None or token.kind is not TokenKind.INTEGER or not token.value.isdigit():
         raise bad(f"{what}: {argument.text} is not allowed; {rule} is", argument.position)
@@ -66,7 +66,7 @@ def integer(argument: Argument, what: str, rule: IntegerRule) -> int:
 
 
 def name(argument: Argument, what: str) -> str:
-    """The name that an argument is; :raises SqlError: if it is none."""
+    """The name that an argument is; :raises SqlError: if it is not one."""
     token = one_token(argument)
     if token is None or token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
         raise bad(f"{what}: {argument.text} is not a name of a column", argument.position)

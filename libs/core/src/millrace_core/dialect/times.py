@@ -72,7 +72,7 @@ def delete_range(statement: Delete, table: Table, session: Session) -> tuple[int
 def timestamp(cell: str, session: Session) -> int:
     """Ticks of a time as it is written, without space around it.
 
-    :raises MillraceError: INVALID_VALUE if it is none, or out of range.
+    :raises MillraceError: INVALID_VALUE if it is not one, or out of range.
     """
     if cell[:1] in ("'", '"') and cell.find(cell[0], 1) == len(cell) - 1:
         return _time_text(unquote(cell), session)

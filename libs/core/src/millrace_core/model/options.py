@@ -178,7 +178,7 @@ OPTIONS: dict[str, OptionRule] = {
         OptionRule(
             "RETRACT",
             "obsolete",
-            "Results of windows that are none any more (merged, split, emptied) leave the output table; the "
+            "Results of windows that no longer exist (merged, split, emptied) leave the output table; the "
             "query's first column is _twstart.",
             refused=Trait.FINAL,
             excludes=_set("CALC_NOTIFY_ONLY"),

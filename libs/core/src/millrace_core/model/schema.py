@@ -48,7 +48,7 @@ WAL_RETENTION = 3600
 class Database(msgspec.Struct, frozen=True):
     """A database; ``created`` is milliseconds since the epoch.
 
-    ``keep``: minutes; rows whose time is older are not kept (0: all are). ``wal_retention``: for so many
+    ``keep``: minutes; rows whose time is older are not kept (0: all are). ``wal_retention``: for that many
     seconds a row stays in its WAL topic after everybody has done with it; -1: for ever.
     """
 

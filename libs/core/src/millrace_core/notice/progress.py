@@ -32,7 +32,7 @@ class Progress:
         """Events under way."""
 
     def begin(self, place: Place, offset: int, events: int) -> Ticket | None:
-        """A record was read that holds so many events to deliver. None: it is under way already."""
+        """A record was read that holds that many events to deliver. None: it is under way already."""
         self._next[place] = offset + 1
         tickets = self._open.setdefault(place, {})
         if offset in tickets:

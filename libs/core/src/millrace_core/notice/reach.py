@@ -17,12 +17,12 @@ _NAT64 = ip_network("64:ff9b::/96")
 
 
 def networks(text: str) -> tuple[Network, ...]:
-    """The networks of a text, ``10.0.0.0/8, ::1/128``. :raises ValueError: for one that is none."""
+    """The networks of a text, ``10.0.0.0/8, ::1/128``. :raises ValueError: for one that is not valid."""
     return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
 
 
 def place_of(text: str) -> Place:
-    """An address as sockets give it, with or without a zone. :raises ValueError: if it is none."""
+    """An address as sockets give it, with or without a zone. :raises ValueError: if it is not one."""
     return ip_address(text.partition("%")[0])
 
 
@@ -31,7 +31,7 @@ class Reach:
     are told though they are private; those of ``only`` are."""
 
     def __init__(self, only: str = "", allowed: str = "") -> None:
-        """:raises ValueError: for a network that is none."""
+        """:raises ValueError: for what is not a network."""
         self._only = networks(only)
         self._allowed = (*self._only, *networks(allowed))
 

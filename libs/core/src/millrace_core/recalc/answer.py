@@ -91,7 +91,7 @@ def cut_again(
 
 
 def shown_windows(cutter: Cutter, behind: Rows, *, whole: bool = True) -> Occurrences:
-    """The windows that have not closed, as if the rows ``behind`` T had been judged. ``whole``: these are all
+    """The windows that have not closed, as if the rows ``behind`` T had been evaluated. ``whole``: these are all
     rows; else more may follow, and those are left out that have not closed by their end."""
     windower, memory = cutter.windower, cutter.memory
     later = cutter.feed(behind) if len(behind) else none_found()

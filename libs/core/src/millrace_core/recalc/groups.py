@@ -52,7 +52,7 @@ def grouped(definition: Definition, members: Iterable[Member]) -> dict[Group, li
 def groups_of(
     definition: Definition, members: Iterable[Member], slot: int, slots: int
 ) -> dict[Group, list[int]]:
-    """The groups that are judged in a slot, and the numbers of their tables; no keys divide their rows."""
+    """The groups that are evaluated in a slot, and the numbers of their tables; no keys divide their rows."""
     found = grouped(definition, members)
     return {group: mine for group, mine in found.items() if slot_of_group(definition, group, slots) == slot}
 
@@ -85,7 +85,7 @@ def numbered(definition: Definition, groups: Mapping[Group, list[int]]) -> Owner
 
 
 def slot_of_group(definition: Definition, group: Group, slots: int) -> int:
-    """Where a group is judged: with its table, or by the key of its regrouped rows."""
+    """Where a group is evaluated: with its table, or by the key of its regrouped rows."""
     if group.table is not None:
         return slot_of(definition.topic, group.table.encode(), slots)
     return slot_of(REGROUP.name, regroup.key(definition.spec.uid, group.id), slots)

@@ -1,4 +1,4 @@
-"""Which streams can be verified, and which stored rows they have judged: from definitions alone. Pure."""
+"""Which streams can be verified, and which stored rows they have evaluated: from definitions alone. Pure."""
 
 from __future__ import annotations
 

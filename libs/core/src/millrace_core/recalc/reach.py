@@ -31,7 +31,7 @@ def of_group(windower: Windower, origin: int | None, until: int, read: Read) -> 
 
 
 def may_vanish(spec: StreamSpec) -> bool:
-    """Whether a recalculation may find that a window of the stream is none any more: where its rows make it
+    """Whether a recalculation may find that a window of the stream no longer exists: where its rows make it
     one."""
     return not type_of(spec.trigger).by_clock and not windower_of(spec).reach().fixed
 

@@ -89,7 +89,7 @@ def queued(pending: Sequence[Pending], fresh: Iterator[Batch]) -> list[Pending]:
 
 
 def seconds_left(state: str, fraction: float, seconds: float) -> float | None:
-    """How long what has taken so many seconds for this fraction still takes at the same pace; None for what
+    """How long what has taken that many seconds for this fraction still takes at the same pace; None for what
     is given up, or has done nothing yet."""
     if state in DONE:
         return 0.0

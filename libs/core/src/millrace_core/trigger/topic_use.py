@@ -2,7 +2,7 @@
 
 A thousand streams have a thousand output tables. Each topic that the query reads costs something in every
 micro-batch, whether anything is in it or not. A topic may be left out as long as no stream wants it; one that
-a stream wants later is read from where the stream begins, for what came before is none of its business.
+a stream wants later is read from where the stream begins, for what came before does not concern it.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ COUNTERS: tuple[Counter, ...] = (
             "them."),
     # trigger-svc: what comes of them
     Counter("empty_windows", (TRIGGER,), "windows",
-            "Windows or instants without rows that were left out, so many lay between two rows."),
+            "Windows or instants without rows that were left out because too many lay between two rows."),
     Counter("events_sent", (TRIGGER,), "events",
             "Trigger events that trigger-svc has sent to be calculated or notified of."),
     Counter("requests_sent", (TRIGGER,), "requests",

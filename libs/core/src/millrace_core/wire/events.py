@@ -14,7 +14,7 @@ from millrace_core.wire.reading import Format, Int64, strictly
 from millrace_core.wire.topics import TRIGGERS
 
 EventKind = Literal["OPEN", "CLOSE", "ON_TIME", "INVALID", "RETRACT", "GONE"]
-"""INVALID: a window is none any more. RETRACT: the results of the group whose keys lie in ``start..end``
+"""INVALID: a window no longer exists. RETRACT: the results of the group whose keys lie in ``start..end``
 (both included), as far as they were told of before, stand no longer; what stands instead follows. GONE: the
 group's table was dropped, and its output table is to go too (DELETE_OUTPUT_TABLE)."""
 Cause = Literal["LIVE", "DELAY", "RECALC", "HISTORY"]

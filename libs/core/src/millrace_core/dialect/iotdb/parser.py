@@ -16,7 +16,7 @@ Read = Callable[[Cursor, Position], Statement]
 def parse(text: str) -> Statement:
     """The statement.
 
-    :raises IotdbError: with the place of what is wrong; SQL_PARSE_ERROR for what is none.
+    :raises IotdbError: with the place of what is wrong; SQL_PARSE_ERROR for what is not one.
     """
     c = Cursor(text)
     where = c.here()

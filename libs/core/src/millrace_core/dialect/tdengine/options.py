@@ -157,7 +157,7 @@ def notify(clause: NotifyClause, trigger: TriggerType[Any], *, calculates: bool)
 
     Which columns those are is checked where the query is planned (``plan.notify``).
 
-    :raises SqlError: for an address that is none, a missing or unknown event type, an unknown option.
+    :raises SqlError: for a bad address, a missing or unknown event type, an unknown option.
     """
     for url in clause.urls:
         _check_address(url)

@@ -24,7 +24,7 @@ KINDS = ("user_input", "linear_bin", "log_bin")
 def histogram(it: Gathering) -> exp.Expr:
     """An array of one text a bin, ``{"lower_bin":1, "upper_bin":3, "count":2}``.
 
-    :raises SqlError: INVALID_VALUE for bins that are none, naming what is wrong.
+    :raises SqlError: INVALID_VALUE for bins that are not valid, naming what is wrong.
     """
     kind = constant_choice(it.args[1], it.name, "the kind of bins", KINDS)
     try:

@@ -25,7 +25,7 @@ def typed_argument(typing: Typing, call: exp.Expr, i: int, kind: str) -> exp.Exp
 
 
 def time_of(typing: Typing, side: exp.Expr) -> exp.Expr:
-    """A text as a time of the query's precision; NULL where it is none."""
+    """A text as a time of the query's precision; NULL where it is not one."""
     wanted = Typed(TIMESTAMP, typing.ctx.precision)
     if not isinstance(side, exp.Literal):
         flag = with_type(number(1), BIGINT)

@@ -135,7 +135,7 @@ def constant_text(node: exp.Expr, name: str, what: str) -> str:
 
 
 def duration_ticks(node: exp.Expr, precision: Precision) -> int:
-    """Ticks of a duration literal; :raises SqlError: where it is none, or of no fixed length."""
+    """Ticks of a duration literal; :raises SqlError: where it is not one, or of no fixed length."""
     if not isinstance(node, DurationLiteral):
         raise fail(ErrorCode.INVALID_VALUE, "a duration such as 10s is expected here", node)
     try:

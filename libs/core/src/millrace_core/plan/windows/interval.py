@@ -94,7 +94,7 @@ class Length:
         return Length(0, duration_ticks(node, precision))
 
     def bound(self, days: int, precision: Precision) -> int:
-        """Its ticks, if a month had so many days."""
+        """Its ticks, if a month had that many days."""
         return self.ticks + self.months * days * SECONDS_PER_DAY * TICKS_PER_SECOND[precision]
 
 

@@ -22,7 +22,7 @@ from millrace_core.wire.rows.revisions import TableDecoder, recast
 Name = TypeVar("Name", str, bytes | None)
 Cell = TypeVar("Cell")
 MANY_KEYS = 64
-"""Up to so many keys that do not occur are carried along: to leave them out takes longer."""
+"""Up to this many keys that do not occur are carried along: leaving them out takes longer."""
 
 
 def distinct(names: Sequence[Name]) -> tuple[list[Name], Ints]:

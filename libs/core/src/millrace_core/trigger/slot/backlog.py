@@ -1,9 +1,10 @@
 """Messages that streams have put off: rows that mean nothing to them yet (``trigger.calm``).
 
-How rows are cut into batches is invisible: a stream tells the same whether it judges rows as they come or
-many at once. So where many streams read a table, each judges only when something is to be told: of a thousand
-windows that end at times of their own, few end in a batch. What a stream has put off is judged before
-anything but rows reaches it, and when no rows come; so nobody can tell, but that its counters lag behind.
+How rows are cut into batches is invisible: a stream tells the same whether it evaluates rows as they come or
+many at once. So where many streams read a table, each evaluates only when something is to be told: of a
+thousand windows that end at times of their own, few end in a batch. What a stream has put off is evaluated
+before anything but rows reaches it, and when no rows come; so nobody can tell the difference, except that its counters lag
+behind.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from millrace_core.trigger.types.windower import Span
 from millrace_core.wire.control import Offsets
 
 FEW = 8
-"""Fewer streams of a table judge all that comes: it costs less than to look for what can wait."""
+"""Fewer streams of a table evaluate all that comes: it costs less than to look for what can wait."""
 MOST = 2_000
-"""Messages of a table: if more wait or come at once, all streams judge. They are part of the slot's state."""
+"""Messages of a table: if more wait or come at once, all streams evaluate. They are part of the slot's
+state."""
 LONG = 20_000
-"""ms after which messages are judged that nothing else has had judged: counters lag no further."""
+"""ms after which messages are evaluated though nothing else asked for it: counters lag no further."""
 AT_ONCE = 8
-"""So many of the streams that have waited so long judge in a batch; else all would forever do so in one."""
+"""This many of the streams that have waited that long evaluate in a batch: else all would always do so in
+the same one."""
 _INTS = ("partition", "offset", "timestamp")
 
 
@@ -41,8 +44,8 @@ class _Part:
 
 
 class Backlog:
-    """The messages of one topic that some stream has not judged. ``behind``: for these streams, the number of
-    the first part that they have not judged."""
+    """The messages of one topic that some stream has not evaluated. ``behind``: for these streams, the number
+    of the first part that they have not evaluated."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -55,7 +58,7 @@ class Backlog:
         return self._count
 
     def put_off(self, uids: Iterable[int], messages: Messages, seen: Mapping[int, int]) -> None:
-        """These streams have not judged these messages; ``seen``: of the topic, before them."""
+        """These streams have not evaluated these messages; ``seen``: of the topic, before them."""
         number = self._first + len(self._parts)
         self._parts.append(_Part(messages, dict(seen)))
         self._count += len(messages)
@@ -71,14 +74,14 @@ class Backlog:
         return int(self._parts[number - self._first].messages.timestamp[0])
 
     def seen_by(self, uid: int) -> Offsets | None:
-        """What the slot had seen of the topic before the first message that the stream has not judged; None
-        if it has judged all."""
+        """What the slot had seen of the topic before the first message that the stream has not evaluated;
+        None if it has evaluated all."""
         number = self.behind.get(uid)
         return None if number is None else self._parts[number - self._first].seen
 
     def take(self, uids: Collection[int]) -> list[tuple[set[int], list[Messages]]]:
-        """What those of these streams that have put something off have to judge, oldest first; streams that
-        have the same to judge in one entry. They are behind no more."""
+        """What those of these streams that have put something off have to evaluate, oldest first; streams
+        that have the same to evaluate in one entry. They are behind no more."""
         found: dict[int, set[int]] = {}
         for uid in uids:
             number = self.behind.pop(uid, None)
@@ -93,7 +96,7 @@ class Backlog:
         return taken
 
     def _trim(self) -> None:
-        """Forget what nobody has to judge."""
+        """Forget what nobody has to evaluate."""
         end = self._first + len(self._parts)
         first = min(self.behind.values(), default=end)
         gone, self._parts = self._parts[: first - self._first], self._parts[first - self._first :]
@@ -116,7 +119,7 @@ class Backlog:
 
 
 def joined(topic: str, parts: list[Messages]) -> Messages:
-    """Messages of one topic in the order of judging."""
+    """Messages of one topic in the order of evaluating."""
     if len(parts) == 1:
         return parts[0]
     ints = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _INTS}

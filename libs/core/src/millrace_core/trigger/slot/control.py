@@ -71,7 +71,7 @@ class ControlRecords:
             tell(status.Applied(slot.control), out)
 
     def _judge_before(self, table: Table, topics: dict[str, Messages], out: list[Output]) -> None:
-        """Rows of before an ALTER are judged by what the table was; they may have come with its record."""
+        """Rows of before an ALTER are evaluated by what the table was; they may have come with its record."""
         topic = wal_topic(table.db, table.name)
         if topic not in topics or not table.earlier:
             return

@@ -1,6 +1,6 @@
-"""What a slot does with the messages of tables: which streams judge which of them, and when.
+"""What a slot does with the messages of tables: which streams evaluate which of them, and when.
 
-Streams that have nothing to tell of a batch's rows put them off (``slot.backlog``); the others judge them.
+Streams that have nothing to tell of a batch's rows put them off (``slot.backlog``); the others evaluate them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class TableReader:
 
     def _resting(self, topic: str, streams: list[AnyStream], messages: Messages) -> Mapping[int, bool]:
         """The streams to which these messages mean nothing, or nothing yet: whether they have rows in them,
-        and so must judge them later."""
+        and so must evaluate them later."""
         slot = self.contents
         backlog = slot.backlogs.get(topic) or Backlog(topic)
         many = len(messages) + len(backlog) > MOST
@@ -120,14 +120,14 @@ class TableReader:
         return taken
 
     def catch_up(self, topic: str, out: list[Output]) -> None:
-        """All that was put off of a topic is judged."""
+        """All that was put off of a topic is evaluated."""
         backlog = self.contents.backlogs.get(topic)
         for uids, earlier in self._taken(topic, list(backlog.behind) if backlog else []):
             mine = [stream for uid, stream in self.contents.streams.items() if uid in uids]
             with self.contents.blame.of_all(uids):
                 self._judge_messages(topic, mine, joined(topic, earlier), out)
 
-    # ------------------------------------------------------------------ judging
+    # ------------------------------------------------------------------ evaluation
 
     def _judge_messages(
         self, topic: str, streams: list[AnyStream], messages: Messages, out: list[Output]

@@ -110,7 +110,7 @@ class Slot:
         return out
 
     def _begin(self, topics: Set[str], out: list[Output]) -> None:
-        """All is judged that was put off, if a control record comes, or nothing but the time."""
+        """All is evaluated that was put off, if a control record comes, or nothing but the time."""
         slot = self.contents
         if self.control.aside or self.control.absent or topics & {CONTROL.name, REGROUP.name, HANDOVER.name}:
             slot.touch(slot.streams)

@@ -122,7 +122,7 @@ def current(blob: bytes) -> bytes:
 
 
 def place(blob: bytes) -> tuple[int, int]:
-    """(number of the slot, of how many) whose state this is; :raises ValueError: if it is none."""
+    """(number of the slot, of how many) whose state this is; :raises ValueError: if it is not one."""
     try:
         state: list[Any] = msgspec.msgpack.decode(_body(blob))
         return state[0], state[1]

@@ -22,7 +22,7 @@ class Calm(NamedTuple):
 def calm_of(state: StreamState) -> Span:
     """Rows in this span, of whatever tables and in whatever order, make the stream tell and ask nothing.
 
-    It holds until the stream has judged something. Counters do grow by such rows.
+    It holds until the stream has evaluated something. Counters do grow by such rows.
     """
     definition, life = state.definition, state.life
     if life.holding or state.waits or not definition.home or definition.table.virtual:

@@ -142,7 +142,7 @@ class Changes:
         if not clock.shared:
             drop_held(state.clock, place, first, last, "waiting")
         elif first <= newest and last > reached:
-            # which of the rows that wait are this table's is not known: they are judged, and cut again
+            # which of the rows that wait are this table's is not known: they are evaluated, and cut again
             state.life.awaited.append((state.groups.ids[place], max(first, reached + 1), min(last, newest)))
         first = max(first, -RANGE, NEVER if clock.expired is None else newest - clock.expired)
         if first <= min(last, reached) and state.clock.singles["started"][place]:
@@ -152,9 +152,9 @@ class Changes:
             yield from self.telling.tell(found, np.array([written]), seen)
 
     def lose_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
-        """Rows were rewritten by what the trigger cannot judge. What PRE_FILTER leaves out is as if it were
-        deleted. Of what names some columns only the stored rows know whether it is there, once T gets there;
-        the version that waits for T stays, for it may be as it was."""
+        """Rows were rewritten by what the trigger cannot evaluate. What PRE_FILTER leaves out is as if it
+        were deleted. Of what names some columns only the stored rows know whether it is there, once T gets
+        there; the version that waits for T stays, for it may be as it was."""
         if len(versions.ts):
             yield from (
                 self._lose_here(versions, seen)
@@ -183,7 +183,7 @@ class Changes:
         self, name: bytes, times: Collection[int], written: int, seen: Offsets, family: Family
     ) -> Iterator[Output]:
         """Rows of a table came at these times while the stream was stopped: what was there before may have
-        left its group, as far as the slot knows any. The rows themselves are judged later."""
+        left its group, as far as the slot knows any. The rows themselves are evaluated later."""
         state, ts = self.state, np.array(sorted(times), dtype=np.int64)
         if state.definition.keys:
             places = state.parts_of(name)

@@ -34,7 +34,7 @@ NO_TABLE = Table("", "", "normal", 0, "ns", ())
 class Definition:
     """A stream's definition, compiled. ``single``: the name of the one table that triggers it, if it is one.
 
-    ``home``: its rows are judged where its tables are; else in the slot of their group (see wire.regroup).
+    ``home``: its rows are evaluated where its tables are; else in the slot of their group (see wire.regroup).
     ``delay``: of MAX_DELAY; ``schedule``: of PERIOD; ``filter``: of PRE_FILTER, the rows that count at all;
     ``keys``: what divides the rows of a table among groups; ``forced``: its windows, if the clock closes
     them; ``put_off``: closed windows that change are cut again each so many ns, else at once; ``showing``: of
@@ -107,7 +107,7 @@ class Definition:
         return self.single is None or slot_of(self.topic, self.single.encode(), slots) == slot
 
     def ungrouped_slot(self, slots: int) -> int:
-        """The slot of the one group of a stream without grouping that is not judged at its table's."""
+        """The slot of the one group of a stream without grouping that is not evaluated at its table's."""
         return slot_of(REGROUP.name, regroup.key(self.spec.uid, 0), slots)
 
 

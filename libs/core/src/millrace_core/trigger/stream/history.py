@@ -27,7 +27,7 @@ from millrace_core.wire.recalc import Handover, Part, Past, Request, Taken
 
 
 class History:
-    """``judging``: judges what is handed over, and the live rows behind it; ``changes``: learns of deletes
+    """``judging``: evaluates what is handed over, and the live rows behind it; ``changes``: learns of deletes
     that were noted while rows were held."""
 
     def __init__(self, state: StreamState, telling: Telling, judging: Judging, changes: Changes) -> None:
@@ -162,7 +162,7 @@ class History:
     # ------------------------------------------------------------------ the past
 
     def take(self, rows: Arrivals, written: Ints, seen: Offsets) -> Iterator[Output]:
-        """Live rows: judged, or held."""
+        """Live rows: evaluated, or held."""
         state = self.state
         if state.life.holding:
             state.grow()
@@ -176,7 +176,7 @@ class History:
             yield from self.changes.reach(int(written.max(initial=0)), seen)
 
     def take_past(self, message: Handover, at: int, seen: Offsets) -> Iterator[Output]:
-        """What calc-svc tells at ``at`` (ms) of the time before its live rows; ``seen``: as in judging."""
+        """What calc-svc tells at ``at`` (ms) of the time before its live rows; ``seen``: as in evaluating."""
         state = self.state
         if not state.life.holding or message.epoch != state.life.epoch:
             return
@@ -225,7 +225,7 @@ class History:
         rows, written = release(state.held, state.definition.windower.signals)
         yield from self._judge(rows, written, seen)
         if shared:
-            # which of the rows that were held they were is not known: all are judged, and cut again
+            # which of the rows that were held they were is not known: all are evaluated, and cut again
             yield from self._lose_noted(at, seen)
 
     def _lose_noted(self, at: int, seen: Offsets) -> Iterator[Output]:

@@ -1,8 +1,8 @@
 """What a stream does about rows older than its live ones: it holds these until calc-svc has told the past.
 
-A stream that fills history, or treats what was written while it was stopped, judges no live row before that:
-its groups must begin with the memories that the older rows leave (wire.recalc.Past). Live rows are held in
-the slot meanwhile, in order of arrival, as few as come in that time.
+A stream that fills history, or treats what was written while it was stopped, evaluates no live row before
+that: its groups must begin with the memories that the older rows leave (wire.recalc.Past). Live rows are held
+in the slot meanwhile, in order of arrival, as few as come in that time.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def release(memory: Columns, signals: Sequence[Signal]) -> tuple[Arrivals, Ints]
 def arrivals_of(
     pasts: Sequence[tuple[int, Past]], fed: Callable[[int], int], signals: Sequence[Signal]
 ) -> Arrivals:
-    """The rows to judge of these (group, what is told of it), without those that were told before."""
+    """The rows to evaluate of these (group, what is told of it), without those that were told before."""
     pasts = sorted(pasts, key=lambda item: item[0])
     fresh = [np.array(past.ts, dtype=np.int64) > fed(group) for group, past in pasts]
     group = np.repeat([group for group, _ in pasts], [int(mask.sum()) for mask in fresh])

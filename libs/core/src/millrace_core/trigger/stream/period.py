@@ -122,7 +122,7 @@ class PeriodStream:
         self.state.redefine(definition)
 
     def begin(self, slots: int, at: int) -> None:
-        """It was defined at processing time ``at`` (ns), in a deployment of so many slots."""
+        """It was defined at processing time ``at`` (ns), in a deployment of that many slots."""
         self._start(at)
         definition = self.definition
         if definition.home and definition.single is not None:

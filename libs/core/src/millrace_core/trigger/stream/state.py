@@ -30,7 +30,7 @@ STEADY = frozenset(
 )
 """Counters that grow with every batch: they are told when a tick comes, not with each message."""
 EPOCH_BITS = 32
-"""Regrouped messages of one epoch are numbered within so many bits."""
+"""Regrouped messages of one epoch are numbered within this many bits."""
 
 
 class Life(msgspec.Struct, array_like=True):
@@ -41,7 +41,8 @@ class Life(msgspec.Struct, array_like=True):
     regrouped rows. ``totals``: counters of ``wire.counters``.
 
     ``slots``: of the deployment. ``holding``: live rows wait for what lies before them. ``stopped_at``: up to
-    where it had judged when it was stopped. ``deleted``: deletes while it held rows: (group id, first, last).
+    where it had evaluated when it was stopped. ``deleted``: deletes while it held rows: (group id, first,
+    last).
     ``origins``: of a virtual table: ``live_from`` of its sources, by topic. ``origins_stopped``: about where
     these were when it was stopped; ``taken``: what had come from them, exactly (see wire.recalc.Request).
     ``replaced``: what was written again while it held rows, and may be in another group: (group id, ts).
@@ -248,7 +249,7 @@ class StreamState:
 
     def part_of(self, table: bytes, base: Group, values: tuple[Any, ...]) -> int:
         """The group of those rows of a table whose keys have these values, made if need be: where it is
-        judged here, or where it is sent on. ``base``: what the table is grouped as."""
+        evaluated here, or where it is sent on. ``base``: what the table is grouped as."""
         group = part_of(base, self.uid, values)
         if self.definition.home:
             return self.place_of(group)

@@ -23,8 +23,8 @@ from millrace_core.wire.recalc import Handover, Taken
 
 class Stream:
     """What it keeps (``state``), and the parts that work on it: ``routes`` brings rows to the slot of their
-    group, ``history`` holds live rows until the past has been told, ``judging`` judges them, ``changes`` asks
-    for closed windows to be cut again, ``telling`` words what comes of it all."""
+    group, ``history`` holds live rows until the past has been told, ``judging`` evaluates them, ``changes``
+    asks for closed windows to be cut again, ``telling`` words what comes of it all."""
 
     def __init__(self, life: Life, slot: int) -> None:
         self.state = StreamState(life, slot)
@@ -83,12 +83,12 @@ class Stream:
         self.state.lose_table()
 
     def begin(self, slots: int, at: int) -> None:
-        """It was defined at processing time ``at`` (ns), in a deployment of so many slots."""
+        """It was defined at processing time ``at`` (ns), in a deployment of that many slots."""
         self.history.begin(slots, at)
 
     def stop(self, seen: Offsets, origins: Mapping[str, Offsets], taken: Taken) -> None:
-        """It judges no more. ``seen``: what its slot has seen of the trigger table; ``origins``: about where
-        the sources of a virtual table are, ``taken``: what this slot has taken from them."""
+        """It evaluates no more. ``seen``: what its slot has seen of the trigger table; ``origins``: about
+        where the sources of a virtual table are, ``taken``: what this slot has taken from them."""
         self.history.stop(seen, origins, taken)
 
     def resume(self, live_from: Offsets, epoch: int, at: int) -> None:
@@ -147,7 +147,7 @@ class Stream:
     def judge_table(
         self, rows: TableRows, group: Ints, messages: Messages, seen: Offsets
     ) -> Iterator[Output]:
-        """Rows of the stream's tables: judged here, or sent on to their groups' slots."""
+        """Rows of the stream's tables: evaluated here, or sent on to their groups' slots."""
         arrived, message = arrivals(rows, group, self.definition.windower.signals)
         written = messages.timestamp[message]
         if self.definition.home:

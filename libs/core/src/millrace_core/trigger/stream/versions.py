@@ -1,12 +1,12 @@
-"""Rows that rewrite another, where the row alone does not tell what to judge.
+"""Rows that rewrite another, where the row alone does not tell what to evaluate.
 
 An update is disorder (seed 000). But a version that PRE_FILTER leaves out takes the row out of its window,
 and one that names some columns only keeps the other cells as they are stored. Of both the slot knows nothing
 but the time; the stored rows know the rest.
 
-Where rows are sent on to their group's slot, the slot of the table does not know what the group has judged.
-It remembers the newest time of each table: only a row that is not newer can rewrite one. Such a time is sent
-on, and the group's slot knows whether it is late.
+Where rows are sent on to their group's slot, the slot of the table does not know what the group has
+evaluated. It remembers the newest time of each table: only a row that is not newer can rewrite one. Such a
+time is sent on, and the group's slot knows whether it is late.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ NO_VERSIONS = Versions(NONE, NONE, NONE.astype(bool), NONE, NONE)
 
 
 class Passed(NamedTuple):
-    """``rows``: to judge, of ``messages``, whose groups ``group`` has; ``versions``: those that rewrite
-    others but cannot be judged, of the messages that came."""
+    """``rows``: to evaluate, of ``messages``, whose groups ``group`` has; ``versions``: those that rewrite
+    others but cannot be evaluated, of the messages that came."""
 
     rows: TableRows
     group: Ints
@@ -62,7 +62,7 @@ class Passed(NamedTuple):
 
 
 def passing(state: StreamState, rows: TableRows, group: Ints, messages: Messages) -> Passed:
-    """What there is to judge; what PRE_FILTER leaves out is counted. ``group[m]``: the stream's group of
+    """What there is to evaluate; what PRE_FILTER leaves out is counted. ``group[m]``: the stream's group of
     message ``m``, or what its table is grouped as where keys divide its rows; -1 for messages that do not
     take part."""
     if state.definition.keys:
@@ -127,7 +127,7 @@ def _lost_by_keys(
 def _passing(
     state: StreamState, rows: TableRows, group: Ints, messages: Messages
 ) -> tuple[TableRows, Versions]:
-    """The rows to judge, and those that rewrite others but cannot be judged."""
+    """The rows to evaluate, and those that rewrite others but cannot be evaluated."""
     definition = state.definition
     passed = np.ones(len(rows.ts), dtype=bool)
     if definition.filter is not None:

@@ -13,7 +13,7 @@ from millrace_core.trigger.groups.columns import Array, Ints, objects
 
 CLOSE, OPEN, ON_TIME, INVALID, REDO, RETRACT, CORRECT = range(7)
 """Kinds of occurrences; at one instant a window closes before the next opens. ON_TIME: an instant of SLIDING
-or PERIOD came. INVALID: a window that was told of is none any more (cause RECALC: it had closed before).
+or PERIOD came. INVALID: a window that was told of no longer exists (cause RECALC: it had closed before).
 REDO: the closed windows that touch ``[start, end]`` must be cut again from the stored rows. RETRACT: results
 of windows that begin in ``[start, end]`` stand no longer, but for those that are told behind it. CORRECT: as
 REDO, if the row at ``next`` has rewritten another."""

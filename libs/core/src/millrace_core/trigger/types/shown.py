@@ -2,7 +2,7 @@
 
 What is shown is what would be told if the rows that wait for T had been evaluated, and nothing else came: the
 windows that a copy of the group's memory closes with these rows, and those that are open in it. So a window
-is shown with all of its rows, and closes by T all the same. A window that was shown and is none any more is
+is shown with all of its rows, and closes by T all the same. A window that was shown and no longer exists is
 taken back. Where only the stored rows know what is open (rows were deleted), they are asked.
 """
 
@@ -92,7 +92,7 @@ class Showing:
         self, before: ShownMemory, group: int, now: tuple[list[SoFar], Span | None], span: tuple[Ints, Ints],
         closed: set[tuple[int, int]], due: int,
     ) -> tuple[list[tuple[Shown, int]], list[int]]:  # fmt: skip
-        """The windows with their numbers of rows, and the starts of those that are none any more. ``now``: as
+        """The windows with their numbers of rows, and the starts of those that no longer exist. ``now``: as
         :func:`windows_of` has it."""
         known = {window.start: window for window in before.windows}
         windows, vague = now

@@ -20,7 +20,7 @@ from millrace_core.wire.rows.arrow_stream import KEPT_BYTES, Family, Field, Stre
 from millrace_core.wire.rows.decoded import Bad, Decoded, polars_type, together, undecodable, without
 
 MANY_ROWS = 64
-"""From so many rows on, what Millrace itself writes is Arrow: below, JSON costs less (decision 0023)."""
+"""From that many rows on, what Millrace itself writes is Arrow: below, JSON costs less (decision 0023)."""
 
 MOST_SCHEMAS = 256
 """Of how many schemas a decoder remembers that they fit."""

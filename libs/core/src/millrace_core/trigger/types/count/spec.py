@@ -1,4 +1,4 @@
-"""COUNT_WINDOW: every so many rows a window of so many rows."""
+"""COUNT_WINDOW: a window of a number of rows, and a new one every number of rows."""
 
 from __future__ import annotations
 

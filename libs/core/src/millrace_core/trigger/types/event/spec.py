@@ -9,7 +9,7 @@ from millrace_core.model.triggers import Trigger
 
 
 class Event(Trigger, msgspec.Struct, frozen=True, tag_field="type", tag="Event"):
-    """``true_for``: shorter windows are none."""
+    """``true_for``: shorter windows do not count."""
 
     start: Condition
     end: Condition
