@@ -272,7 +272,7 @@ def test_positions_that_spark_has_forgotten_are_those_of_the_next_batch(tmp_path
 
 def test_states_whose_positions_are_lost_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     evaluator = old_states(TriggerSettings(data_dir=tmp_path, slots=4), "nonsense")
-    with pytest.raises(StateError, match=r"offsets/6 does not tell .* let trigger-svc begin anew"):
+    with pytest.raises(StateError, match=r"offsets/6 does not hold .* let trigger-svc begin anew"):
         evaluator.ready()
     evaluator.close()
     log = MemoryLog()
@@ -281,7 +281,7 @@ def test_states_whose_positions_are_lost_are_an_error_that_says_what_to_do(tmp_p
     usable = Usable(TriggerSettings(data_dir=tmp_path, slots=4), log, structlog.get_logger("test"), stopping)
     stopping.wait = lambda timeout=None: bool(stopping.set())  # type: ignore[method-assign,assignment]
     usable.wait()
-    assert "offsets/6 does not tell" in usable.problem, "it is told before anything begins"
+    assert "offsets/6 does not hold" in usable.problem, "it is told before anything begins"
 
 
 def test_a_journal_tells_how_the_log_was_cut(tmp_path: Path) -> None:

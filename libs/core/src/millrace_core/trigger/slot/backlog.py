@@ -3,8 +3,8 @@
 How rows are cut into batches is invisible: a stream tells the same whether it evaluates rows as they come or
 many at once. So where many streams read a table, each evaluates only when something is to be told: of a
 thousand windows that end at times of their own, few end in a batch. What a stream has put off is evaluated
-before anything but rows reaches it, and when no rows come; so nobody can tell the difference, except that its counters lag
-behind.
+before anything but rows reaches it, and when no rows come; so nobody can tell the difference, except that
+its counters lag behind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""COUNT_WINDOW: a window of a number of rows, and a new one every number of rows (seed 000; SEMANTICS, "Windows").
+"""COUNT_WINDOW: a window of a number of rows, and a new one every number of rows
+(seed 000; SEMANTICS, "Windows").
 
 The counted rows of a group have numbers 0, 1, 2, …; window ``k`` is the rows ``[k * sliding, k * sliding +
 count)``. It opens with its first row and closes with its last one, which is its end. Disorder means nothing
