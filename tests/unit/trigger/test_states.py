@@ -229,7 +229,7 @@ def test_up_to_where_a_batch_reads(tmp_path: Path) -> None:
 def test_offsets_that_are_not_understood_are_an_error(tmp_path: Path, text: str) -> None:
     planned(tmp_path, 3, text)
     for batch in (3, 4):
-        with pytest.raises(MillraceError, match=f"offsets/{batch} does not tell"):
+        with pytest.raises(MillraceError, match=f"offsets/{batch} does not hold"):
             ends_behind(tmp_path, batch)
 
 
