@@ -23,6 +23,7 @@ from bench.goals import Figure
 from bench.in_process import InProcess, in_process, shrink, store, where
 from bench.report import run
 from bench.stage import DB, BenchError, say
+from calc_svc.queries.running import Query
 from calc_svc.store.table import StoredTable
 from millrace_core.store.rows import HIGHEST, LOWEST
 
@@ -95,7 +96,7 @@ def _all(one: InProcess, stored: StoredTable) -> dict[str, Any]:
 
 
 def _millrace(one: InProcess, sql: str) -> Cells:
-    _, table = one.calculator.query(sql, DB, "UTC", 0, 60)
+    _, table = one.calculator.query(Query(sql, 60), DB, "UTC", 0)
     return [tuple(row.values()) for row in table.to_pylist()]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from api_gateway.settings import GatewaySettings
-from calc_svc.service import CalcSettings
+from calc_svc.settings import CalcSettings
 from millrace.settings import CommandSettings
 from millrace_service import Addresses, KafkaSettings, ServiceSettings, settings_table
 from millrace_spark import SparkSettings

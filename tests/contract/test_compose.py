@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from api_gateway.settings import GatewaySettings
-from calc_svc.service import CalcSettings
+from calc_svc.settings import CalcSettings
 from millrace import broker, kafka_users
 from millrace.settings import SERVICES, Service
 from millrace_core.wire.topics import WAL_PREFIX

@@ -1,7 +1,11 @@
-"""Asking calc-svc: rows of queries, and the result columns of streams."""
+"""Asking calc-svc: rows of queries, the result columns of streams, and which queries run."""
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -18,6 +22,8 @@ from millrace_core.model.types import DataType
 from millrace_core.recalc.judged import Judged
 from millrace_service import ServiceToken, Trust
 
+MARGIN_SECONDS = 10.0
+"""calc-svc may answer so long after a query's time is over."""
 Offsets = dict[str, dict[int, int]]
 PRECISIONS: dict[str, Precision] = {precision: precision for precision in TICKS_PER_SECOND}
 
@@ -26,15 +32,54 @@ class _Described(msgspec.Struct):
     columns: tuple[ResultColumn, ...]
 
 
+class RunningQuery(msgspec.Struct):
+    """A query as calc-svc tells of it. ``began``: nanoseconds since the epoch; ``took``: microseconds."""
+
+    id: str
+    user: str | None
+    sql: str
+    began: int
+    took: int
+
+
+class _Asking:
+    """How many queries each user has under way. Thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock, self._counts = most, threading.Lock(), Counter[str]()
+
+    @contextmanager
+    def of(self, user: str) -> Iterator[None]:
+        """One more; :raises MillraceError: TOO_MANY."""
+        with self._lock:
+            if self._counts[user] >= self._most:
+                raise MillraceError(
+                    ErrorCode.TOO_MANY,
+                    f"{user} has {self._most} queries under way (MILLRACE_USER_QUERIES): wait for one of "
+                    "them, or KILL QUERY",
+                )
+            self._counts[user] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._counts[user] -= 1
+                if not self._counts[user]:
+                    del self._counts[user]
+
+
 class CalcClient:
     """One connection pool to calc-svc; used by many threads."""
 
     def __init__(
         self, url: str, seconds: float, token: ServiceToken, transport: httpx.BaseTransport | None = None,
-        trust: Trust = True,
+        trust: Trust = True, most: int = 16,
     ) -> None:  # fmt: skip
+        """``seconds``: how long a query may take; ``most``: queries of one user at the same time."""
+        self._seconds, self._asking = seconds, _Asking(most)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=16)
-        timeout = httpx.Timeout(seconds, connect=5)
+        # calc-svc ends a query itself, and says why
+        timeout = httpx.Timeout(seconds + MARGIN_SECONDS, connect=5)
         self._url = url
         self._http = httpx.Client(
             base_url=url,
@@ -52,9 +97,21 @@ class CalcClient:
         """
         body = {
             "sql": sql, "db": session.database, "timezone": session.timezone, "user": session.user,
-            "catalog": catalog, "wal": wal,
+            "id": session.id, "seconds": self._seconds, "catalog": catalog, "wal": wal,
         }  # fmt: skip
-        return read_arrow(self._post("/query", body))
+        with self._asking.of(session.user):
+            return read_arrow(self._post("/query", body))
+
+    def running(self) -> list[RunningQuery]:
+        """The queries of users that run."""
+        return msgspec.json.decode(self._send("GET", "/queries"), type=list[RunningQuery])
+
+    def kill(self, id_: str, by: str, user: str | None = None) -> None:
+        """End the queries of a statement; ``user``: whose they must be, if not anybody's.
+
+        :raises MillraceError: UNKNOWN_QUERY if none runs.
+        """
+        self._post("/kill", {"id": id_, "by": by, "user": user})
 
     def describe(self, spec: StreamSpec, catalog: int, origin: Position) -> tuple[ResultColumn, ...]:
         """The result columns of a stream's query, which begins at ``origin`` in the user's statement."""
@@ -68,7 +125,7 @@ class CalcClient:
             raise MillraceError(ErrorCode.INTERNAL, f"calc-svc described no columns: {error}") from error
 
     def verify(
-        self, stream: int, span: tuple[int, int], judged: Judged, limit: int, seconds: float, timezone: str,
+        self, stream: int, span: tuple[int, int], judged: Judged, limit: int, session: Session, sql: str,
         catalog: int, wal: Offsets,
     ) -> Answer:  # fmt: skip
         """VERIFY STREAM: the output rows of the range ``span`` (ticks, ends included) that differ.
@@ -77,17 +134,22 @@ class CalcClient:
         """
         body = {
             "stream": stream, "first": span[0], "last": span[1], "judged": judged, "limit": limit,
-            "seconds": seconds, "timezone": timezone, "catalog": catalog, "wal": wal,
+            "seconds": self._seconds, "timezone": session.timezone, "sql": sql, "id": session.id,
+            "user": session.user, "catalog": catalog, "wal": wal,
         }  # fmt: skip
-        return read_arrow(self._post("/verify", body))
+        with self._asking.of(session.user):
+            return read_arrow(self._post("/verify", body))
 
     def close(self) -> None:
         self._http.close()
 
     def _post(self, path: str, body: dict[str, Any]) -> bytes:
+        return self._send("POST", path, msgspec.json.encode(body))
+
+    def _send(self, method: str, path: str, body: bytes | None = None) -> bytes:
         try:
-            response = self._http.post(
-                path, content=msgspec.json.encode(body), headers={"Content-Type": "application/json"}
+            response = self._http.request(
+                method, path, content=body, headers={"Content-Type": "application/json"} if body else None
             )
         except httpx.ConnectTimeout as error:
             raise self._away(error) from error
@@ -97,7 +159,7 @@ class CalcClient:
             ) from error
         except httpx.TransportError as error:
             raise self._away(error) from error
-        if response.status_code == 200:
+        if response.is_success:
             return response.content
         try:
             raise MillraceError.from_wire(response.json())

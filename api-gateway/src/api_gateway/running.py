@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from api_gateway import metrics
 from api_gateway.context import Context
+from api_gateway.session import Session
 from api_gateway.upkeep.recovery import settle
 from millrace_core.dialect.lexer import DOUBLE_QUOTED, SINGLE_QUOTED
 from millrace_core.errors import ErrorCode, Fault, MillraceError
@@ -62,6 +63,14 @@ class Running:
         finally:
             metrics.REQUESTS.labels(found.kind).inc()
             metrics.SECONDS.labels(found.kind).observe(time.monotonic() - begin)
+
+    def abandon(self, session: Session) -> None:
+        """End the queries of a statement whose client has gone away, if any run."""
+        try:
+            self._context.calc.kill(session.id, "the end of its connection")
+        except MillraceError as error:
+            if error.code is not ErrorCode.UNKNOWN_QUERY:
+                self._context.logger.warning("a query without a client runs on", reason=str(error))
 
     @contextmanager
     def changing(self, changes: bool) -> Iterator[None]:

@@ -58,7 +58,10 @@ class Gateway:
         self.context = Context(
             log, CatalogWriter(log), board,
             WalTopics(log, board, settings.accept_seconds, settings.rest_seconds),
-            CalcClient(settings.calc_url, settings.query_seconds, self.token, calc, settings.trust),
+            CalcClient(
+                settings.calc_url, settings.query_seconds, self.token, calc, settings.trust,
+                settings.user_queries,
+            ),
             settings, logger,
         )  # fmt: skip
         self._triggers = InsertTriggers(self.context)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+import secrets
+from dataclasses import dataclass, field
 
 from api_gateway.access.caller import Caller
 from millrace_core.dialect import times
@@ -11,18 +13,26 @@ from millrace_core.dialect.names import Name, QualifiedName
 from millrace_core.errors import CatalogError, ErrorCode
 from millrace_core.model.schema import Precision
 
+_GATEWAY = secrets.token_hex(4)
+_statements = itertools.count(1)
+
+
+def _fresh_id() -> str:
+    return f"{_GATEWAY}:{next(_statements):x}"
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
     """``database``: what unqualified names mean, if one was chosen; ``timezone``: of times written without
     an offset, and of times in the answer; ``now``: nanoseconds since the epoch; ``dialect``: what the
-    session speaks."""
+    session speaks; ``id``: of the statement, by which its queries can be killed."""
 
     user: str
     database: str | None
     timezone: str
     now: int
     dialect: Dialect = "tdengine"
+    id: str = field(default_factory=_fresh_id)
 
     @property
     def caller(self) -> Caller:

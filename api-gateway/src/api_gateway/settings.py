@@ -67,7 +67,12 @@ class GatewaySettings(ServiceSettings):
         ge=60,
         description="The longest time for which inner topics keep what was consumed; most keep it for less.",
     )
-    query_seconds: float = Field(120, gt=0, description="How long a query may take, in seconds.")
+    query_seconds: float = Field(
+        60, gt=0, description="How long a query of a user may take, waiting included, in seconds."
+    )
+    user_queries: int = Field(
+        16, ge=1, description="Queries that one user may have under way at the same time."
+    )
     body_bytes: int = Field(
         64_000_000,
         ge=1024,

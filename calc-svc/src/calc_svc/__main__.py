@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from calc_svc.http.app import calc_app
-from calc_svc.service import CalcService, CalcSettings
+from calc_svc.service import CalcService
+from calc_svc.settings import CalcSettings
 from millrace_service import configure_logs, load_settings, serve
 
 

@@ -33,6 +33,9 @@ RECALCULATION_SECONDS = Histogram(
     buckets=(0.01, 0.1, 1, 10, 100, 1000),
 )  # fmt: skip
 RECALCULATED_ROWS = Counter("millrace_recalculated_rows", "Stored rows read to cut windows again")
+QUERY_PROCESSES_ENDED = Counter(
+    "millrace_query_processes_ended", "Ends of the process that runs users' queries, by cause", ["cause"]
+)
 CALCULATION_FAILURES = Counter("millrace_calculation_failures", "Calculations given up", ["cause"])
 STREAMS_HELD = Gauge(
     "millrace_calc_streams_held",

@@ -6,10 +6,8 @@ import gc
 import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import structlog
-from pydantic import Field
 
 from calc_svc.jobs.answers import Answers
 from calc_svc.jobs.compute import Calculator
@@ -20,6 +18,8 @@ from calc_svc.loops.holding import AGAIN, LIVE, Share
 from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.recalc import RecalcLoop, Writer
 from calc_svc.loops.triggers import TriggerLoop
+from calc_svc.queries.process import QueryProcess
+from calc_svc.settings import CalcSettings
 from calc_svc.spark.session import Engine
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.stored import StoredReport, store_id
@@ -29,36 +29,12 @@ from millrace_core.recalc.told import Told
 from millrace_core.wire import registrations
 from millrace_core.wire.counters import RECALC
 from millrace_core.wire.registrations import OutputWanted
-from millrace_service import Health, Heap, Life, Lives
-from millrace_spark import SparkSettings
+from millrace_service import Health, Life, Lives
 from millrace_wal import KafkaLog, Message
 
 YOUNG_OBJECTS = 50_000
 """New objects after which garbage is looked for among them: a round of triggers makes as many that live until
 its end, and a look at each 700 of them found nothing."""
-
-
-class CalcSettings(SparkSettings):
-    """The settings of calc-svc."""
-
-    calc_memory_rows: int = Field(
-        8_000_000, ge=1000, description="Rows that the table store keeps in memory; older ones are in Delta."
-    )
-    calc_result_rows: int = Field(1_000_000, ge=1, description="The most rows that a query may return.")
-    calc_expire_seconds: float = Field(
-        3600, gt=0, description="Seconds between two looks, at each table, for rows older than KEEP."
-    )
-    calc_spark_memory: Heap = Field("1g", description="Heap of calc-svc's Spark.")
-    calc_spark_cores: int = Field(2, ge=1, description="Threads that calc-svc's Spark computes with.")
-    calc_query_lanes: int = Field(3, ge=1, description="Queries of users that run at the same time.")
-    calc_one_by_one: bool = Field(
-        False, description="One job per trigger, never one for many: slow, to compare with."
-    )
-
-    @property
-    def tables(self) -> Path:
-        """Where the tables' files are."""
-        return self.files_dir / "tables"
 
 
 class CalcService:
@@ -72,14 +48,16 @@ class CalcService:
         self.store = TableStore(self._catalog, settings.tables, settings.calc_memory_rows)
         # not serving before it is there: its JVM takes seconds to start
         self._engine = Engine(
-            {LIVE.pool: 2, AGAIN.pool: 1, "queries": settings.calc_query_lanes},
+            {LIVE.pool: 2, AGAIN.pool: 1},
             settings.calc_spark_cores, settings.calc_spark_memory,
             # in the pool of what is cut again also goes what is calculated where it is cut
             {LIVE.pool: LIVE.side_by_side, AGAIN.pool: AGAIN.side_by_side + 1}, settings,
         )  # fmt: skip
+        users = QueryProcess(settings.calc_query_lanes)
         self.calculator = Calculator(
-            self._engine, self._catalog, self.store, settings.calc_result_rows, settings.calc_one_by_one
-        )
+            self._engine, self._catalog, self.store, settings.calc_result_rows, settings.calc_one_by_one,
+            users,
+        )  # fmt: skip
         self._consumer = WalConsumer(self._log, self._catalog, self.store)
         name = store_id(settings.tables.with_name("tables.id"))
         report = StoredReport(self._log, self._catalog, self.store, name)
@@ -99,7 +77,7 @@ class CalcService:
         flushing = self._lives.add(self._flusher, self._flusher.look)
         self._reading = self._lives.add(self._consumer, self._consumer.look)
         works: list[TriggerLoop | RecalcLoop] = [self._loop, self._again, *self._recalc]
-        self._working = [flushing, *(self._lives.add(work, work.look) for work in works)]
+        self._working = [flushing, *(self._lives.add(work, work.look) for work in (*works, users))]
         self._lives.watch("spark", self._spark)
         self._ready = threading.Event()
         self._starting = _Start(self._engine, self._consumer.loaded, self._begin)

@@ -11,6 +11,7 @@ import pytest
 
 from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.sources import one_relation
+from calc_svc.queries.running import Query
 from calc_svc.spark.session import Engine, Parquet
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
@@ -69,7 +70,7 @@ def test_plans_for_many_triggers_and_for_one_give_the_same(calculator: Calculato
 def test_spark_reads_the_files_of_rows_not_in_memory(calculator: Calculator, kit: Any) -> None:
     stored = calculator.store.table(kit.METERS)
     sql = "SELECT tbname, site, ts, amps FROM meters WHERE ts >= 120000 AND ts < 420000 ORDER BY tbname, ts"
-    plan, before = calculator.query(sql, "power", "UTC", 0, 1)
+    plan, before = calculator.query(Query(sql, 1), "power", "UTC", 0)
     assert before.num_rows == 300
     (source,) = plan.sources
     many = one_relation(source, calculator.store, arrow_to=299)
@@ -83,7 +84,7 @@ def test_spark_reads_the_files_of_rows_not_in_memory(calculator: Calculator, kit
     assert isinstance(found, Parquet)
     with calculator.engine.lane("queries", 1) as lane:
         from_files = lane.run(plan.one_sql({}), {source.relation: found}, "UTC")
-    _, from_memory = calculator.query(sql, "power", "UTC", 0, 1)
+    _, from_memory = calculator.query(Query(sql, 1), "power", "UTC", 0)
     assert from_files.to_pylist() == from_memory.to_pylist()
     old = [row for row in before.to_pylist() if (row["tbname"], row["ts"]) != ("m3", 120_000)]
     new = [("m3", 0, 120_000, -1.0), ("m3", 0, 400_001, -2.0)]

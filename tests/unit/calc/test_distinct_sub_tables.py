@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from calc_svc.queries.running import Query
 from millrace_core.catalog import StreamEntry
 from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.model.schema import MAX_NAME, Child, Column, Database, Table
@@ -155,6 +156,6 @@ def test_the_tag_of_the_ids_has_a_second_name(tmp_path: Path, duck: Any) -> None
     desk.store.table(desk.catalog.tables()["d", "o"]).register(Child("d", "o", "t_1", (77,)))
     for name in ("groupId", "group_id"):
         sql = f"SELECT DISTINCT tbname, {name} FROM o WHERE {name} = 77"
-        plan, result = desk.calculator.query(sql, "d", "UTC", 0, 1.0)
+        plan, result = desk.calculator.query(Query(sql, 1.0), "d", "UTC", 0)
         assert plan.result[1].name == name.lower()
         assert result.column(0).to_pylist() == []

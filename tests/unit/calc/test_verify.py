@@ -13,6 +13,7 @@ import pytest
 
 from calc_svc.jobs import verify as module
 from calc_svc.jobs.verify import VerifyRequest, verify
+from calc_svc.queries.running import Query
 from millrace_core.catalog import StreamEntry, key_of
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.expression import Call, Constant, Field
@@ -83,7 +84,7 @@ class Desk(StoredTables):
     ) -> list[tuple[Any, ...]]:
         found = verify(
             self.calculator, self.catalog, self.store,
-            VerifyRequest(self.spec.uid, first, last, judged, limit, 30.0),
+            VerifyRequest(self.spec.uid, first, last, judged, limit, 30.0), Query("", 30.0),
         )  # fmt: skip
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 

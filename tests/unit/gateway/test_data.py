@@ -147,8 +147,10 @@ def test_a_query_carries_what_it_must_have_seen(meters: Any) -> None:
     path, asked = meters.calc.asked[-1]
     assert path == "/query"
     wal = asked.pop("wal")
+    assert asked.pop("id")
     assert asked == {
         "sql": "SELECT v FROM one", "db": "d", "timezone": "Asia/Shanghai",
+        "seconds": meters.gateway.context.settings.query_seconds,
         "catalog": meters.log.end_offsets("catalog")[0], "user": "root",
     }  # fmt: skip
     assert wal["wal.d.one"] == {"0": 2}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calc_svc.service import CalcSettings
+from calc_svc.settings import CalcSettings
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_service import load_settings
 from millrace_spark import SparkSettings, require_spark, spark_conf

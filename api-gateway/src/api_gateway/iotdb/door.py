@@ -16,6 +16,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from api_gateway.access.body import read_body
+from api_gateway.access.gone import while_there
 from api_gateway.access.login import address_of, read_authorization
 from api_gateway.iotdb.execute import IotdbExecutor
 from api_gateway.iotdb.login import IotdbLogins
@@ -98,7 +99,9 @@ def iotdb_router(executor: IotdbExecutor, logins: IotdbLogins, timezone: str, bo
                 body = await read_body(request, body_bytes)
             except MillraceError as error:
                 return failed(error)
-            return await run_in_threadpool(door.answer, session, body, answer)
+            return await while_there(
+                request, lambda: door.answer(session, body, answer), lambda: door.abandon(session)
+            )
 
     route("/rest/v2/query", door.query)
     route("/rest/v2/nonQuery", door.non_query)
@@ -115,6 +118,10 @@ class _Door:
         """:raises MillraceError: for somebody who is not known."""
         user = self._user(request.headers.get("authorization"), address_of(request))
         return Session(user, None, self._timezone, time.time_ns())
+
+    def abandon(self, session: Session) -> None:
+        """The client has gone away."""
+        self._executor.abandon(session)
 
     def answer(self, session: Session, body: bytes, work: Callable[[Session, bytes], object]) -> Response:
         try:

@@ -90,6 +90,10 @@ class IotdbExecutor:
         with self._running.counted("IotdbTablets", ""), self._running.changing(True):
             return write_tablets(self._context, session, tablets, firing)
 
+    def abandon(self, session: Session) -> None:
+        """The client of the statement has gone away."""
+        self._running.abandon(session)
+
     def run_continuous(self, run: Run) -> int:
         """One run of a continuous query; how many rows it gave."""
         with self._running.counted("IotdbContinuousQuery", run.query.text), self._running.changing(True):

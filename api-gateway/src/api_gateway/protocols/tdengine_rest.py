@@ -11,6 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from api_gateway.access.body import read_body
+from api_gateway.access.gone import while_there
 from api_gateway.access.login import Logins, address_of, make_token, read_authorization
 from api_gateway.answer import rest_error, rest_reply
 from api_gateway.iotdb.execute import IotdbExecutor
@@ -21,6 +22,13 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.timeline.calendar import zone
 
 DIALECTS = ("tdengine", "iotdb")
+BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"text/plain": {"schema": {"type": "string"}, "example": "SHOW DATABASES"}},
+    }
+}
+"""What OpenAPI says of the body, which is read by hand."""
 
 
 def _json(body: object, status: int = 200) -> Response:
@@ -35,7 +43,7 @@ def rest_router(
     router = APIRouter(tags=["TDengine REST"])
     protocol = _Protocol(executor, iotdb, logins, timezone, body_bytes)
 
-    @router.post("/rest/sql")
+    @router.post("/rest/sql", openapi_extra=BODY)
     async def sql(
         request: Request,
         tz: Annotated[str, Query(description="Time zone of times in the SQL and in the reply.")] = "",
@@ -46,7 +54,7 @@ def rest_router(
         """Run the SQL text in the body. An SQL error is HTTP 200 with ``code`` other than 0 and ``desc``."""
         return await protocol.answer(request, None, tz, req_id, row_with_meta, dialect)
 
-    @router.post("/rest/sql/{db}")
+    @router.post("/rest/sql/{db}", openapi_extra=BODY)
     async def sql_in(
         request: Request, db: str, tz: str = "", req_id: str = "", row_with_meta: bool = False
     ) -> Response:
@@ -92,7 +100,11 @@ class _Protocol:
                 )
         except MillraceError as error:
             return _json(rest_error(error), error.code.value.http)
-        return await run_in_threadpool(self._answer, session, sql, names, dialect)
+        return await while_there(
+            request,
+            lambda: self._answer(session, sql, names, dialect),
+            lambda: self._executor.abandon(session),
+        )
 
     def _answer(self, session: Session, sql: str, names: bool, dialect: str) -> Response:
         try:

@@ -32,6 +32,7 @@ from api_gateway.statements.tables import create_children, create_table, drop_ta
 from api_gateway.statements.users import alter_user, create_snode, create_user, drop_snode, drop_user, grant
 from api_gateway.statements.verify import verify_stream
 from api_gateway.statements.virtual import create_virtual_child
+from api_gateway.watching.queries import kill_query
 from millrace_core.catalog import SYSTEM_DATABASES
 from millrace_core.dialect import statements
 from millrace_core.dialect.front_ends import FRONT_ENDS
@@ -82,6 +83,7 @@ HANDLERS: dict[type, Handler] = {
     statements.DiagnoseStream: diagnose_stream,
     statements.VerifyStream: verify_stream,
     statements.DropStream: drop_stream,
+    statements.KillQuery: kill_query,
     statements.Show: show,
     statements.ShowCreate: show_create,
     statements.ShowTags: show_tags,
@@ -100,7 +102,7 @@ HANDLERS: dict[type, Handler] = {
 READERS = frozenset({
     statements.Show, statements.ShowCreate, statements.ShowTags, statements.Describe, statements.UseDatabase,
     statements.Query, statements.ShowAnodes, statements.DiagnoseStream, statements.VerifyStream,
-    statements.ExplainStream,
+    statements.ExplainStream, statements.KillQuery,
 })  # fmt: skip
 """Statements that change nothing."""
 
@@ -124,6 +126,10 @@ class Executor:
             statement = FRONT_ENDS[session.dialect].parse(sql)
             counted.kind = type(statement).__name__
             return self._run(session, sql, statement)
+
+    def abandon(self, session: Session) -> None:
+        """The client of the statement has gone away."""
+        self._running.abandon(session)
 
     def _chosen(self, session: Session) -> Session:
         """Without a database that the user does not know of. Statements that need it say so themselves: one

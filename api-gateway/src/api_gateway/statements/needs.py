@@ -207,6 +207,7 @@ NEEDS: dict[type, Needs] = {
     s.Insert: _nothing,  # ``tables.write`` asks
     s.Delete: _named("write"),
     s.Query: _query,
+    s.KillQuery: _nothing,  # the statement itself looks whose it is
     s.CreateStream: _stream,
     s.CreateLegacyStream: _legacy_stream,
     s.ExplainStream: _explained,

@@ -10,6 +10,7 @@ from api_gateway.context import Context
 from api_gateway.session import Session, unknown_database
 from api_gateway.statements.stream_life import find_stream
 from api_gateway.tables.find import find_table
+from api_gateway.watching import queries
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog, StreamEntry
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.dialect.statements import Describe, Show, ShowCreate, ShowTags
@@ -65,6 +66,8 @@ def _seen(catalog: Catalog, user: str, what: str, db: str, row: list[object]) ->
         return row[0] == user or is_superuser(catalog, user)
     if what == "databases":
         return row[0] in SYSTEM_DATABASES or knows_database(catalog, user, str(row[0]))
+    if what == "queries":
+        return row[queries.USER] == user or is_superuser(catalog, user)
     if what == "streams":
         return sees(catalog, user, db)
     return what not in OF_TABLES or sees(catalog, user, db, str(row[0]))
@@ -193,6 +196,7 @@ SHOWS: dict[str, tuple[tuple[AnswerColumn, ...], bool, Callable[[Context, Sessio
         False,
         _privileges,
     ),
+    "queries": (queries.COLUMNS, False, queries.rows),
 }  # fmt: skip
 """What can be shown: its columns, whether it is a database's, its rows."""
 OF_TABLES = frozenset({"stables", "tables", "vtables"})

@@ -20,8 +20,6 @@ LIMIT, MOST = 1_000, 10_000
 """How many differences are listed, and how many may be asked for."""
 VOLATILE = frozenset({"_tlocaltime", "now", "today", "rand"})
 """Words of a query whose results are others the next time."""
-MARGIN_SECONDS = 5.0
-"""calc-svc gives up so long before this gateway would: its answer says more."""
 
 
 def verify_stream(context: Context, session: Session, statement: VerifyStream) -> Answer:
@@ -47,10 +45,9 @@ def verify_stream(context: Context, session: Session, statement: VerifyStream) -
             f"{statement.start.text}",
             statement.end.position,
         )
-    seconds = max(context.settings.query_seconds - MARGIN_SECONDS, context.settings.query_seconds / 2)
     return context.calc.verify(
-        spec.uid, (first, last), _judged(context, spec.uid), limit, seconds, session.timezone,
-        context.writer.position, context.written.ends(),
+        spec.uid, (first, last), _judged(context, spec.uid), limit, session,
+        f"VERIFY STREAM {spec.full_name}", context.writer.position, context.written.ends(),
     )  # fmt: skip
 
 

@@ -1,40 +1,57 @@
-"""The HTTP side: ``POST /query``, ``POST /describe``, ``POST /verify``."""
+"""The HTTP side: ``POST /query``, ``POST /describe``, ``POST /verify``; ``GET /queries``, ``POST /kill``."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 import msgspec
+from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from calc_svc.jobs.compute import Calculator, ipc_stream, typed_result
+from calc_svc.jobs.compute import Calculator, typed_result
 from calc_svc.jobs.verify import VerifyRequest, verify
+from calc_svc.queries.messages import ipc_stream
+from calc_svc.queries.running import Query, RunningQueries
 from calc_svc.store.tables import TableStore
-from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.errors import ErrorCode, MillraceError, PlanError
 from millrace_core.model.stream import StreamSpec
 from millrace_core.model.triggers import read_trigger
 from millrace_service import Health, ServiceToken, service_app
 
 WAIT_SECONDS = 30.0
+QUERY_SECONDS = 60.0
+THREADS = 64
+"""Requests of users that are worked on at the same time; most of them wait for a lane."""
 Asked = TypeVar("Asked")
 ARROW = "application/vnd.apache.arrow.stream"
 
 
 class QueryRequest(msgspec.Struct):
     """``catalog`` and ``wal``: what the answer must have seen, as first offsets not included; ``user``: who
-    asks."""
+    asks; ``id``: by which it can be killed; ``seconds``: how long it may take."""
 
     sql: str
+    id: str = ""
+    seconds: float = QUERY_SECONDS
     db: str | None = None
     timezone: str = "UTC"
     user: str | None = None
     catalog: int = 0
     wal: dict[str, dict[int, int]] = {}
+
+
+class KillRequest(msgspec.Struct):
+    """``user``: whose query it must be, if not anybody's; ``by``: who says so."""
+
+    id: str
+    by: str
+    user: str | None = None
 
 
 class DescribeRequest(msgspec.Struct):
@@ -49,12 +66,26 @@ def calc_app(
     """The service's app. Who shows the ``token`` is believed who asks."""
     app = service_app("calc-svc", health, lifespan, token=token, documented=False)
     inner = [Depends(token.required)]
+    users = _Users()
 
     @app.post("/query", dependencies=inner)
     async def query(request: Request) -> Response:
         """A SELECT's rows, an Arrow IPC stream. Fields carry ``millrace.type`` and ``millrace.precision``."""
         asked = _decode(await request.body(), QueryRequest)
-        return Response(await run_in_threadpool(_query, calculator, store, asked), media_type=ARROW)
+        one = Query(asked.sql, asked.seconds, asked.id, asked.user)
+        return await users.answer(request, one, lambda: _query(calculator, store, asked, one))
+
+    @app.get("/queries", dependencies=inner)
+    async def queries() -> Response:
+        """The queries of users that run, as :class:`calc_svc.queries.running.Shown`."""
+        return Response(msgspec.json.encode(users.running.shown()), media_type="application/json")
+
+    @app.post("/kill", status_code=204, dependencies=inner)
+    async def kill(request: Request) -> Response:
+        """End a query."""
+        asked = _decode(await request.body(), KillRequest)
+        users.running.kill(asked.id, asked.user, asked.by)
+        return Response(status_code=204)
 
     @app.post("/describe", dependencies=inner)
     async def describe(request: Request) -> Response:
@@ -68,7 +99,8 @@ def calc_app(
     async def verify_stream(request: Request) -> Response:
         """VERIFY STREAM: the output rows that differ, as those of ``/query``."""
         asked = _decode(await request.body(), VerifyRequest)
-        return Response(await run_in_threadpool(_verify, calculator, store, asked), media_type=ARROW)
+        one = Query(asked.sql, asked.seconds, asked.id, asked.user)
+        return await users.answer(request, one, lambda: _verify(calculator, store, asked, one))
 
     return app
 
@@ -80,15 +112,39 @@ def _decode(body: bytes, kind: type[Asked]) -> Asked:
         raise MillraceError(ErrorCode.INVALID_VALUE, f"request: {error}") from error
 
 
-def _query(calculator: Calculator, store: TableStore, asked: QueryRequest) -> bytes:
-    store.wait(asked.catalog, asked.wal, WAIT_SECONDS)
-    now = time.time_ns()
-    plan, result = calculator.query(asked.sql, asked.db, asked.timezone, now, WAIT_SECONDS, asked.user)
+class _Users:
+    """What users ask, in threads of its own: those of streams' definitions are never taken by queries."""
+
+    def __init__(self) -> None:
+        self.running = RunningQueries()
+        self._threads: CapacityLimiter | None = None
+
+    async def answer(self, request: Request, query: Query, work: Callable[[], bytes]) -> Response:
+        """Rows. A query whose client goes away is ended."""
+        if self._threads is None:  # not made before there is a loop
+            self._threads = CapacityLimiter(THREADS)
+        with self.running.run(query):
+            watching = asyncio.create_task(self._watch(request, query))
+            try:
+                found = await to_thread.run_sync(work, limiter=self._threads)
+            finally:
+                watching.cancel()
+        return Response(found, media_type=ARROW)
+
+    async def _watch(self, request: Request, query: Query) -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        query.end(PlanError(ErrorCode.QUERY_KILLED, "the client has gone away"))
+
+
+def _query(calculator: Calculator, store: TableStore, asked: QueryRequest, one: Query) -> bytes:
+    store.wait(asked.catalog, asked.wal, min(WAIT_SECONDS, one.left))
+    plan, result = calculator.query(one, asked.db, asked.timezone, time.time_ns())
     return ipc_stream(typed_result(plan, result))
 
 
-def _verify(calculator: Calculator, store: TableStore, asked: VerifyRequest) -> bytes:
-    return ipc_stream(verify(calculator, store.catalog, store, asked))
+def _verify(calculator: Calculator, store: TableStore, asked: VerifyRequest, one: Query) -> bytes:
+    return ipc_stream(verify(calculator, store.catalog, store, asked, one))
 
 
 def _describe(calculator: Calculator, store: TableStore, asked: DescribeRequest) -> bytes:

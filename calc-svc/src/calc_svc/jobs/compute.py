@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,9 @@ from calc_svc.jobs.sources import (
     set_relation,
     tids_of,
 )
-from calc_svc.spark.session import Engine, Lane, Relation
+from calc_svc.queries.process import QueryProcess
+from calc_svc.queries.running import Query
+from calc_svc.spark.session import Engine, Relation, Runs
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.columns import plain_arrow
 from calc_svc.store.tables import TableStore
@@ -48,24 +51,31 @@ class Calculator:
     store: TableStore
     result_rows: int
     never_set_wise: bool = False
+    users: QueryProcess | None = None
+    """What runs users' queries; None: this process, as tests have it."""
 
-    def query(
-        self,
-        sql: str,
-        database: str | None,
-        timezone: str,
-        now: int,
-        timeout: float,
-        user: str | None = None,
-    ) -> tuple[Plan, pa.Table]:
+    def query(self, asked: Query, database: str | None, timezone: str, now: int) -> tuple[Plan, pa.Table]:
         """Run a user's SELECT.
 
-        :raises MillraceError: what the SQL is refused for, or TOO_LARGE for too long a result.
+        :raises MillraceError: what the SQL is refused for, why the query was ended, or TOO_LARGE for too long
+            a result.
         """
-        plan = plan_query(sql, database, self.catalog.catalog, timezone, now, user, self.catalog.lock)
-        relations = {source.relation: self._one_source(source, None, (), user) for source in plan.sources}
-        with self.engine.lane("queries", timeout) as lane:
+        asked.check()
+        plan = plan_query(
+            asked.sql, database, self.catalog.catalog, timezone, now, asked.user, self.catalog.lock
+        )
+        relations = {
+            source.relation: self._one_source(source, None, (), asked.user) for source in plan.sources
+        }
+        asked.check()
+        with self.lane_of(asked) as lane:
             return plan, lane.run(plan.one_sql({}), relations, timezone, self.result_rows)
+
+    def lane_of(self, asked: Query) -> AbstractContextManager[Runs]:
+        """What runs a user's query."""
+        if self.users is not None:
+            return nullcontext(self.users.lane(asked))
+        return self.engine.lane("queries", asked.left)
 
     def describe(self, spec: StreamSpec) -> tuple[ResultColumn, ...]:
         """The result columns of a stream's query, of which FILL's must be possible too."""
@@ -77,7 +87,7 @@ class Calculator:
         return plan_stream(spec, self.catalog.catalog, self.catalog.lock)
 
     def calculate(
-        self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Lane
+        self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Runs
     ) -> list[Outcome]:
         """Each event's outcome. Retryable errors are raised; others are the outcome of the one event."""
         relation = trigger_relation(spec, events)
@@ -91,7 +101,7 @@ class Calculator:
         return () if entry is None else spans_of_stretches(entry.skipped)
 
     def _outcomes(
-        self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Lane
+        self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Runs
     ) -> list[Outcome]:
         # for a single one too: the text for many is always the same, so that Spark has it planned already
         if moments and plan.set_sql is not None and not self.never_set_wise:
@@ -115,7 +125,7 @@ class Calculator:
         return self._each(spec, plan, moments, lane)
 
     def one_by_one(
-        self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Lane
+        self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Runs
     ) -> list[Outcome]:
         """The same with one job per trigger: the fallback, and what the set-oriented plan is held against."""
         relation = trigger_relation(spec, events)
@@ -123,7 +133,7 @@ class Calculator:
         return self._forced(spec, plan, relation, outcomes, lane)
 
     def _forced(
-        self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, outcomes: list[Outcome], lane: Lane
+        self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, outcomes: list[Outcome], lane: Runs
     ) -> list[Outcome]:
         """The outcomes; with FORCE_OUTPUT those without a row get theirs, in one job for all."""
         if plan.forced_sql is None:
@@ -140,7 +150,7 @@ class Calculator:
             found[i] = Outcome(rows, own=(place, place + 1))
         return found
 
-    def _each(self, spec: StreamSpec, plan: Plan, moments: list[Moment], lane: Lane) -> list[Outcome]:
+    def _each(self, spec: StreamSpec, plan: Plan, moments: list[Moment], lane: Runs) -> list[Outcome]:
         outcomes: list[Outcome] = []
         for moment in moments:
             last = outcomes[-SAME_ERRORS:]
@@ -153,7 +163,7 @@ class Calculator:
         return outcomes
 
     def _set(
-        self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Lane
+        self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Runs
     ) -> list[Outcome]:
         relations: dict[str, Relation] = {TRIG: plain_arrow(relation)}
         for source in plan.sources:
@@ -168,7 +178,7 @@ class Calculator:
         wanted = tids_of(moments).astype(np.int64)
         return outcomes_of(result_frame(result, plan, offset=1), tids, wanted, plan)
 
-    def _one(self, spec: StreamSpec, plan: Plan, moment: Moment, lane: Lane) -> Outcome:
+    def _one(self, spec: StreamSpec, plan: Plan, moment: Moment, lane: Runs) -> Outcome:
         try:
             relations = {s.relation: self._one_source(s, moment, spec.partition) for s in plan.sources}
             found = lane.run(plan.one_sql(moment.row), relations, spec.timezone)
@@ -226,10 +236,3 @@ def typed_result(plan: Plan, result: pa.Table) -> pa.Table:
             metadata[b"millrace.precision"] = plan.precision.encode()
         fields.append(pa.field(column.name, result.schema.field(place).type, metadata=metadata))
     return pa.table(list(result.columns), schema=pa.schema(fields))
-
-
-def ipc_stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calc_svc.jobs.compute import Calculator
-from calc_svc.spark.session import Lane
+from calc_svc.spark.session import Runs
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan
 from millrace_core.plan.streams.notify import of_constants
@@ -18,7 +18,7 @@ def has_condition(spec: StreamSpec) -> bool:
 
 
 def met(
-    calculator: Calculator, spec: StreamSpec, plan: Plan | None, events: Sequence[TriggerEvent], lane: Lane
+    calculator: Calculator, spec: StreamSpec, plan: Plan | None, events: Sequence[TriggerEvent], lane: Runs
 ) -> dict[int, bool] | None:
     """Whether each event (by ``id()``) meets the condition; None where there is none, or one of columns.
 

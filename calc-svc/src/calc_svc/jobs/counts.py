@@ -9,7 +9,7 @@ import numpy as np
 from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.recalc_rows import TriggerRows
 from calc_svc.jobs.sources import triggering
-from calc_svc.spark.session import Lane
+from calc_svc.spark.session import Runs
 from calc_svc.store.table import StoredTable
 from calc_svc.store.virtual import VirtualTable
 from millrace_core.calc.counting import (
@@ -29,7 +29,7 @@ from millrace_core.wire.events import Group, TriggerEvent
 
 
 def count_rows(
-    calculator: Calculator, spec: StreamSpec, events: Sequence[TriggerEvent], plan: Plan, lane: Lane
+    calculator: Calculator, spec: StreamSpec, events: Sequence[TriggerEvent], plan: Plan, lane: Runs
 ) -> list[TriggerEvent]:
     """The events with their windows' row counts, as far as the plan asks for them.
 
@@ -89,7 +89,7 @@ def _counted_by_keys(
 
 
 def _by_query(
-    calculator: Calculator, spec: StreamSpec, events: Sequence[TriggerEvent], lane: Lane
+    calculator: Calculator, spec: StreamSpec, events: Sequence[TriggerEvent], lane: Runs
 ) -> list[int]:
     asked = counting(spec)
     outcomes = calculator.calculate(asked, calculator.plan(asked), events, lane)

@@ -13,7 +13,7 @@ from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.counts import members_of
 from calc_svc.jobs.outputs import StoredTimes
 from calc_svc.jobs.recalc_rows import TriggerRows
-from calc_svc.spark.session import Lane
+from calc_svc.spark.session import Runs
 from millrace_core.calc import filling
 from millrace_core.calc.conversion import scale
 from millrace_core.calc.filling import Rows, Stretch
@@ -42,7 +42,7 @@ class Filling:
 
     def of(
         self, spec: StreamSpec, stage: Stage, outcomes: Mapping[int, Outcome],
-        name: Callable[[Group], str], lane: Lane,
+        name: Callable[[Group], str], lane: Runs,
     ) -> tuple[Stage, Outcomes]:  # fmt: skip
         """The stage and its outcomes with what is filled, and what is taken back. ``name``: of a group's
         sub-table."""
@@ -81,7 +81,7 @@ class Filling:
 
     def _closed_by_the_clock(
         self, spec: StreamSpec, grid: Grid, stage: Stage, outcomes: Mapping[int, Outcome],
-        rows: Mapping[int, Rows], lane: Lane,
+        rows: Mapping[int, Rows], lane: Runs,
     ) -> tuple[Stage, Outcomes]:  # fmt: skip
         """The stage with the filled result of each window that was told of without rows; of these nobody is
         notified."""

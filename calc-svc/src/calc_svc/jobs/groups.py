@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import polars as pl
 import pyarrow as pa
 
-from calc_svc.spark.session import Lane
+from calc_svc.spark.session import Runs
 from calc_svc.store.columns import plain_arrow
 from millrace_core.calc.conversion import convert, scale
 from millrace_core.calc.results import SubTable, group_number, sub_table_name
@@ -36,7 +36,7 @@ class GroupNames:
     """Stream -> group -> why its last results could not be written."""
 
     def resolve(
-        self, spec: StreamSpec, groups: Sequence[Group], lane: Lane, precision: Precision | None = None
+        self, spec: StreamSpec, groups: Sequence[Group], lane: Runs, precision: Precision | None = None
     ) -> None:
         """Make sure that these groups' sub-tables are known: one job for all that are new. ``precision``: the
         output table's."""

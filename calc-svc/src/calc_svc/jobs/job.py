@@ -18,7 +18,7 @@ from calc_svc.jobs.filling import Filling
 from calc_svc.jobs.groups import GroupNames
 from calc_svc.jobs.outputs import OutputTables, StoredTimes
 from calc_svc.jobs.waits import Waits
-from calc_svc.spark.session import SMALL_ROWS, Lane
+from calc_svc.spark.session import SMALL_ROWS, Runs
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
 from millrace_core.calc.filling import query_of
@@ -226,7 +226,7 @@ class StreamJobs:
             known = self._filling[spec.uid] = definitions, self.calculator.plan(query_of(spec))
         return known[1]
 
-    def _name_groups(self, spec: StreamSpec, groups: Sequence[Group], lane: Lane) -> None:
+    def _name_groups(self, spec: StreamSpec, groups: Sequence[Group], lane: Runs) -> None:
         known = self.catalog.catalog.databases.get(spec.output.db) if spec.output else None
         self.names.resolve(spec, groups, lane, known.precision if known else None)
 

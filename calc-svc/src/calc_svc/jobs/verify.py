@@ -19,7 +19,8 @@ from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.counts import count_rows
 from calc_svc.jobs.groups import GroupNames
 from calc_svc.jobs.verify_rows import JudgedRows, rows_of_messages, stored_rows
-from calc_svc.spark.session import Lane
+from calc_svc.queries.running import Query
+from calc_svc.spark.session import Runs
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
 from millrace_core.calc import filling
@@ -52,7 +53,8 @@ SETTLE_SECONDS, SETTLE_PAUSE = 3.0, 0.25
 class VerifyRequest(msgspec.Struct):
     """``first``, ``last``: event times in ticks, both included. ``judged``: which rows the stream evaluated.
     ``limit``: how many differences are listed; ``seconds``: the longest time that the answer may take.
-    ``catalog`` and ``wal``: what the answer must have seen, as first offsets not included."""
+    ``catalog`` and ``wal``: what the answer must have seen, as first offsets not included. ``sql``, ``id``
+    and ``user``: as which others are shown it."""
 
     stream: int
     first: int
@@ -61,12 +63,18 @@ class VerifyRequest(msgspec.Struct):
     limit: int
     seconds: float
     timezone: str = "UTC"
+    sql: str = ""
+    id: str = ""
+    user: str | None = None
     catalog: int = 0
     wal: dict[str, dict[int, int]] = {}
 
 
-def verify(calculator: Calculator, catalog: CatalogView, store: TableStore, asked: VerifyRequest) -> pa.Table:
-    """The differences: (kind, tbname, ts, column, expected, found), for the wire.
+def verify(
+    calculator: Calculator, catalog: CatalogView, store: TableStore, asked: VerifyRequest, query: Query
+) -> pa.Table:
+    """The differences: (kind, tbname, ts, column, expected, found), for the wire. ``query``: as which it
+    runs.
 
     :raises MillraceError: UNKNOWN_STREAM, NOT_ALLOWED, UNKNOWN_TABLE where a table is gone, TYPE_MISMATCH
         where the output table was altered, TOO_LARGE for too many windows, TIMEOUT, and what the query is
@@ -80,7 +88,7 @@ def verify(calculator: Calculator, catalog: CatalogView, store: TableStore, aske
     if (why := refusal(spec)) is not None:
         raise MillraceError(ErrorCode.NOT_ALLOWED, f"VERIFY STREAM {spec.full_name}: {why}")
     output = _output_table(catalog, spec)
-    run = _Run(calculator, store, spec, output, asked, time.monotonic() + asked.seconds)
+    run = _Run(calculator, store, spec, output, asked, query)
     run.shared = any(
         (other.spec.output.db, other.spec.output.table) == (output.db, output.name)
         for other in catalog.streams()
@@ -118,7 +126,7 @@ class _Run:
     spec: StreamSpec
     output: Table
     asked: VerifyRequest
-    deadline: float
+    query: Query
     shared: bool = False
     names: GroupNames = field(default_factory=GroupNames)
     _far: int = 0
@@ -129,7 +137,7 @@ class _Run:
         assert source is not None, "a stream without is refused"
         rows = JudgedRows(compiled(essence(self.spec)), self.store.table(source.table))
         groups = rows.groups(0, 1)
-        with self.calculator.engine.lane("queries", asked.seconds) as lane:
+        with self.calculator.lane_of(self.query) as lane:
             plan = self.calculator.plan(self.spec)
             self.names.resolve(self.spec, list(groups), lane)
             cut = self._cut(rows, groups, (asked.first, asked.last))
@@ -139,7 +147,7 @@ class _Run:
                 filled, early = self._filled(rows, groups, lane)
                 expected |= filled
                 allowed |= early
-            until = min(time.monotonic() + SETTLE_SECONDS, self.deadline)
+            until = time.monotonic() + min(SETTLE_SECONDS, self.query.left)
             found = self._compared(expected, allowed, groups)
             while found and time.monotonic() < until:
                 time.sleep(SETTLE_PAUSE)
@@ -179,7 +187,7 @@ class _Run:
         return found
 
     def _filled(
-        self, rows: JudgedRows, groups: dict[Group, list[int]], lane: Lane
+        self, rows: JudgedRows, groups: dict[Group, list[int]], lane: Runs
     ) -> tuple[dict[Key, Cells], set[Key]]:
         """The rows of windows without rows of their own, between windows that touch the range or lie next to
         it; and the keys of those that may be there."""
@@ -219,7 +227,7 @@ class _Run:
         return around[0] if around[0].bounds else None
 
     def _results_of_filled(
-        self, wanted: Sequence[tuple[TriggerEvent, Ranges]], lane: Lane
+        self, wanted: Sequence[tuple[TriggerEvent, Ranges]], lane: Runs
     ) -> dict[Key, Cells]:
         if not wanted:
             return {}
@@ -236,12 +244,13 @@ class _Run:
                 f"VERIFY STREAM {self.spec.full_name}: the range has more than {MOST_EVENTS} windows: take a "
                 "shorter one",
             )
-        if time.monotonic() > self.deadline:
+        if not self.query.left:
             raise MillraceError(
                 ErrorCode.TIMEOUT,
                 f"VERIFY STREAM {self.spec.full_name}: not done within {self.asked.seconds:g} s: take a "
                 "shorter range",
             )
+        self.query.check()
 
     def _events(self, definition: Definition, found: Occurrences, group: Group) -> list[TriggerEvent]:
         found = definition.emission.arrange(found)
@@ -250,7 +259,7 @@ class _Run:
         events = definition.emission.events(found, lambda _: group, at)
         return [event for event in events if calculates(self.spec, event)]
 
-    def _results(self, events: Sequence[TriggerEvent], plan: Plan, lane: Lane) -> dict[Key, Cells]:
+    def _results(self, events: Sequence[TriggerEvent], plan: Plan, lane: Runs) -> dict[Key, Cells]:
         """The rows that these events write."""
         found: dict[Key, Cells] = {}
         for begin in range(0, len(events), EVENTS_PER_JOB):
@@ -274,7 +283,7 @@ class _Run:
         return rows_of_messages(written.messages, self.columns, RowDecoder(self.output))
 
     def _from_outside(
-        self, rows: JudgedRows, groups: dict[Group, list[int]], plan: Plan, lane: Lane, known: bool
+        self, rows: JudgedRows, groups: dict[Group, list[int]], plan: Plan, lane: Runs, known: bool
     ) -> set[Key]:
         """Keys of rows in the range that come of windows outside it."""
         asked = self.asked

@@ -26,6 +26,7 @@ class Jvm:
         require_spark("what keeps queries planned")
         self._jvm: Any = context._jvm
         self._gateway: Any = context._gateway
+        self._jsc: Any = context._jsc.sc()
         self._lists: Any = self._jvm.java.util.ArrayList
         self._sequences: Any = self._jvm.scala.jdk.javaapi.CollectionConverters
         self._tasks: Any = self._compiled("OneTask")
@@ -42,6 +43,14 @@ class Jvm:
         """Whether its process runs."""
         process = self._gateway.proc
         return process is None or process.poll() is None
+
+    def wait(self) -> int:
+        """Wait until its process has ended; its exit code."""
+        return int(self._gateway.proc.wait())
+
+    def cancel(self, group: str) -> None:
+        """Cancel the jobs of a group, and those that it is going to have."""
+        self._jsc.cancelJobGroupAndFutureJobs(group)
 
     # ------------------------------------------------------------------ relations whose rows change
 

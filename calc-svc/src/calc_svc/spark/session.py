@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import queue
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
@@ -17,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from calc_svc import metrics
 from calc_svc.spark import analyses
+from calc_svc.spark.failures import refusal
 from calc_svc.spark.jvm import Jvm
 from calc_svc.spark.prepared import PreparedQueries
 from millrace_core.errors import ErrorCode, PlanError
@@ -24,7 +24,9 @@ from millrace_service import load_settings
 from millrace_spark import SparkSettings, start_spark
 
 SETTINGS: dict[str, str] = {
-    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC -Xss32m",
+    # without memory threads of Spark would die one by one, and leave what waits for them waiting
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC -Xss32m"
+    " -XX:+ExitOnOutOfMemoryError",
     "spark.scheduler.mode": "FAIR",
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "true",
@@ -77,6 +79,15 @@ Relation = pa.Table | Parquet
 JobSize = Literal["small", "medium", "large"]
 
 
+class Runs(Protocol):
+    """What runs Spark SQL over relations, one query at a time."""
+
+    def run(
+        self, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None = None
+    ) -> pa.Table:
+        """The rows; :raises PlanError: see :class:`Lane`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where Spark plans one query at a time: temporary views of one place are not seen by another."""
@@ -104,11 +115,11 @@ class Place:
             result = session.sql(sql)
             found: pa.Table = (result if limit is None else result.limit(limit + 1)).toArrow()
         except PySparkException as error:
-            raise PlanError(ErrorCode.INVALID_VALUE, _first_line(str(error))) from error
+            raise refusal(str(error), ErrorCode.INVALID_VALUE) from error
         except Py4JNetworkError:
             raise
         except Py4JError as error:
-            raise PlanError(ErrorCode.INTERNAL, f"Spark: {_first_line(str(error))}") from error
+            raise refusal(str(error), ErrorCode.INTERNAL) from error
         finally:
             for name in relations:
                 with suppress(Py4JError, *CUT_OFF):
@@ -126,7 +137,8 @@ class Lane:
 
     pool: str
     places: queue.SimpleQueue[Place]
-    prepared: PreparedQueries
+    prepared: PreparedQueries | None
+    """None: every query is planned anew, by a job that can be cancelled."""
     alive: Callable[[], bool]
     """Whether Spark's JVM runs: what fails without it says nothing about the query."""
 
@@ -152,13 +164,14 @@ class Lane:
         began = time.monotonic()
         table = None
         small = kind == "small" and sum(one.nbytes for one in tables.values()) <= SMALL_BYTES
-        if small and limit is None:
-            table = self.prepared.run(kind, self._small, sql, tables, timezone)
+        prepared = self.prepared if limit is None else None
+        if small and prepared is not None:
+            table = prepared.run(kind, self._small, sql, tables, timezone)
         if table is None:
             with self._place() as place:
-                if not small and kind != "large" and limit is None:
+                if not small and kind != "large" and prepared is not None:
                     mine = nullcontext(place.medium if kind == "medium" else place.small)
-                    table = self.prepared.run(kind, lambda: mine, sql, tables, timezone)
+                    table = prepared.run(kind, lambda: mine, sql, tables, timezone)
                 if table is None:
                     table = place.run(kind, self.pool, sql, relations, timezone, limit)
         metrics.JOB_SECONDS.labels(self.pool).observe(time.monotonic() - began)
@@ -189,16 +202,6 @@ def _kind(relations: Mapping[str, Relation]) -> JobSize:
     return "small" if rows <= SMALL_ROWS else "medium"
 
 
-_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?$")
-"""What a query raises itself, as Spark words it."""
-
-
-def _first_line(text: str) -> str:
-    line = text.strip().splitlines()[0] if text.strip() else "Spark refused the query"
-    raised = _RAISED.search(line)
-    return raised[1] if raised else line
-
-
 def _frame(session: SparkSession, relation: Relation) -> DataFrame:
     if isinstance(relation, pa.Table):
         return session.createDataFrame(relation)
@@ -226,14 +229,17 @@ class Engine:
 
     def __init__(
         self, places: Mapping[str, int], cores: int = 2, memory: str = "1g",
-        lanes: Mapping[str, int] | None = None, settings: SparkSettings | None = None,
+        lanes: Mapping[str, int] | None = None, settings: SparkSettings | None = None, *,
+        keeps_planned: bool = True, conf: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """``places``: pool -> how many of its jobs run side by side; ``lanes``: how many lanes share these
-        (otherwise one has each); ``settings``: where Spark runs (None: as the environment says)."""
+        (otherwise one has each); ``settings``: where Spark runs (None: as the environment says);
+        ``keeps_planned``: whether queries stay planned; ``conf``: more of Spark's settings."""
         # workers of Python are few, and run algorithms that would each take all cores
         self._root = start_spark(
             settings or load_settings(SparkSettings), "millrace-calc", cores, memory,
-            SETTINGS | {"spark.sql.shuffle.partitions": str(cores)}, workers={"OMP_NUM_THREADS": "1"},
+            SETTINGS | {"spark.sql.shuffle.partitions": str(cores), **(conf or {})},
+            workers={"OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         self._root.sparkContext.setLogLevel("ERROR")
         self._jvm = Jvm(self._root.sparkContext)
@@ -244,7 +250,7 @@ class Engine:
                 Place(self._session(SMALL), self._session(MEDIUM), self._session({})) for _ in range(count)
             ]
             free = _queue(self._places[pool])
-            prepared = PreparedQueries(self._jvm, count)
+            prepared = PreparedQueries(self._jvm, count) if keeps_planned else None
             number = (lanes or {}).get(pool, count)
             self._lanes[pool] = _queue(
                 [Lane(pool, free, prepared, lambda: self.alive) for _ in range(number)]
@@ -290,6 +296,27 @@ class Engine:
     def alive(self) -> bool:
         """Whether Spark's JVM runs."""
         return self._jvm.alive
+
+    def wait(self) -> int:
+        """Wait until Spark's JVM has ended; its exit code."""
+        return self._jvm.wait()
+
+    def name_jobs(self, name: str) -> None:
+        """What this thread runs from now on has this name, until it gives another one."""
+        self._root.sparkContext.setJobGroup(name, "", interruptOnCancel=True)
+
+    def cancel(self, name: str) -> None:
+        """Cancel what has this name, and whatever comes under it."""
+        self._jvm.cancel(name)
+
+    def tasks(self, name: str) -> int:
+        """How many tasks of this name run. A job that is cancelled is over for Spark at once; its tasks are
+        when they look."""
+        tracker = self._root.sparkContext.statusTracker()
+        jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(name))
+        stages = {stage for job in jobs if job is not None for stage in job.stageIds}
+        found = (tracker.getStageInfo(stage) for stage in stages)
+        return sum(stage.numActiveTasks for stage in found if stage is not None)
 
     def stop(self) -> None:
         if self.alive:

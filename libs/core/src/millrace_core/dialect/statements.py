@@ -239,6 +239,14 @@ class Query:
     explain: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class KillQuery:
+    """``KILL QUERY 'id'``, with an id that SHOW QUERIES gives."""
+
+    id: str
+    position: Position
+
+
 # -- SHOW, DESCRIBE ------------------------------------------------------------------------------------------
 
 Shown = OneOf[
@@ -253,6 +261,7 @@ Shown = OneOf[
     "cluster",
     "functions",
     "privileges",
+    "queries",
 ]
 
 
@@ -356,7 +365,7 @@ class Grant:
 
 Statement = (
     CreateDatabase | DropDatabase | UseDatabase | CreateTable | CreateChildren | CreateVirtualChild
-    | DropTables | AlterTable | Insert | Delete | Query | Show | ShowCreate | ShowTags | Describe
+    | DropTables | AlterTable | Insert | Delete | Query | KillQuery | Show | ShowCreate | ShowTags | Describe
     | CreateStream | DropStream | StartStream | StopStream | PauseStream | ResumeStream | RecalculateStream
     | DiagnoseStream | VerifyStream | CreateLegacyStream | ExplainStream
     | CreateSnode | DropSnode | CreateAnode | UpdateAnode | DropAnode | ShowAnodes

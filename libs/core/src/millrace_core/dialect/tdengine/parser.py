@@ -17,6 +17,7 @@ from millrace_core.dialect.statements import (
     DropSnode,
     DropUser,
     Grant,
+    KillQuery,
     Query,
     Show,
     ShowAnodes,
@@ -112,6 +113,11 @@ def _create_anode(c: Cursor) -> CreateAnode:
     return CreateAnode(address, where)
 
 
+def _kill(c: Cursor) -> KillQuery:
+    where = c.here()
+    return KillQuery(c.string("the id of a query, as SHOW QUERIES gives it").text, where)
+
+
 def _create_user(c: Cursor) -> CreateUser:
     name = c.name("a user name")
     c.expect("pass")
@@ -176,6 +182,7 @@ STATEMENTS: dict[tuple[str, ...], Callable[[Cursor], Statement]] = {
     ("alter", "user"): _alter_user,
     ("update", "anode"): lambda c: UpdateAnode(c.integer("the number of an anode")),
     ("update", "all", "anodes"): lambda c: UpdateAnode(None),
+    ("kill", "query"): _kill,
     ("use",): parse_tables.use_database,
     ("start", "stream"): parse_stream.start_stream,
     ("stop", "stream"): parse_stream.stop_stream,

@@ -1,0 +1,92 @@
+"""What calc-svc and its process for queries tell each other, over a pipe for each lane and one for control.
+
+Rows go as Arrow streams, for a slice of a table is written as the slice alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from calc_svc.spark.session import Parquet, Relation
+from millrace_core.errors import ErrorCode, PlanError
+
+OUT_OF_MEMORY = 77
+"""The exit code of the process where its Spark had not enough memory."""
+
+
+class Asked(NamedTuple):
+    """A query to run. ``relations``: rows as Arrow, or files whose members are ``members``."""
+
+    number: int
+    sql: str
+    relations: dict[str, bytes | Parquet]
+    members: dict[str, bytes]
+    timezone: str
+    limit: int | None
+
+
+class Answered(NamedTuple):
+    """``rows``: as Arrow; or why there are none."""
+
+    number: int
+    rows: bytes
+    code: str = ""
+    message: str = ""
+
+
+class Ready(NamedTuple):
+    """Control, from the process: it takes queries."""
+
+
+class Cancel(NamedTuple):
+    """Control, to the process: the query of this number on this lane is to end."""
+
+    lane: int
+    number: int
+
+
+def ask(number: int, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None) -> Asked:
+    members = {
+        name: ipc_stream(one.members)
+        for name, one in relations.items()
+        if isinstance(one, Parquet) and one.members is not None
+    }
+    handed: dict[str, bytes | Parquet] = {
+        name: replace(one, members=None) if isinstance(one, Parquet) else ipc_stream(one)
+        for name, one in relations.items()
+    }
+    return Asked(number, sql, handed, members, timezone, limit)
+
+
+def relations_of(asked: Asked) -> dict[str, Relation]:
+    """The inverse of what :func:`ask` does to relations."""
+    return {
+        name: _table(one) if isinstance(one, bytes) else _files(one, asked.members.get(name))
+        for name, one in asked.relations.items()
+    }
+
+
+def rows_of(answered: Answered) -> pa.Table:
+    """:raises PlanError: why there are none."""
+    if answered.code:
+        raise PlanError(ErrorCode[answered.code], answered.message)
+    return _table(answered.rows)
+
+
+def ipc_stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _table(data: bytes) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()
+
+
+def _files(files: Parquet, members: bytes | None) -> Parquet:
+    return files if members is None else replace(files, members=_table(members))

@@ -1,0 +1,41 @@
+"""The settings of calc-svc."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from millrace_service import Heap
+from millrace_spark import SparkSettings
+
+
+class CalcSettings(SparkSettings):
+    """The settings of calc-svc."""
+
+    calc_memory_rows: int = Field(
+        8_000_000, ge=1000, description="Rows that the table store keeps in memory; older ones are in Delta."
+    )
+    calc_result_rows: int = Field(1_000_000, ge=1, description="The most rows that a query may return.")
+    calc_result_bytes: int = Field(
+        128_000_000, ge=100_000, description="The most bytes that a query may return, as Arrow holds them."
+    )
+    calc_expire_seconds: float = Field(
+        3600, gt=0, description="Seconds between two looks, at each table, for rows older than KEEP."
+    )
+    calc_spark_memory: Heap = Field("1g", description="Heap of the Spark that calculates streams.")
+    calc_query_memory: Heap = Field(
+        "1g",
+        description="Heap of the Spark that answers users' queries, in a process of its own: a query that "
+        "needs more ends that process, which is started again.",
+    )
+    calc_spark_cores: int = Field(2, ge=1, description="Threads that each Spark of calc-svc computes with.")
+    calc_query_lanes: int = Field(3, ge=1, description="Queries of users that run at the same time.")
+    calc_one_by_one: bool = Field(
+        False, description="One job per trigger, never one for many: slow, to compare with."
+    )
+
+    @property
+    def tables(self) -> Path:
+        """Where the tables' files are."""
+        return self.files_dir / "tables"

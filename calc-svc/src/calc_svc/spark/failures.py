@@ -1,0 +1,39 @@
+"""What Spark's failures mean: whose fault they are, in words of ours."""
+
+from __future__ import annotations
+
+import re
+
+from millrace_core.errors import ErrorCode, PlanError
+
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?$")
+"""What a query raises itself, as Spark words it."""
+_RESULT_BYTES = re.compile(r"bigger than spark\.driver\.maxResultSize \(([^)]*)\)")
+TOO_MUCH: dict[str, str] = {
+    "OutOfMemoryError": "it needs more memory than a query may take",
+    "UNABLE_TO_ACQUIRE_MEMORY": "it needs more memory than a query may take",
+    "Cannot grow BufferHolder": "a row of it is larger than 2 GB",
+    "COLLECTION_SIZE_LIMIT_EXCEEDED": "it makes more elements of a row than one can hold",
+    "StackOverflowError": "it is nested more deeply than Spark can follow",
+}
+"""Words of failures that a query is to blame for which asks for too much."""
+
+
+def refusal(text: str, otherwise: ErrorCode) -> PlanError:
+    """The error for a failure that Spark tells so; ``otherwise``: the code of one that is not known."""
+    line = first_line(text)
+    if found := _RESULT_BYTES.search(text):
+        return PlanError(
+            ErrorCode.TOO_LARGE,
+            f"the result has more than {found[1]} (MILLRACE_CALC_RESULT_BYTES): select less, or add a LIMIT",
+        )
+    for word, why in TOO_MUCH.items():
+        if word in text:
+            return PlanError(ErrorCode.TOO_LARGE, f"the query asks for too much: {why}")
+    return PlanError(otherwise, line if otherwise is not ErrorCode.INTERNAL else f"Spark: {line}")
+
+
+def first_line(text: str) -> str:
+    line = text.strip().splitlines()[0] if text.strip() else "Spark refused the query"
+    raised = _RAISED.search(line)
+    return raised[1] if raised else line
