@@ -19,7 +19,7 @@ FAST = $(PY) -m pytest -n $$(($$($(PY) -c "import os; print(os.cpu_count())") * 
 # CASES may be given several times (make itself keeps the last alone), or name several paths at once.
 GIVEN := $(shell tr '\0' '\n' 2>/dev/null < /proc/$$PPID/cmdline | sed -n 's/^CASES=//p' | tr '\n' ' ')
 
-.PHONY: help venv jars up down status logs demo check fuzz lint style types imports test conformance chaos bench clean settings lock audit java
+.PHONY: help venv jars up down status logs demo check fuzz lint style types imports test conformance chaos envelope bench clean settings lock audit java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -86,6 +86,11 @@ conformance: java venv jars ## run conformance cases: make conformance CASES="fi
 chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1 $(JAVA_TOOL_OPTIONS)
 chaos: java venv jars ## kill and pause every part under load, check every window: make chaos SEEDS=1..20 MINUTES=2
 	@$(PY) -m tests.chaos --seeds $(or $(SEEDS),1..20) --minutes $(or $(MINUTES),2)
+
+envelope: java venv jars ## hostile statements at random against a stack of its own: an answer or an own error within SECONDS=10 (SEED=… repeats)
+	@seed=$(or $(SEED),$$(($$RANDOM * 32768 + $$RANDOM))); echo "envelope: seed $$seed (again: make envelope SEED=$$seed)"; \
+	MILLRACE_ENVELOPE_SECONDS=$(or $(SECONDS),10) $(PY) -m pytest -q -s --hypothesis-profile=fuzz --hypothesis-seed=$$seed \
+	  tests/integration/test_envelope.py
 
 bench: java venv jars ## measure the whole stack, write bench/results/latest.json
 	@$(PY) -m bench

@@ -1,0 +1,139 @@
+"""Whatever one user sends, there is an answer or an own error soon, and the others are answered after it.
+
+``make envelope`` tries ten times as many statements, at random, and holds each to ten seconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from millrace import processes
+from millrace.settings import StackSettings
+from millrace.stack import Stack
+from millrace_core.errors import ErrorCode
+
+from ..conftest import examples
+from ..hostile import BIG, LITERALS, hostile
+from ..openapi import ask_everything
+
+pytestmark = pytest.mark.stack
+
+KNOWN = {"Authorization": "Basic " + base64.b64encode(b"root:taosdata").decode()}
+QUERY_SECONDS = 6
+PATIENCE = float(os.environ.get("MILLRACE_ENVELOPE_SECONDS", "60"))
+"""Seconds that a client waits: where tests have the machine to themselves, the answer is there within ten."""
+RECOVERY = 180.0
+"""Seconds until the others must be served again."""
+ROWS = 2_000
+LATER = {ErrorCode.UNAVAILABLE.value.number, ErrorCode.TIMEOUT.value.number}
+INTERNAL = ErrorCode.INTERNAL.value.number
+
+
+class Users:
+    """Those who send statements to one gateway."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.url = stack.settings.url("api-gateway")
+        self._http = httpx.Client(base_url=self.url, headers=KNOWN, timeout=PATIENCE, trust_env=False)
+
+    def send(self, sql: str) -> dict[str, object]:
+        answered = self._http.post("/rest/sql/e", content=sql.encode())
+        assert answered.status_code < 500, answered.text[:500]
+        found: dict[str, object] = answered.json()
+        return found
+
+    def others_are_served(self) -> None:
+        """Soon: what a process for queries takes to begin is longer than a query may take here."""
+        until = time.monotonic() + RECOVERY
+        while True:
+            found = self.send("SELECT count(*) FROM meters")
+            if found["code"] not in LATER or time.monotonic() > until:
+                break
+        assert found.get("data") == [[ROWS]], found
+
+
+@pytest.fixture(scope="module")
+def stack(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One whose queries may take little."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MILLRACE_QUERY_SECONDS", str(QUERY_SECONDS))
+        patch.setenv("MILLRACE_CALC_QUERY_MEMORY", "700m")
+        patch.setenv("MILLRACE_CALC_RESULT_BYTES", "20000000")
+        one = Stack(StackSettings.on_free_ports(tmp_path_factory.mktemp("envelope"), jars))
+        try:
+            one.up()
+            yield one
+        finally:
+            one.down()
+
+
+@pytest.fixture(scope="module")
+def users(stack: Stack) -> Users:
+    found = Users(stack)
+    found.send("CREATE DATABASE e")
+    for sql in (
+        "CREATE STABLE meters (ts TIMESTAMP, v INT, s VARCHAR(80)) TAGS (site INT)",
+        "INSERT INTO m1 USING meters TAGS (1) VALUES "
+        + " ".join(f"({1_767_225_600_000 + i * 1000}, {i}, '{'a' * 60}')" for i in range(ROWS)),
+    ):
+        assert found.send(sql)["code"] == 0
+    return found
+
+
+def _streams_jvm(stack: Stack) -> psutil.Process:
+    """The JVM that calculates streams: a child of calc-svc itself."""
+    service = processes.running(stack.place, "calc-svc")
+    assert service is not None
+    (found,) = (one for one in service.children() if "java" in one.name())
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def streams_are_left_alone(stack: Stack, users: Users) -> Iterator[None]:
+    """None of it reaches the JVM that calculates streams."""
+    jvm = _streams_jvm(stack)
+    before = jvm.memory_info().rss
+    yield
+    assert _streams_jvm(stack).pid == jvm.pid
+    assert jvm.memory_info().rss < before + 300_000_000
+
+
+@pytest.mark.parametrize("name", LITERALS)
+def test_what_was_found_once(users: Users, name: str) -> None:
+    sql, words = LITERALS[name]
+    found = users.send(sql)
+    assert found["code"] not in (0, INTERNAL), str(found)[:300]
+    assert words in str(found["desc"])
+    users.others_are_served()
+
+
+@pytest.mark.parametrize("name", BIG)
+def test_what_is_large_and_may_be_answered(users: Users, name: str) -> None:
+    found = users.send(BIG[name])
+    assert found["code"] != INTERNAL, str(found)[:300]
+    users.others_are_served()
+
+
+@settings(max_examples=examples(12), suppress_health_check=list(HealthCheck))
+@given(sql=hostile())
+def test_whatever_is_sent(users: Users, sql: str) -> None:
+    found = users.send(sql)
+    assert found["code"] != INTERNAL, str(found)[:300]
+    users.others_are_served()
+
+
+def test_what_openapi_offers(stack: Stack, users: Users) -> None:
+    words = st.sampled_from(["SHOW QUERIES", "SELECT 1", "SELECT v FROM e.m1", "KILL QUERY 'x'", ""])
+    assert ask_everything(users.url, KNOWN, 10, words) > 15
+    assert ask_everything(stack.settings.url("notify-svc"), stack.settings.token.header, 10, st.text()) >= 2
+    users.others_are_served()
