@@ -77,7 +77,8 @@ class CalcService:
         flushing = self._lives.add(self._flusher, self._flusher.look)
         self._reading = self._lives.add(self._consumer, self._consumer.look)
         works: list[TriggerLoop | RecalcLoop] = [self._loop, self._again, *self._recalc]
-        self._working = [flushing, *(self._lives.add(work, work.look) for work in (*works, users))]
+        self._working = [flushing, *(self._lives.add(work, work.look) for work in works)]
+        self._users = self._lives.add(users, users.look)
         self._lives.watch("spark", self._spark)
         self._ready = threading.Event()
         self._starting = _Start(self._engine, self._consumer.loaded, self._begin)
@@ -95,7 +96,7 @@ class CalcService:
 
     def start(self) -> None:
         """Begin to start; :meth:`health` tells when it is done."""
-        self._lives.start(self._reading)
+        self._lives.start(self._reading, self._users)
         self._starter.start()
 
     def _begin(self) -> None:
