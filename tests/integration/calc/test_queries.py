@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pyarrow as pa
 import pytest
 import structlog
 
+from calc_svc.queries.__main__ import NICE
 from calc_svc.queries.process import QueryProcess
 from calc_svc.queries.running import Query
 from millrace.java import Java
@@ -152,6 +154,8 @@ def test_nothing_of_it_outlives_its_owner(java: Java) -> None:
     assert life is not None
     others = [psutil.Process(life.process.pid), *psutil.Process(life.process.pid).children(recursive=True)]
     assert any("java" in one.name() for one in others)
+    threads = [stat for one in others for stat in Path(f"/proc/{one.pid}/task").glob("*/stat")]
+    assert {stat.read_text().rpartition(")")[2].split()[16] for stat in threads} == {str(NICE)}
     life.control.close()
     _, alive = psutil.wait_procs(others, timeout=60)
     work.end()

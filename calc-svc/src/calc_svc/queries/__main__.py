@@ -1,6 +1,7 @@
-"""``python -m calc_svc.queries CONTROL LANE…``: the process that runs users' queries, one on each lane.
+"""``python -m calc_svc.queries AGAIN CONTROL LANE…``: the process that runs users' queries, one on each lane.
 
-Each argument is the number of a pipe. Where calc-svc goes, its ends of the pipes go, and so does this one.
+``AGAIN`` is 1 where it follows one that has ended; each other argument is the number of a pipe. Where
+calc-svc goes, its ends of the pipes go, and so does this one.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _JVM_OUT_OF_MEMORY = 3
 """Java's own, with -XX:+ExitOnOutOfMemoryError."""
 
 
-def main(pipes: list[int]) -> None:
-    os.nice(NICE)
+def main(again: bool, pipes: list[int]) -> None:
+    if again:  # whoever can end the process must not slow streams by its starts
+        os.nice(NICE)
     settings = load_settings(CalcSettings)
     configure_logs("calc-svc-queries", settings.log_level)
     control, lanes = Connection(pipes[0]), [Connection(pipe) for pipe in pipes[1:]]
@@ -39,6 +41,7 @@ def main(pipes: list[int]) -> None:
     threading.Thread(target=_end_with, args=(engine,), daemon=True).start()
     for number, pipe in enumerate(lanes):
         threading.Thread(target=_serve, args=(engine, number, pipe), daemon=True).start()
+    os.setpriority(os.PRIO_PGRP, 0, NICE)  # all threads of its JVM, too
     control.send(Ready())
     try:
         while True:
@@ -92,4 +95,4 @@ def _name(lane: int, number: int) -> str:
 
 
 if __name__ == "__main__":
-    main([int(argument) for argument in sys.argv[1:]])
+    main(sys.argv[1] == "1", [int(argument) for argument in sys.argv[2:]])

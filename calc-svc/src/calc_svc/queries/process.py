@@ -141,7 +141,10 @@ class QueryProcess:
         pairs = [Pipe() for _ in range(1 + self._count)]
         theirs = [pair[1] for pair in pairs]
         process = subprocess.Popen(
-            [sys.executable, "-m", "calc_svc.queries", *(str(pipe.fileno()) for pipe in theirs)],
+            [
+                sys.executable, "-m", "calc_svc.queries", str(int(self._lives > 0)),
+                *(str(pipe.fileno()) for pipe in theirs),
+            ],
             pass_fds=[pipe.fileno() for pipe in theirs], stdin=subprocess.DEVNULL, start_new_session=True,
             env=self._environment,
         )  # fmt: skip
