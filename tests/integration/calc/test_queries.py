@@ -39,6 +39,7 @@ def process(java: Java) -> Iterator[QueryProcess]:
     work = QueryProcess(LANES, environment)
     life = Life(work, structlog.get_logger())
     life.start()
+    assert rows(work, "SELECT 1") == [(1,)], "what is short below does not wait for its start"
     yield work
     life.stop(30)
     assert not life.failed
