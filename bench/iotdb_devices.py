@@ -18,14 +18,14 @@ from millrace_core.dialect.iotdb import parse
 from millrace_core.dialect.iotdb.schema import Schema, extended, new_child, new_table
 from millrace_core.dialect.iotdb.select.lower import lower
 from millrace_core.dialect.iotdb.statements import Select
-from millrace_core.dialect.iotdb.times import Session
+from millrace_core.dialect.iotdb.times import TimeContext
 from millrace_core.model.device import Device
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.types import DOUBLE, TIMESTAMP
 from millrace_core.plan import plan_query
 
 DB = "root.plant"
-SESSION = Session(1_767_225_600_000_000_000)
+SESSION = TimeContext(1_767_225_600_000_000_000)
 TRIED = 200
 T = TypeVar("T")
 

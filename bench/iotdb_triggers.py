@@ -29,7 +29,7 @@ from confluent_kafka import Producer
 from millrace.broker import Broker
 from millrace.jars import resolve
 from millrace.java import find_java
-from millrace.processes import Place, free_port, running
+from millrace.processes import RunFolder, free_port, running
 from millrace_core.catalog import Record, encode, key_of
 from millrace_core.dialect.iotdb.schema import extended, new_child, new_table
 from millrace_core.model.device import Device
@@ -145,7 +145,7 @@ class Stand:
         """Who takes CPU: the gateway, the class's process, the broker."""
         assert self.process is not None
         gateway = psutil.Process(self.process.pid)
-        broker = running(Place(self.place), "broker")
+        broker = running(RunFolder(self.place), "broker")
         assert broker is not None
         return {"gateway": gateway, "class": gateway.children()[0], "broker": broker}
 

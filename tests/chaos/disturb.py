@@ -12,7 +12,7 @@ from bench.stage import family, hold
 from tests.chaos.schedule import Disturbance
 
 from millrace import processes
-from millrace.processes import Place
+from millrace.processes import RunFolder
 from millrace.stack import NAMES, Stack
 from millrace.supervisor import Pauses, Supervisor
 
@@ -37,7 +37,7 @@ def supervised(stack: Stack, say: Say) -> Iterator[None]:
 class Disturber(threading.Thread):
     """Kills and pauses. ``done``: what was hit, in words."""
 
-    def __init__(self, place: Place, schedule: Sequence[Disturbance], say: Say) -> None:
+    def __init__(self, place: RunFolder, schedule: Sequence[Disturbance], say: Say) -> None:
         super().__init__(daemon=True)
         self._place, self._say = place, say
         self._ended = threading.Event()
@@ -90,7 +90,7 @@ class Disturber(threading.Thread):
                 process.resume()
 
 
-def victims(place: Place, one: Disturbance) -> list[psutil.Process]:
+def victims(place: RunFolder, one: Disturbance) -> list[psutil.Process]:
     """The processes that a disturbance hits; none if there are none at the moment."""
     root = processes.running(place, one.part)
     if root is None:

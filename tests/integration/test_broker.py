@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from millrace.broker import Broker
 from millrace.java import Java
-from millrace.processes import Place, free_port, kill
+from millrace.processes import RunFolder, free_port, kill
 from millrace_core.errors import MillraceError
 
 pytestmark = pytest.mark.java
@@ -38,7 +38,7 @@ def test_topics_outlive_a_kill_and_a_stop(java: Java, jars: Path, tmp_path: Path
         producer = Producer({"bootstrap.servers": broker.address, "acks": "all", "log_level": 0})
         producer.produce("kept", value=b"a row", key=b"a table")
         assert producer.flush(15) == 0
-        kill(Place(tmp_path), "broker")
+        kill(RunFolder(tmp_path), "broker")
         assert not broker.answers()
         broker.start()
         broker.stop()

@@ -21,7 +21,7 @@ import pytest
 
 from millrace.broker import Broker
 from millrace.java import Java
-from millrace.processes import Place, free_port, kill
+from millrace.processes import RunFolder, free_port, kill
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.iotdb.schema import TABLE
 from millrace_core.errors import MillraceError
@@ -195,7 +195,7 @@ def test_no_after_firing_is_lost_and_each_row_counts_once(plant: Plant) -> None:
         plant.start()
         until(lambda left=left: not any(one.is_running() for one in left))  # type: ignore[misc]
         writer.settled(10)
-    kill(Place(plant.place), "broker")
+    kill(RunFolder(plant.place), "broker")
     time.sleep(1)
     plant.broker.start()
     writer.settled(10)

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from millrace.broker import Broker
 from millrace.java import Java
-from millrace.processes import Place, free_port, kill, running
+from millrace.processes import RunFolder, free_port, kill, running
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
 from millrace_wal import GroupReader, KafkaLog, Log, Message, Reader, Record, replay
@@ -227,7 +227,7 @@ def test_everything_goes_on_after_the_broker_was_killed(java: Java, jars: Path, 
             log.append([Message("t", b"k", b"1")])
             assert len(read(reader, 1)) == len(read(member, 1)) == 1
             member.commit({("t", 0): 1})
-            kill(Place(tmp_path), "broker")
+            kill(RunFolder(tmp_path), "broker")
             assert reader.poll(0.5) == member.poll(0.5) == []
             with pytest.raises(MillraceError) as caught:
                 log.end_offsets("t")
@@ -252,7 +252,7 @@ def test_offsets_are_told_after_the_broker_stood_still(java: Java, jars: Path, t
         with KafkaLog(broker.address, "test") as log:
             log.ensure_topics([("t", 1)])
             assert log.end_offsets("t") == {0: 0}
-            process = running(Place(tmp_path), "broker")
+            process = running(RunFolder(tmp_path), "broker")
             assert process is not None
             process.suspend()
             time.sleep(20)

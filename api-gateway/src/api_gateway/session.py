@@ -47,9 +47,9 @@ class Session:
             )
         return db
 
-    def values(self, precision: Precision) -> times.Session:
+    def values(self, precision: Precision) -> times.TimeContext:
         """What the literals of this session mean in a database of this precision."""
-        return times.Session(precision, self.now, self.timezone)
+        return times.TimeContext(precision, self.now, self.timezone)
 
 
 def unknown_database(db: str, name: Name | QualifiedName | None = None) -> CatalogError:

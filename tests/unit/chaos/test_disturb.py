@@ -6,14 +6,14 @@ from pathlib import Path
 
 import psutil
 
-from millrace.processes import Place, Program, start
+from millrace.processes import Program, RunFolder, start
 
 from ...chaos.disturb import Disturber
 from ...chaos.schedule import Disturbance
 
 
 def test_what_is_below_a_held_part_goes_on_though_the_part_is_killed(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     root = start(place, Program("calc-svc", ("bash", "-c", "sleep 300 & echo $!; wait")))
     while not (below := root.children()):
         pass

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from millrace import processes
-from millrace.processes import Place, Program
+from millrace.processes import Program, RunFolder
 from millrace_core.errors import ErrorCode, MillraceError
 
 # Starts a child that would outlive it, tells its pid, and waits.
@@ -30,16 +30,16 @@ _STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    yield Place(tmp_path)
-    processes.kill(Place(tmp_path), "worker")
+def place(tmp_path: Path) -> Iterator[RunFolder]:
+    yield RunFolder(tmp_path)
+    processes.kill(RunFolder(tmp_path), "worker")
 
 
-def _start(place: Place, code: str) -> psutil.Process:
+def _start(place: RunFolder, code: str) -> psutil.Process:
     return processes.start(place, Program("worker", (sys.executable, "-c", code), {"COLOUR": "blue"}))
 
 
-def _child(place: Place) -> psutil.Process:
+def _child(place: RunFolder) -> psutil.Process:
     """The child of the running parent program, once it has told its pid."""
     _until(lambda: bool(processes.tail(place.log_file("worker"))))
     return psutil.Process(int(processes.tail(place.log_file("worker")).split()[0]))
@@ -52,7 +52,7 @@ def _until(done: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_starts_once_with_its_environment_and_log(place: Place) -> None:
+def test_starts_once_with_its_environment_and_log(place: RunFolder) -> None:
     code = "import os, time; print(os.environ['COLOUR'], flush=True); time.sleep(60)"
     first = _start(place, code)
     assert _start(place, code).pid == first.pid
@@ -61,7 +61,7 @@ def test_starts_once_with_its_environment_and_log(place: Place) -> None:
     assert psutil.Process().pid != first.pid
 
 
-def test_stop_lets_it_end_and_takes_its_children_along(place: Place) -> None:
+def test_stop_lets_it_end_and_takes_its_children_along(place: RunFolder) -> None:
     parent = _start(place, _PARENT.format(handler=_POLITE))
     child = _child(place)
     assert processes.stop(place, "worker")
@@ -71,7 +71,7 @@ def test_stop_lets_it_end_and_takes_its_children_along(place: Place) -> None:
     assert not processes.stop(place, "worker")
 
 
-def test_stop_kills_what_does_not_end(place: Place) -> None:
+def test_stop_kills_what_does_not_end(place: RunFolder) -> None:
     parent = _start(place, _PARENT.format(handler=_STUBBORN))
     child = _child(place)
     assert processes.stop(place, "worker", patience=0.3)
@@ -79,7 +79,7 @@ def test_stop_kills_what_does_not_end(place: Place) -> None:
     assert processes.ended(child)
 
 
-def test_kill_is_a_crash(place: Place) -> None:
+def test_kill_is_a_crash(place: RunFolder) -> None:
     parent = _start(place, _PARENT.format(handler=_POLITE))
     child = _child(place)
     assert processes.kill(place, "worker")
@@ -89,7 +89,7 @@ def test_kill_is_a_crash(place: Place) -> None:
     assert processes.running(place, "worker") is None
 
 
-def test_a_pid_that_became_another_process_is_left_alone(place: Place) -> None:
+def test_a_pid_that_became_another_process_is_left_alone(place: RunFolder) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as stranger:
         try:
             file = place.pid_file("worker")
@@ -104,13 +104,13 @@ def test_a_pid_that_became_another_process_is_left_alone(place: Place) -> None:
             stranger.kill()
 
 
-def test_a_torn_pid_file_means_not_running(place: Place) -> None:
+def test_a_torn_pid_file_means_not_running(place: RunFolder) -> None:
     place.pid_file("worker").parent.mkdir(parents=True)
     place.pid_file("worker").write_text('{"pid": 1')
     assert processes.running(place, "worker") is None
 
 
-def test_waiting_for_a_program_that_ended_shows_its_log(place: Place) -> None:
+def test_waiting_for_a_program_that_ended_shows_its_log(place: RunFolder) -> None:
     _start(place, "print('no such setting'); raise SystemExit(3)")
     with pytest.raises(MillraceError, match="worker ended while starting") as caught:
         processes.wait_ready(place, "worker", lambda: False, 30)
@@ -118,7 +118,7 @@ def test_waiting_for_a_program_that_ended_shows_its_log(place: Place) -> None:
     assert caught.value.code is ErrorCode.UNAVAILABLE
 
 
-def test_waiting_ends(place: Place) -> None:
+def test_waiting_ends(place: RunFolder) -> None:
     _start(place, "import time; time.sleep(60)")
     with pytest.raises(MillraceError, match=r"not ready within 0\.2 s") as caught:
         processes.wait_ready(place, "worker", lambda: False, 0.2)

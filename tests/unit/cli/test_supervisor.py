@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from millrace import console, processes, supervisor
-from millrace.processes import Place, Program
+from millrace.processes import Program, RunFolder
 from millrace.settings import StackSettings
 from millrace.stack import NAMES, Stack, Status
 from millrace.supervisor import Pauses, Supervisor
@@ -36,7 +36,7 @@ class Home:
     """One part, and a supervisor that starts it by running ``code``."""
 
     def __init__(self, folder: Path) -> None:
-        self.place = Place(folder)
+        self.place = RunFolder(folder)
         self.code = LIVES
         self.lines: list[str] = []
         self.watch = Supervisor(self.place, [NAME], self.start, self.lines.append, QUICK)
@@ -95,7 +95,7 @@ def test_one_that_ran_long_begins_with_the_first_pause_again(home: Home) -> None
 
 
 @pytest.mark.parametrize("end", [processes.stop, processes.kill])
-def test_what_was_ended_on_purpose_stays_ended(home: Home, end: Callable[[Place, str], bool]) -> None:
+def test_what_was_ended_on_purpose_stays_ended(home: Home, end: Callable[[RunFolder, str], bool]) -> None:
     for _ in range(5):  # a test that kills and starts parts by itself
         home.start()
         if not home.watch._guards[0].is_alive():
@@ -142,7 +142,7 @@ def test_a_start_that_fails_is_tried_again(home: Home) -> None:
 
 
 def test_a_supervisor_may_end_without_what_it_has_started(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     child = f"subprocess.Popen([sys.executable, '-c', {LIVES!r}])"
     code = f"import subprocess, sys, time; print({child}.pid, flush=True); time.sleep(60)"
     processes.start(place, Program("watcher", (sys.executable, "-c", code)))

@@ -14,14 +14,14 @@ from millrace_core.dialect.query import nodes, parse_expression, parse_query
 from millrace_core.dialect.query.tokens import query_tokens
 from millrace_core.dialect.statements import Argument, CreateTable, Literal
 from millrace_core.dialect.tdengine import parse
-from millrace_core.dialect.times import Session
+from millrace_core.dialect.times import TimeContext
 from millrace_core.dialect.values import literal_value
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.rules import ALL_UNITS, DurationRule
 from millrace_core.model.schema import Column
 from millrace_core.model.types import DataType
 
-SESSION = Session("ms", 0, "UTC")
+SESSION = TimeContext("ms", 0, "UTC")
 START = Position(1, 1)
 CHARS = "ab0 '\"`\\\n%_xntr-/*²é€ſ　.$#"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from millrace_core.dialect.lexer import quote
 from millrace_core.dialect.statements import Delete, Insert, InsertTable, Literal
 from millrace_core.dialect.tdengine import parse
-from millrace_core.dialect.times import Session, delete_range, time_value
+from millrace_core.dialect.times import TimeContext, delete_range, time_value
 from millrace_core.dialect.values import insert_rows, literal_value
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.schema import Column, Table
@@ -20,7 +20,7 @@ from millrace_core.model.types import TIMESTAMP, TYPES, DataType
 from millrace_core.timeline import format_local
 from millrace_core.wire.rows.decoder import RowDecoder
 
-SESSION = Session("ms", 1_767_225_600_123_456_789)  # 2026-01-01 00:00:00.123456789
+SESSION = TimeContext("ms", 1_767_225_600_123_456_789)  # 2026-01-01 00:00:00.123456789
 TABLE = Table(
     "d", "t", "normal", 1, "ms",
     (
@@ -214,9 +214,9 @@ def test_bad_rows(sql: str, message: str, place: tuple[int, int]) -> None:
 
 def test_local_time_is_the_sessions() -> None:
     literal = Literal("'2026-01-01 08:00:00'", Position(1, 1))
-    assert time_value(literal, Session("us", 0, "Asia/Shanghai")) == 1_767_225_600_000_000
+    assert time_value(literal, TimeContext("us", 0, "Asia/Shanghai")) == 1_767_225_600_000_000
     assert (
-        time_value(Literal("today()", Position(1, 1)), Session("ms", SESSION.now, "+08:00"))
+        time_value(Literal("today()", Position(1, 1)), TimeContext("ms", SESSION.now, "+08:00"))
         == 1_767_196_800_000
     )
 

@@ -23,7 +23,8 @@ from millrace_core.dialect import statements as st
 from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.dialect.names import QualifiedName
 from millrace_core.dialect.query import parse_query
-from millrace_core.dialect.values import Session, literal_value
+from millrace_core.dialect.times import TimeContext
+from millrace_core.dialect.values import literal_value
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import TICKS_PER_SECOND, Child, Column, Database, Table
 from millrace_core.model.stream import StreamSpec
@@ -110,7 +111,7 @@ class Stage:
     def _child(self, made: st.ChildDef) -> None:
         table = self.catalog.tables[self._database(made.using), made.using.name]
         names = [name.text for name in made.tag_names] or [tag.name for tag in table.tags]
-        session = Session(table.precision, self.timezone, T0 * 1_000_000_000)
+        session = TimeContext(table.precision, self.timezone, T0 * 1_000_000_000)
         given = {
             name: literal_value(literal, column, session)
             for name, literal in zip(names, made.tags, strict=True)

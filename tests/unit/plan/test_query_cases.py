@@ -13,7 +13,8 @@ import yaml
 from millrace_conformance.values import same_rows
 from millrace_core.dialect import statements as st
 from millrace_core.dialect.tdengine import parse
-from millrace_core.dialect.values import Session, insert_rows
+from millrace_core.dialect.times import TimeContext
+from millrace_core.dialect.values import insert_rows
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Database, Table
 from millrace_core.plan import Plan
@@ -50,7 +51,7 @@ class Bench:
         assert pair is not None
         table, child = pair
         self.world.tables[table.name] = table
-        columns = insert_rows(part, table, Session(table.precision, T0 * 1_000_000_000, self.timezone))
+        columns = insert_rows(part, table, TimeContext(table.precision, T0 * 1_000_000_000, self.timezone))
         fresh: list[dict[str, Any]] = [
             dict.fromkeys(c.name for c in table.columns) | dict(zip(columns, row, strict=True))
             for row in zip(*columns.values(), strict=True)

@@ -39,7 +39,7 @@ def create_cq(context: Context, session: Session, statement: s.CreateCq) -> Done
             "(MILLRACE_CQ_LEAST_EVERY_MS)",
             statement.position,
         )
-    meant = times.Session(session.now, session.timezone)
+    meant = times.TimeContext(session.now, session.timezone)
     made = ContinuousQuery(
         statement.name, fresh_uid(statement.name), statement.text, session.user, session.timezone,
         milliseconds(session.now), statement.every, times.resolve(statement.boundary, meant),

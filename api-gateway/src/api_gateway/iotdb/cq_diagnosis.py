@@ -72,7 +72,7 @@ def _plan(context: Context, query: ContinuousQuery, instant: int) -> _Plan:
         statement = parse(query.text)
         assert isinstance(statement, s.CreateCq)
         schema = readable(context, session, statement.select)
-        meant = times.Session(session.now, session.timezone)
+        meant = times.TimeContext(session.now, session.timezone)
         lowered = lower(statement.select, schema, meant, span=span(query, instant))
         found = goals(lowered, schema)
         check_types(found, known(context, session))

@@ -36,7 +36,7 @@ def verify_cq(context: Context, session: Session, statement: s.VerifyCq) -> List
     :raises IotdbError: SEMANTIC_ERROR for a range with too many runs or targets.
     """
     query = find(context, session, statement)
-    meant = times.Session(session.now, session.timezone)
+    meant = times.TimeContext(session.now, session.timezone)
     first, last = times.resolve(statement.first, meant), times.resolve(statement.last, meant)
     limit = LIMIT if statement.limit is None else statement.limit
     if first > last or not 1 <= limit <= MOST:
@@ -71,7 +71,7 @@ def _expected(context: Context, query: ContinuousQuery, runs: Sequence[int]) -> 
     for run in runs:
         session = Session(query.user, None, query.timezone, run * 1_000_000)
         schema = readable(context, session, statement.select)
-        meant = times.Session(session.now, session.timezone)
+        meant = times.TimeContext(session.now, session.timezone)
         lowered = lower(statement.select, schema, meant, span=span(query, run))
         meant_for = goals(lowered, schema)
         targets.update((goal.path, goal) for goal in meant_for)

@@ -35,7 +35,7 @@ CHUNK = 5_000
 
 
 def delete(context: Context, session: Session, statement: s.Delete) -> Done:
-    meant = times.Session(session.now, session.timezone)
+    meant = times.TimeContext(session.now, session.timezone)
     first, last = (LOWEST, HIGHEST) if statement.where is None else time_range(statement.where, meant)
     if first <= last:
         for device, names in _meant(context, session, statement.patterns):

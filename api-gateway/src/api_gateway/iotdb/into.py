@@ -48,7 +48,7 @@ def run_into(
     """Read, then write with one call. ``span``: of a continuous query's run; ``guard``: held over the write,
     which is not done if entering it raises."""
     schema = readable(context, session, statement)
-    query = lower(statement, schema, times.Session(session.now, session.timezone), span=span)
+    query = lower(statement, schema, times.TimeContext(session.now, session.timezone), span=span)
     found = goals(query, schema)
     check_types(found, known(context, session))
     result = ask(context, session, query)

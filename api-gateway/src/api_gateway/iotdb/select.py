@@ -18,7 +18,7 @@ from millrace_core.privileges import Need, check
 
 def select(context: Context, session: Session, statement: s.Select, most: int | None = None) -> Result:
     """``most``: one row more than this is enough to know that there are too many."""
-    meant = times.Session(session.now, session.timezone)
+    meant = times.TimeContext(session.now, session.timezone)
     return ask(context, session, lower(statement, readable(context, session, statement), meant, most=most))
 
 

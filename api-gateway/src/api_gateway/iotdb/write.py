@@ -36,7 +36,7 @@ class Tablet:
 
 
 def insert(context: Context, session: Session, statement: s.Insert) -> Done:
-    meant = times.Session(session.now, session.timezone)
+    meant = times.TimeContext(session.now, session.timezone)
     rows = [
         (session.now // 1_000_000 if r.time is None else times.resolve(r.time, meant)) for r in statement.rows
     ]
@@ -103,7 +103,7 @@ def _wanted(tablet: Tablet, device: Device | None) -> list[tuple[str, str]]:
 
 
 def _rows(tablet: Tablet, device: Device, session: Session, problems: list[str]) -> list[Rows]:
-    meant = times.Session(session.now, session.timezone)
+    meant = times.TimeContext(session.now, session.timezone)
     columns: dict[str, list[object]] = {}
     for name, values in tablet.columns.items():
         series = device.find(name)

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from millrace import kafka_users, processes
 from millrace.java import Java
-from millrace.processes import Place, Program
+from millrace.processes import Program, RunFolder
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_service import KafkaAccess
 
@@ -141,7 +141,7 @@ class Broker:
 
         ``MillraceError`` UNAVAILABLE if the port is taken or it ends at once, TIMEOUT if it does not answer.
         """
-        place = Place(self.data_dir.resolve())
+        place = RunFolder(self.data_dir.resolve())
         if processes.running(place, NAME) is None:
             if not any(self.jars_dir.glob("broker/*.jar")):
                 raise MillraceError(
@@ -161,7 +161,7 @@ class Broker:
 
     def stop(self) -> None:
         """Stops the broker; topics stay on disk."""
-        processes.stop(Place(self.data_dir.resolve()), NAME)
+        processes.stop(RunFolder(self.data_dir.resolve()), NAME)
 
     def answers(self) -> bool:
         """Whether the broker answers a metadata request."""

@@ -36,8 +36,8 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where programs of one stack live: pid files in ``run/``, logs in ``log/``, below ``data_dir``."""
+class RunFolder:
+    """The folder of one stack's programs: pid files in ``run/``, logs in ``log/``, below ``data_dir``."""
 
     data_dir: Path
 
@@ -56,7 +56,7 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different ones."""
+    """As many different ports as asked for."""
     with ExitStack() as held:
         probes = [held.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:
@@ -75,7 +75,7 @@ def port_taken(host: str, port: int) -> bool:
     return False
 
 
-def _noted(place: Place, name: str) -> dict[str, Any] | None:
+def _noted(place: RunFolder, name: str) -> dict[str, Any] | None:
     """What the pid file says; None if there is none, or half of one."""
     try:
         noted: dict[str, Any] = json.loads(place.pid_file(name).read_text())
@@ -84,7 +84,7 @@ def _noted(place: Place, name: str) -> dict[str, Any] | None:
     return noted
 
 
-def running(place: Place, name: str) -> psutil.Process | None:
+def running(place: RunFolder, name: str) -> psutil.Process | None:
     """The program's process, if the pid file names one that lives and is still the one it was."""
     noted = _noted(place, name)
     if noted is None:
@@ -117,7 +117,7 @@ def _all_end(family: Sequence[psutil.Process], seconds: float) -> bool:
     return True
 
 
-def start(place: Place, program: Program) -> psutil.Process:
+def start(place: RunFolder, program: Program) -> psutil.Process:
     """Starts the program unless it runs already. The pid file is whole or not there."""
     pid_file, log_file = place.pid_file(program.name), place.log_file(program.name)
     for file in (pid_file, log_file):
@@ -129,14 +129,14 @@ def start(place: Place, program: Program) -> psutil.Process:
 
 
 @contextmanager
-def _alone(place: Place, name: str) -> Iterator[None]:
+def _alone(place: RunFolder, name: str) -> Iterator[None]:
     """While nobody else starts the program: a supervisor may be about to."""
     with place.pid_file(name).with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _spawn(pid_file: Path, log_file: Path, place: Place, program: Program) -> psutil.Process:
+def _spawn(pid_file: Path, log_file: Path, place: RunFolder, program: Program) -> psutil.Process:
     with log_file.open("ab") as log:
         child = subprocess.Popen(
             program.command,
@@ -159,19 +159,19 @@ def _note(pid_file: Path, noted: Mapping[str, Any]) -> None:
     draft.replace(pid_file)
 
 
-def _mean_to_end(place: Place, name: str) -> None:
+def _mean_to_end(place: RunFolder, name: str) -> None:
     """Say that the program is about to end on purpose, so that nobody takes it for a crash."""
     if noted := _noted(place, name):
         _note(place.pid_file(name), noted | {"ending": True})
 
 
-def crashed(place: Place, name: str) -> bool:
+def crashed(place: RunFolder, name: str) -> bool:
     """Whether the program has ended though nobody meant it to."""
     noted = _noted(place, name)
     return noted is not None and not noted.get("ending") and running(place, name) is None
 
 
-def last_words(place: Place, name: str) -> str:
+def last_words(place: RunFolder, name: str) -> str:
     """How a program that has ended did so: its exit status, if this process has started it, and the last line
     of its log."""
     child = _children.get((_noted(place, name) or {}).get("pid", 0))
@@ -199,7 +199,7 @@ def _kill(family: Sequence[psutil.Process]) -> None:
     _all_end(family, 10)
 
 
-def stop(place: Place, name: str, patience: float = 30, alone: bool = False) -> bool:
+def stop(place: RunFolder, name: str, patience: float = 30, alone: bool = False) -> bool:
     """SIGTERM, and after ``patience`` seconds SIGKILL; what it started goes with it, unless it is to end
     ``alone``. False if it did not run. When this returns the program has ended."""
     process = running(place, name)
@@ -214,7 +214,7 @@ def stop(place: Place, name: str, patience: float = 30, alone: bool = False) -> 
     return process is not None
 
 
-def kill(place: Place, name: str) -> bool:
+def kill(place: RunFolder, name: str) -> bool:
     """SIGKILL at once, to the program and all it started: a crash. False if it did not run."""
     process = running(place, name)
     if process:
@@ -251,7 +251,7 @@ def tail(path: Path, lines: int = 12) -> str:
         return ""
 
 
-def wait_ready(place: Place, name: str, ready: Callable[[], bool], seconds: float) -> None:
+def wait_ready(place: RunFolder, name: str, ready: Callable[[], bool], seconds: float) -> None:
     """Waits until ``ready()``. ``MillraceError`` (UNAVAILABLE) with the end of the log if the program ends
     before, TIMEOUT if it takes longer than ``seconds``."""
     deadline = time.monotonic() + seconds

@@ -17,7 +17,7 @@ from millrace import broker, certificates, jars, processes, supervisor
 from millrace.broker import Broker
 from millrace.jars import Report
 from millrace.java import Java, find_java
-from millrace.processes import Place, Program
+from millrace.processes import Program, RunFolder
 from millrace.settings import (
     HOST,
     ON,
@@ -62,7 +62,7 @@ class Stack:
 
     def __init__(self, settings: StackSettings, report: Report = _silent) -> None:
         self.settings = settings
-        self.place = Place(settings.data_dir)
+        self.place = RunFolder(settings.data_dir)
         self._report = report
 
     @cached_property

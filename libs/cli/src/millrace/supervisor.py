@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import processes
-from millrace.processes import Place
+from millrace.processes import RunFolder
 
 NAME = "supervisor"
 
@@ -43,11 +43,11 @@ class Pauses:
         return min(self.first * 2.0 ** min(crashes - 1, 30), self.longest)
 
 
-def _file(place: Place) -> Path:
+def _file(place: RunFolder) -> Path:
     return place.pid_file(NAME).with_suffix(".restarts")
 
 
-def restarts(place: Place) -> dict[str, Restarts]:
+def restarts(place: RunFolder) -> dict[str, Restarts]:
     """What the supervisor that runs, or ran last, has done: part -> restarts; parts that never crashed are
     not in it."""
     try:
@@ -61,7 +61,7 @@ class Supervisor:
     """Watches the parts ``names``; ``start`` starts one and returns once it is ready, or raises."""
 
     def __init__(
-        self, place: Place, names: Sequence[str], start: Callable[[str], None],
+        self, place: RunFolder, names: Sequence[str], start: Callable[[str], None],
         report: Callable[[str], None], pauses: Pauses = Pauses(),
     ) -> None:  # fmt: skip
         self._place, self._start, self._report, self._pauses = place, start, report, pauses

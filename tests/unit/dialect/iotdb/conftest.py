@@ -17,13 +17,13 @@ from millrace_core.dialect.iotdb.select.assemble import Result, assemble
 from millrace_core.dialect.iotdb.select.into import check_types, goals, written
 from millrace_core.dialect.iotdb.select.lower import Query, lower
 from millrace_core.dialect.iotdb.statements import Select
-from millrace_core.dialect.iotdb.times import Session
+from millrace_core.dialect.iotdb.times import TimeContext
 from millrace_core.dialect.iotdb.values import fit, rows_by_columns
 from millrace_core.model.device import Device
 from millrace_core.model.revisions import altered
 from millrace_core.model.schema import Database
 
-SESSION = Session(1_767_225_600_000_000_000)
+SESSION = TimeContext(1_767_225_600_000_000_000)
 
 
 class Plant:

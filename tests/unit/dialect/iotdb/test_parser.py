@@ -12,9 +12,9 @@ from millrace_core.dialect.iotdb import IotdbError, Status, parse
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.expressions import Binary, Call, Constant, Series, TimeColumn, walk
 from millrace_core.dialect.iotdb.paths import Node
-from millrace_core.dialect.iotdb.times import Moment, Session, resolve
+from millrace_core.dialect.iotdb.times import Moment, TimeContext, resolve
 
-NOW = Session(1_767_225_600_000_000_000)
+NOW = TimeContext(1_767_225_600_000_000_000)
 
 TRIGGER = """CREATE STATELESS TRIGGER triggerTest
 BEFORE INSERT
@@ -149,7 +149,7 @@ def test_times_of_an_insert() -> None:
         base + 1500, base - 16_500, base + 8 * 3_600_000, -5,
     ]  # fmt: skip
     assert [cell.value for cell in made.rows[0].values] == [-1.5, "it's", True, None]
-    assert resolve(made.rows[2].time, Session(0, "+08:00")) == base
+    assert resolve(made.rows[2].time, TimeContext(0, "+08:00")) == base
     assert one("INSERT INTO root.p.d1(v) VALUES (7)", s.Insert).rows[0].time is None
 
 

@@ -13,7 +13,7 @@ from millrace_core.dialect.iotdb.schema import Schema
 from millrace_core.dialect.iotdb.select.into import goals
 from millrace_core.dialect.iotdb.select.lower import lower
 from millrace_core.dialect.iotdb.statements import CreateCq
-from millrace_core.dialect.iotdb.times import Session
+from millrace_core.dialect.iotdb.times import TimeContext
 from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.timeline.continuous import Turns, span
 
@@ -115,7 +115,7 @@ def test_wildcards_give_series_by_name(seed: Plant, name: str) -> None:
     made = parse(CQS[name])
     assert isinstance(made, CreateCq)
     schema = Schema(seed.catalog)
-    query = lower(made.select, schema, Session(0), span=(AT, LAST))
+    query = lower(made.select, schema, TimeContext(0), span=(AT, LAST))
     sources = [column.bound[0].device.name for column in query.columns]
     assert sources == sorted(NAMES)
     assert [goal.path for goal in goals(query, schema)] == [f"{one}.temperature_max" for one in NAMES]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from millrace_core.dialect.iotdb.times import Moment, Session
+from millrace_core.dialect.iotdb.times import Moment, TimeContext
 from millrace_core.dialect.iotdb.values import Unfit, fit, type_of
 from millrace_core.errors import Position
 
-SESSION = Session(0)
+SESSION = TimeContext(0)
 DAY = Moment("2026-01-31", 0, Position(1, 1))
 
 

@@ -20,7 +20,7 @@ _KEY_NAMES = frozenset({"_c0", "_rowts"})
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class TimeContext:
     """What the meaning of a literal depends on.
 
     ``now``: nanoseconds since the epoch; ``where``: the session's time zone (its name, or the zone).
@@ -35,7 +35,7 @@ class Session:
         return zone(self.where) if isinstance(self.where, str) else self.where
 
 
-def time_value(literal: Literal, session: Session) -> int:
+def time_value(literal: Literal, session: TimeContext) -> int:
     """Ticks of a time: a timestamp string, ticks, ``now`` or ``today()``, with durations added.
 
     :raises SqlError: INVALID_VALUE, with its position.
@@ -46,7 +46,7 @@ def time_value(literal: Literal, session: Session) -> int:
         raise SqlError(error.code, error.message, literal.position) from None
 
 
-def delete_range(statement: Delete, table: Table, session: Session) -> tuple[int, int]:
+def delete_range(statement: Delete, table: Table, session: TimeContext) -> tuple[int, int]:
     """``(first, last)`` ticks, both included, that DELETE names; first > last if no time can be meant.
 
     :raises SqlError: for a condition on another column than the time column, or a bad time.
@@ -69,7 +69,7 @@ def delete_range(statement: Delete, table: Table, session: Session) -> tuple[int
     return first, last
 
 
-def timestamp(cell: str, session: Session) -> int:
+def timestamp(cell: str, session: TimeContext) -> int:
     """Ticks of a time as it is written, without space around it.
 
     :raises MillraceError: INVALID_VALUE if it is not one, or out of range.
@@ -81,14 +81,14 @@ def timestamp(cell: str, session: Session) -> int:
     return _time_expression(cell, session)
 
 
-def _time_text(text: str, session: Session) -> int:
+def _time_text(text: str, session: TimeContext) -> int:
     lower = text.strip().lower()
     if lower in ("now", "now()"):  # the quoted word too, as in TDengine
         return from_ns(session.now, session.precision)
     return parse_timestamp(text, session.precision, session.where)
 
 
-def _time_expression(cell: str, session: Session) -> int:
+def _time_expression(cell: str, session: TimeContext) -> int:
     """``now``, ``now()``, ``today()``, a string or ticks, and durations added to it."""
     lexer = Lexer(cell)
     token = lexer.next()

@@ -17,7 +17,7 @@ import numpy as np
 
 from millrace_core.dialect.lexer import DOUBLE_QUOTED, SINGLE_QUOTED, unquote
 from millrace_core.dialect.statements import InsertTable, Literal
-from millrace_core.dialect.times import INTEGER, Session, timestamp
+from millrace_core.dialect.times import INTEGER, TimeContext, timestamp
 from millrace_core.errors import ErrorCode, MillraceError, Position, SqlError
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import DataType
@@ -29,7 +29,9 @@ _BOOLS = {"true": True, "false": False}
 _FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
-def insert_columns(part: InsertTable, columns: Sequence[Column], session: Session) -> dict[str, list[object]]:
+def insert_columns(
+    part: InsertTable, columns: Sequence[Column], session: TimeContext
+) -> dict[str, list[object]]:
     """The rows of one table of INSERT, column by column, in the order written.
 
     ``columns``: what the cells are values of, in their order (``target_columns`` tells). Values are int
@@ -75,7 +77,7 @@ def target_columns(part: InsertTable, table: Table) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def insert_rows(part: InsertTable, table: Table, session: Session) -> dict[str, list[object]]:
+def insert_rows(part: InsertTable, table: Table, session: TimeContext) -> dict[str, list[object]]:
     """Rows of INSERT for ``table``, column by column, all checked; no key is NULL."""
     columns = target_columns(part, table)
     found = insert_columns(part, columns, session)
@@ -87,7 +89,7 @@ def insert_rows(part: InsertTable, table: Table, session: Session) -> dict[str, 
     return found
 
 
-def literal_value(literal: Literal, column: Column, session: Session) -> object:
+def literal_value(literal: Literal, column: Column, session: TimeContext) -> object:
     """The value of one literal: a tag's, say; :raises SqlError: with its position."""
     try:
         return _value(literal.text, column.type, session)
@@ -99,7 +101,7 @@ def _at(error: MillraceError, column: str, position: Position) -> SqlError:
     return SqlError(error.code, f"{column}: {error.message}", position)
 
 
-def _first_bad(cells: Sequence[str], type_: DataType, session: Session) -> tuple[int, MillraceError]:
+def _first_bad(cells: Sequence[str], type_: DataType, session: TimeContext) -> tuple[int, MillraceError]:
     for row, cell in enumerate(cells):
         try:
             _value(cell, type_, session)
@@ -111,7 +113,7 @@ def _first_bad(cells: Sequence[str], type_: DataType, session: Session) -> tuple
 # -- columns at a time ---------------------------------------------------------------------------------------
 
 
-def column_values(cells: Sequence[str], type_: DataType, session: Session) -> list[object]:
+def column_values(cells: Sequence[str], type_: DataType, session: TimeContext) -> list[object]:
     """Values of the literals ``cells`` (as written) in a column of this type.
 
     :raises MillraceError: INVALID_VALUE or TYPE_MISMATCH if one does not fit.
@@ -133,7 +135,7 @@ def _plain(cells: Sequence[str]) -> bool:
     return joined.isascii() and "_" not in joined
 
 
-def _integers(cells: Sequence[str], type_: DataType, session: Session) -> list[object]:
+def _integers(cells: Sequence[str], type_: DataType, session: TimeContext) -> list[object]:
     # a column of plain integers is by far the commonest: convert it in C, look at its ends
     low, high = type_.info.low, type_.info.high
     assert low is not None and high is not None
@@ -146,7 +148,7 @@ def _integers(cells: Sequence[str], type_: DataType, session: Session) -> list[o
     return list(found)
 
 
-def _floats(cells: Sequence[str], type_: DataType, session: Session) -> list[object]:
+def _floats(cells: Sequence[str], type_: DataType, session: TimeContext) -> list[object]:
     try:
         found = list(map(float, cells))
     except ValueError:
@@ -158,7 +160,7 @@ def _floats(cells: Sequence[str], type_: DataType, session: Session) -> list[obj
     return list(found)
 
 
-def _texts(cells: Sequence[str], type_: DataType, session: Session) -> list[object]:
+def _texts(cells: Sequence[str], type_: DataType, session: TimeContext) -> list[object]:
     # ASCII in single quotes, without escapes: the quotes go, one byte is one character
     joined = "".join(cells)
     plain = joined.isascii() and "\\" not in joined and "\x00" not in joined
@@ -176,7 +178,7 @@ def _texts(cells: Sequence[str], type_: DataType, session: Session) -> list[obje
 # -- one at a time -------------------------------------------------------------------------------------------
 
 
-def _value(cell: str, type_: DataType, session: Session) -> object:
+def _value(cell: str, type_: DataType, session: TimeContext) -> object:
     cell = cell.strip()
     quoted = _STRING.fullmatch(cell) is not None
     text = unquote(cell) if quoted else cell

@@ -81,14 +81,14 @@ def _added(c: Cursor, what: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class TimeContext:
     """What times depend on: ``now``, in nanoseconds since the epoch, and the name of the time zone."""
 
     now: int
     timezone: str = "UTC"
 
 
-def resolve(moment: Time, session: Session) -> int:
+def resolve(moment: Time, session: TimeContext) -> int:
     """Milliseconds since the epoch. :raises IotdbError: for a date that there is not."""
     if isinstance(moment, int):
         return _in_range(moment, None)

@@ -9,7 +9,7 @@ from datetime import date
 import numpy as np
 
 from millrace_core.dialect.iotdb.codes import IotdbError
-from millrace_core.dialect.iotdb.times import Moment, Session, resolve
+from millrace_core.dialect.iotdb.times import Moment, TimeContext, resolve
 from millrace_core.errors import Position
 from millrace_core.model.types import MAX_LENGTH
 
@@ -43,7 +43,7 @@ def type_of(value: object) -> str | None:
     return "TIMESTAMP" if isinstance(value, Moment) else "TEXT"
 
 
-def fit(value: object, type_: str, session: Session) -> object:
+def fit(value: object, type_: str, session: TimeContext) -> object:
     """The value as the series holds it: bool, int (TIMESTAMP: milliseconds), float, str (of a DATE
     ``2026-01-31``, of a BLOB ``0x`` and hexadecimal digits) or None.
 
@@ -103,7 +103,7 @@ def _boolean(value: object) -> bool | None:
     return bool(value) if value in (0, 1) else None
 
 
-def _timestamp(value: object, session: Session) -> int | None:
+def _timestamp(value: object, session: TimeContext) -> int | None:
     if isinstance(value, Moment):
         return resolve(value, session)
     found = _integer(value, 63)

@@ -16,7 +16,7 @@ from millrace_core.dialect.statements import (
     Rename,
     Target,
 )  # fmt: skip
-from millrace_core.dialect.times import Session
+from millrace_core.dialect.times import TimeContext
 from millrace_core.dialect.values import literal_value
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.model.schema import Child, Column, Table
@@ -68,7 +68,7 @@ def alter(table: Table, statement: AlterTable) -> tuple[Columns, Columns]:
 
 
 def new_tags(
-    table: Table, child: Child, assigned: Sequence[tuple[Name, Literal]], session: Session
+    table: Table, child: Child, assigned: Sequence[tuple[Name, Literal]], session: TimeContext
 ) -> tuple[object, ...]:
     """The child's tags after SET TAG.
 

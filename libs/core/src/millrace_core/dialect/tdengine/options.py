@@ -12,7 +12,7 @@ from millrace_core.dialect.arguments import bad, duration, one_token
 from millrace_core.dialect.lexer import TokenKind
 from millrace_core.dialect.query import parse_expression
 from millrace_core.dialect.statements import Argument, Literal, Name, NotifyClause, OptionClause
-from millrace_core.dialect.times import Session, time_value
+from millrace_core.dialect.times import TimeContext, time_value
 from millrace_core.errors import SqlError
 from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, WINDOW_EVENTS, Needs, OptionRule, Takes
 from millrace_core.model.schema import Table
@@ -130,7 +130,7 @@ def _start_time(clause: OptionClause, argument: Argument, setting: Setting) -> i
             argument.position,
         )
     assert setting.table is not None, "only PERIOD does without a table, and it takes no history"
-    session = Session(setting.table.precision, 0, setting.timezone)
+    session = TimeContext(setting.table.precision, 0, setting.timezone)
     return time_value(Literal(argument.text, argument.position), session)
 
 

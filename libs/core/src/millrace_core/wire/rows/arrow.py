@@ -16,7 +16,7 @@ import polars as pl
 from millrace_core.errors import WireError
 from millrace_core.model.schema import TICKS_PER_SECOND, Column, Table
 from millrace_core.wire.rows.arrow_cells import read_cells
-from millrace_core.wire.rows.arrow_stream import KEPT_BYTES, Family, Field, Stream, schema_of, take_apart
+from millrace_core.wire.rows.arrow_stream import KEPT_BYTES, Family, Field, IpcStream, schema_of, take_apart
 from millrace_core.wire.rows.decoded import Bad, Decoded, polars_type, together, undecodable, without
 
 MANY_ROWS = 64
@@ -61,7 +61,7 @@ class ArrowRows:
     def decode(self, values: Sequence[bytes], places: Sequence[int]) -> Decoded:
         """Decode those of ``values`` at ``places``; bad ones are reported."""
         bad: list[Bad] = []
-        of_schema: dict[bytes, list[tuple[int, Stream]]] = {}
+        of_schema: dict[bytes, list[tuple[int, IpcStream]]] = {}
         parts: list[Decoded] = []
         for place in places:
             try:
@@ -102,7 +102,7 @@ class ArrowRows:
             self._checked[schema] = fields
         return fields
 
-    def _read(self, streams: Sequence[tuple[int, Stream]]) -> Decoded:
+    def _read(self, streams: Sequence[tuple[int, IpcStream]]) -> Decoded:
         """All rows of values of one schema."""
         fields = self._check(streams[0][1].schema)
         try:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from millrace_core.wire.rows.arrow_stream import END, Family, Field, Frame, Stream
+from millrace_core.wire.rows.arrow_stream import END, Family, Field, Frame, IpcStream
 from millrace_core.wire.rows.decoded import undecodable
 
 _FIXED: frozenset[Family] = frozenset({"int", "float", "bool", "timestamp"})
@@ -22,7 +22,7 @@ Batch = tuple[bytes, int, Frame]
 """A value, where the body of a batch begins in it, and what its metadata say."""
 
 
-def read_cells(streams: Sequence[Stream], fields: Sequence[Field]) -> dict[str, pl.Series]:
+def read_cells(streams: Sequence[IpcStream], fields: Sequence[Field]) -> dict[str, pl.Series]:
     """The columns of streams of one schema, by name; timestamps as they are, in their unit.
 
     :raises WireError: UNDECODABLE if one of the streams is malformed
@@ -39,7 +39,7 @@ def read_cells(streams: Sequence[Stream], fields: Sequence[Field]) -> dict[str, 
     return found
 
 
-def _polars(streams: Sequence[Stream], names: Sequence[str], count: int) -> dict[str, pl.Series]:
+def _polars(streams: Sequence[IpcStream], names: Sequence[str], count: int) -> dict[str, pl.Series]:
     joined = b"".join([streams[0].schema, *(stream.rest for stream in streams), END])
     try:
         frame = pl.read_ipc_stream(joined, columns=list(names)).rechunk()

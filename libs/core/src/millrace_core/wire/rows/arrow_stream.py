@@ -70,7 +70,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class IpcStream:
     """A value taken apart: the bytes of its schema's frame, those of the frames behind it up to the end mark,
     the rows in them. ``batches``: each with the place of its body in the value. ``alone``: it has
     dictionaries, which hold for this value only."""
@@ -223,7 +223,7 @@ def _field(table: _Table) -> Field:
     return Field(table.text(0), family, shown, unit, buffers, name.endswith("_view"))
 
 
-def take_apart(value: bytes, accept: Callable[[bytes], object]) -> Stream:
+def take_apart(value: bytes, accept: Callable[[bytes], object]) -> IpcStream:
     """The frames of a value; ``accept`` is asked whether its schema will do before any other is looked at.
 
     :raises WireError: UNDECODABLE if they are not those of one whole stream, and what ``accept`` raises
@@ -259,4 +259,4 @@ def take_apart(value: bytes, accept: Callable[[bytes], object]) -> Stream:
         at = begin + frame.body
     if not schema:
         raise undecodable("Arrow: the stream has no schema")
-    return Stream(value, schema, memoryview(value)[len(schema) : at], rows, batches, alone)
+    return IpcStream(value, schema, memoryview(value)[len(schema) : at], rows, batches, alone)

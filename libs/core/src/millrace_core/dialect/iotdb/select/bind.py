@@ -18,7 +18,7 @@ from millrace_core.dialect.iotdb.schema import Schema, by_name, path_at
 from millrace_core.dialect.iotdb.select.aggregates import AGGREGATES, check
 from millrace_core.dialect.iotdb.select.sql import Missing, Sql, render, source_text
 from millrace_core.dialect.iotdb.statements import Item, Select
-from millrace_core.dialect.iotdb.times import Session
+from millrace_core.dialect.iotdb.times import TimeContext
 from millrace_core.model.device import Device, Series
 
 
@@ -108,7 +108,7 @@ def is_aggregated(select: Select) -> bool:
 
 
 def expand(
-    select: Select, schema: Schema, session: Session, aligned: Sequence[Device] | None
+    select: Select, schema: Schema, session: TimeContext, aligned: Sequence[Device] | None
 ) -> list[Column]:
     """The columns of the answer; empty if no series is meant. ``aligned``: the devices of ALIGN BY DEVICE,
     see :func:`devices_of`; None: without it."""
@@ -156,7 +156,9 @@ def _choices(item: Item, source: Pattern, schema: Schema) -> Iterator[Choice]:
         yield dict(zip(nodes, choice, strict=True))
 
 
-def _bind(item: Item, choice: Choice, session: Session, known: dict[tuple[Series, ...], Meaning]) -> Bound:
+def _bind(
+    item: Item, choice: Choice, session: TimeContext, known: dict[tuple[Series, ...], Meaning]
+) -> Bound:
     """One result, as a column of its own. ``known``: what the item means, by its series."""
     device = next(iter(choice.values()))[0]
     key = tuple([series for _, series in choice.values()])
@@ -168,7 +170,7 @@ def _bind(item: Item, choice: Choice, session: Session, known: dict[tuple[Series
 
 
 def _meaning(
-    item: Item, choice: dict[e.Series, Series], session: Session, name: Callable[[Series], str]
+    item: Item, choice: dict[e.Series, Series], session: TimeContext, name: Callable[[Series], str]
 ) -> Meaning:
     """What an item is over devices that have these series. ``name``: what a series is called."""
     text = source_text(item.expression, lambda node: name(choice[node]))
@@ -193,7 +195,7 @@ def _type_over(tree: e.Expression) -> str:
             return "BOOLEAN"
 
 
-def _formula(tree: e.Expression, found: Sequence[e.Call], bind: object, session: Session) -> Formula:
+def _formula(tree: e.Expression, found: Sequence[e.Call], bind: object, session: TimeContext) -> Formula:
     made = []
     for call in found:
         if len(call.arguments) != 1:
@@ -207,7 +209,7 @@ def _formula(tree: e.Expression, found: Sequence[e.Call], bind: object, session:
     return Formula(tree, tuple(made))
 
 
-def bind_condition(tree: e.Expression, device: Device, session: Session) -> Formula | None:
+def bind_condition(tree: e.Expression, device: Device, session: TimeContext) -> Formula | None:
     """HAVING over one device; None: it lacks a series of it."""
 
     def series_of(node: e.Series) -> Series | None:
@@ -228,7 +230,7 @@ def _measurement(node: e.Series) -> str:
 # -- ALIGN BY DEVICE -----------------------------------------------------------------------------------------
 
 
-def _by_device(select: Select, devices: Sequence[Device], session: Session) -> list[Column]:
+def _by_device(select: Select, devices: Sequence[Device], session: TimeContext) -> list[Column]:
     found = []
     for place, item in enumerate(select.items):
         for node in e.walk(item.expression):

@@ -21,7 +21,7 @@ from millrace_core.dialect.iotdb.select.bind import Call
 from millrace_core.dialect.iotdb.select.evaluate import Evaluation
 from millrace_core.dialect.iotdb.select.sql import Sql, render
 from millrace_core.dialect.iotdb.statements import Select
-from millrace_core.dialect.iotdb.times import Moment, Session, resolve
+from millrace_core.dialect.iotdb.times import Moment, TimeContext, resolve
 from millrace_core.dialect.lexer import quote_name
 from millrace_core.model.device import Device, Series
 
@@ -39,7 +39,7 @@ class Joined:
     tree: e.Expression
     choices: tuple[Mapping[int, Place], ...]
     devices: Mapping[str, Device]
-    session: Session
+    session: TimeContext
     never: bool = False
 
     def columns(self, device: str) -> list[str]:
@@ -59,7 +59,9 @@ class Grid(Protocol):
     def step(self) -> int: ...
 
 
-def join(select: Select, schema: Schema, session: Session, selected: Mapping[str, Device]) -> Joined | None:
+def join(
+    select: Select, schema: Schema, session: TimeContext, selected: Mapping[str, Device]
+) -> Joined | None:
     """The condition, if it is one on values over several devices; None: it is not, and a query can say it.
 
     :raises IotdbError: SEMANTIC_ERROR for what is no condition, or means too many series.
@@ -99,12 +101,12 @@ def _meant(node: e.Series, select: Select, schema: Schema) -> Iterator[_Option]:
     yield from found.values()
 
 
-def _check(where: e.Expression, chosen: Mapping[e.Series, Series], session: Session) -> None:
+def _check(where: e.Expression, chosen: Mapping[e.Series, Series], session: TimeContext) -> None:
     if render(where, chosen.get, session).type != "BOOLEAN":
         raise semantic("WHERE needs a condition", where.position)
 
 
-def time_only(where: e.Expression, session: Session) -> str:
+def time_only(where: e.Expression, session: TimeContext) -> str:
     """What of a condition is about time alone, in SQL: it need not be fetched. Empty: nothing is."""
     if isinstance(where, e.Binary) and where.operator == "and":
         return " AND ".join(filter(None, (time_only(where.left, session), time_only(where.right, session))))

@@ -27,7 +27,7 @@ from millrace_core.dialect.iotdb.select.joined import Joined, join, time_only
 from millrace_core.dialect.iotdb.select.last import as_aggregates
 from millrace_core.dialect.iotdb.select.sql import Missing, render
 from millrace_core.dialect.iotdb.statements import GroupBy, Select
-from millrace_core.dialect.iotdb.times import Session, resolve
+from millrace_core.dialect.iotdb.times import TimeContext, resolve
 from millrace_core.dialect.lexer import quote, quote_name
 from millrace_core.model.device import Device, Series
 
@@ -92,7 +92,7 @@ class Query:
 
 
 def lower(
-    select: Select, schema: Schema, session: Session, *, span: tuple[int, int] | None = None,
+    select: Select, schema: Schema, session: TimeContext, *, span: tuple[int, int] | None = None,
     most: int | None = None,
 ) -> Query:  # fmt: skip
     """``span``: the times [first, last) that a continuous query's run covers. ``most``: no more rows than one
@@ -134,7 +134,7 @@ def _check_clauses(select: Select, aggregated: bool) -> None:
             raise semantic("HAVING has conditions on aggregates, not on time", node.position)
 
 
-def _grid(group: GroupBy | None, span: tuple[int, int] | None, session: Session) -> Grid | None:
+def _grid(group: GroupBy | None, span: tuple[int, int] | None, session: TimeContext) -> Grid | None:
     if group is None or group.interval is None:
         return None
     if group.start is not None and group.end is not None:
@@ -182,7 +182,7 @@ def _at_levels(device: str, levels: Sequence[int]) -> str:
     return ".".join((root, *(write_node(n) if i in levels else "*" for i, n in enumerate(nodes, 1))))
 
 
-def _having(select: Select, devices: dict[str, Device], session: Session) -> Having | None:
+def _having(select: Select, devices: dict[str, Device], session: TimeContext) -> Having | None:
     if select.having is None:
         return None
     levels = select.group.levels if select.group is not None else ()
@@ -212,7 +212,7 @@ def formula_texts(formula: Formula | None) -> list[str]:
 class _Fetches:
     select: Select
     schema: Schema
-    session: Session
+    session: TimeContext
     aggregated: bool
     raw: bool
     grid: Grid | None

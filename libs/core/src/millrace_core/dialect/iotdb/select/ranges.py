@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from millrace_core.dialect.iotdb import expressions as e
 from millrace_core.dialect.iotdb.codes import IotdbError, semantic
-from millrace_core.dialect.iotdb.times import Moment, Session, resolve
+from millrace_core.dialect.iotdb.times import Moment, TimeContext, resolve
 from millrace_core.timeline.precision import HIGHEST, LOWEST
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
-def time_range(node: e.Expression, session: Session) -> tuple[int, int]:
+def time_range(node: e.Expression, session: TimeContext) -> tuple[int, int]:
     """First and last millisecond, both included; first > last: no time.
 
     :raises IotdbError: SEMANTIC_ERROR for anything but comparisons of time, joined by AND.
@@ -35,7 +35,7 @@ def _bounds(operator: str, value: int) -> tuple[int, int]:
     return first, last
 
 
-def _at(node: e.Expression, session: Session) -> int:
+def _at(node: e.Expression, session: TimeContext) -> int:
     if isinstance(node, e.Constant):
         value = node.value
         if isinstance(value, Moment) or (isinstance(value, int) and not isinstance(value, bool)):

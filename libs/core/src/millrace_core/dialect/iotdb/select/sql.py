@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from millrace_core.dialect.iotdb import expressions as e
 from millrace_core.dialect.iotdb.codes import semantic, unsupported
 from millrace_core.dialect.iotdb.schema import TIME
-from millrace_core.dialect.iotdb.times import Moment, Session, resolve
+from millrace_core.dialect.iotdb.times import Moment, TimeContext, resolve
 from millrace_core.dialect.lexer import quote, quote_name
 from millrace_core.model.device import Series
 
@@ -36,13 +36,13 @@ class Missing(Exception):
     """The device lacks a series that the expression is made of."""
 
 
-def render(node: e.Expression, bind: Bind, session: Session) -> Sql:
+def render(node: e.Expression, bind: Bind, session: TimeContext) -> Sql:
     """:raises Missing: if the device lacks one of the series; IotdbError: for what cannot be calculated."""
     return _Renderer(bind, session).render(node)
 
 
 class _Renderer:
-    def __init__(self, bind: Bind, session: Session) -> None:
+    def __init__(self, bind: Bind, session: TimeContext) -> None:
         self._bind = bind
         self._session = session
 
@@ -132,7 +132,7 @@ def _not(node: e.Between | e.In | e.IsNull | e.Matches) -> str:
     return "NOT " if node.negated else ""
 
 
-def _constant(value: e.Value, session: Session) -> Sql:
+def _constant(value: e.Value, session: TimeContext) -> Sql:
     if isinstance(value, Moment):
         return Sql(str(resolve(value, session)), "TIMESTAMP")
     if value is None:
