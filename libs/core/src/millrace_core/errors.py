@@ -76,7 +76,7 @@ class ErrorCode(Enum):
     PERMISSION = Code(0x0303, 403, Fault.USER)
     TOO_LARGE = Code(0x0125, 413, Fault.USER)
     TOO_MANY = Code(0x0128, 429, Fault.USER)
-    QUERY_TIMEOUT = Code(0x0129, 504, Fault.USER)
+    QUERY_TIMEOUT = Code(0x0714, 504, Fault.USER)
     QUERY_KILLED = Code(0x022D, 409, Fault.USER)
     UNKNOWN_QUERY = Code(0x030C, 404, Fault.USER)
     UNDECODABLE = Code(0x0126, 400, Fault.USER)
