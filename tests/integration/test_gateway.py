@@ -80,8 +80,9 @@ def variables(broker: str, java: Java, tmp_path_factory: pytest.TempPathFactory)
     ports = {name: str(free_port()) for name in ("GATEWAY", "CALC", "NOTIFY", "TRIGGER")}
     return {f"MILLRACE_{name}_PORT": port for name, port in ports.items()} | {
         "MILLRACE_BROKER": broker, "MILLRACE_DATA_DIR": str(tmp_path_factory.mktemp("data")),
-        "MILLRACE_ACCEPT_SECONDS": "0.3", "JAVA_HOME": str(java.home), "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
+        # trigger-svc does not run here, and is not to be told as stalled while other tests take their time
+        "MILLRACE_ACCEPT_SECONDS": "0.3", "MILLRACE_STALL_SECONDS": "600",
+        "JAVA_HOME": str(java.home), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
     }  # fmt: skip
 
 
