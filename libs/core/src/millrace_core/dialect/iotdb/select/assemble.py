@@ -184,7 +184,7 @@ def _fetched(query: Query, answers: Sequence[Rows]) -> _Fetched:
 
 
 def _folded(query: Query, answers: Sequence[Rows]) -> dict[tuple[str, int | None], dict[str, object]]:
-    """Aggregates over rows that were judged here: the planner has not seen the condition."""
+    """Aggregates over rows that were evaluated here: the planner has not seen the condition."""
     formulas = [(one.device.name, one.formula) for column in query.columns for one in column.bound]
     formulas += [pair for judged in (query.having or {}).values() for pair in judged]
     each: dict[str, dict[tuple[str, str], Call]] = {}

@@ -1,8 +1,8 @@
-"""WHERE on values where several devices are aligned by time: it is judged over the values that all of them
+"""WHERE on values where several devices are aligned by time: it is evaluated over the values that all of them
 have at a time, as IoTDB does, and a time at which it does not hold has no row.
 
 A path of the condition means a series below each path of FROM, and all that wildcards match: the condition
-must hold for every choice of them. The rows are fetched raw, and judged and aggregated here: no query over
+must hold for every choice of them. The rows are fetched raw, and evaluated and aggregated here: no query over
 one relation of long rows can say it.
 """
 
@@ -81,8 +81,8 @@ def join(
         count *= len(some)
     if count > MOST_CHOICES:
         raise semantic(
-            f"the condition means {count} combinations of series, {MOST_CHOICES} are the most; with ALIGN BY "
-            "DEVICE it is judged for each device",
+            f"the condition means {count} combinations of series, and {MOST_CHOICES} are allowed; with "
+            "ALIGN BY DEVICE it is evaluated for each device",
             nodes[0].position,
         )
     choices = []

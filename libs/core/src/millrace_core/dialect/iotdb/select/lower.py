@@ -76,7 +76,7 @@ ALIGN BY DEVICE all of them must hold. Empty: no device has the series of the co
 @dataclass(frozen=True, slots=True)
 class Query:
     """What is to be fetched, and what the answer is made of. ``span``: the range of a continuous query's run.
-    ``having``: HAVING, see :data:`Having`; None: there is none. ``joined``: WHERE, if it is to be judged over
+    ``having``: HAVING, see :data:`Having`; None: there is none. ``joined``: WHERE, if it is evaluated over
     the devices together. ``raw``: what is fetched are raw rows, whatever is made of them."""
 
     select: Select
@@ -260,7 +260,7 @@ class _Fetches:
         )  # fmt: skip
 
     def _texts(self, formula: Formula | None, bound: Bound | None = None) -> list[str]:
-        """The columns that are fetched for a result: where rows are judged here, those of its arguments."""
+        """The columns that are fetched for a result: where rows are evaluated here, its arguments."""
         if self.raw and formula is not None:
             return [call.argument.text for call in formula.calls]
         return texts_of(bound) if bound is not None else formula_texts(formula)
