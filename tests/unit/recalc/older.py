@@ -104,7 +104,8 @@ class Older(Deployment):
         self.settle()
 
     def rows(self, *names: str) -> list[tuple[Any, ...]]:
-        """The result table, by the first column."""
+        """The result table, by the first columns; NULL comes last."""
         view = self.out.view()
         data, _ = view.slices.within(-(1 << 62), 1 << 62)
-        return sorted(data.select(names).rows()) if len(data) else []
+        rows = data.select(names).rows() if len(data) else []
+        return sorted(rows, key=lambda row: [(cell is None, cell or 0) for cell in row])

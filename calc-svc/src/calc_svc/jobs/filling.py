@@ -3,8 +3,9 @@ stage, and the query over whole stretches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -57,27 +58,48 @@ class Filling:
             return self._closed_by_the_clock(spec, grid, stage, outcomes, of_event, lane)
         left = settled(spec, stage.events, outcomes)
         calculated = {key for key, outcome in outcomes.items() if outcome.error is None}
-        taken_back: list[TriggerEvent] = []
-        wanted: list[tuple[TriggerEvent, Ranges]] = []
+        found: list[_Around] = []
         for events in filling.by_group(stage.events).values():
             told = filling.spans(grid, events, calculated)
-            if not told:
-                continue
-            group = events[0].group
-            around = filling.stretches(grid, told, _rows(spec, rows, group, bounds))
-            shown = self._shown(spec, grid, around, left, group, name(group))
-            for one in around:
-                taken_back += filling.retractions(grid, one, events[0])
-                starts = filling.filled(grid, one, shown)
-                event = filling.over(grid, one, events[0]) if len(starts) else None
-                if event is not None:
-                    wanted.append((event, starts))
-        over = [event for event, _ in wanted]
-        found = self.calculator.calculate(filling.query_of(spec), self.plan, over, lane) if over else []
+            if told:
+                group = events[0].group
+                nulls = self._nulls(spec, events, outcomes)
+                around = _rows(spec, rows, group, bounds)
+                found.append(_Around(grid, events, name(group), around, nulls, told))
+        self._settle(spec, found, left, lane)
         results = dict(outcomes)
-        for (event, starts), outcome in zip(wanted, found, strict=True):
-            results[id(event)] = filling.only(outcome, starts)
+        taken_back: list[TriggerEvent] = []
+        over: list[TriggerEvent] = []
+        for one in found:
+            taken_back += one.retractions()
+            for event, outcome, starts in one.filled():
+                over.append(event)
+                results[id(event)] = filling.only(outcome, starts)
+            results |= one.corrected(outcomes)
         return Stage([*stage.events, *taken_back, *over], [*stage.asked, *over]), results
+
+    def _settle(self, spec: StreamSpec, groups: Sequence[_Around], left: Settled, lane: Lane) -> None:
+        """Calculate the stretches; those whose ends give NULL where that matters go on to what does not."""
+        mode = filling.mode_of(spec.emission.fill)
+        pending = list(groups)
+        for farther in (*filling.FARTHER, 0):
+            asked: list[TriggerEvent] = []
+            for one in pending:
+                one.look(partial(self._shown, spec, left, one))
+                asked += one.asked(mode)
+            if not asked:
+                return
+            found = self.calculator.calculate(filling.query_of(spec), self.plan, asked, lane)
+            outcomes = {id(event): outcome for event, outcome in zip(asked, found, strict=True)}
+            pending = [one for one in pending if one.take(outcomes, farther)]
+
+    @staticmethod
+    def _nulls(spec: StreamSpec, events: Sequence[TriggerEvent], outcomes: Mapping[int, Outcome]) -> set[int]:
+        """The windows told of now that give NULL, of a mode that has something else for them."""
+        if filling.mode_of(spec.emission.fill) == "NULL":
+            return set()
+        given = (outcomes[id(event)] for event in events if id(event) in outcomes)
+        return {start for outcome in given for start in filling.null_starts(outcome)}
 
     def _closed_by_the_clock(
         self, spec: StreamSpec, grid: Grid, stage: Stage, outcomes: Mapping[int, Outcome],
@@ -105,20 +127,110 @@ class Filling:
         )
         return Stage(events, asked), results
 
-    def _shown(
-        self, spec: StreamSpec, grid: Grid, around: list[Stretch], left: Settled, group: Group, name: str
-    ) -> set[int]:
+    def _shown(self, spec: StreamSpec, left: Settled, one: _Around, around: Sequence[Stretch]) -> set[int]:
         """The starts of the windows around that have a result: it is stored, or written now."""
         assert spec.source is not None
         up, down = scale(spec.source.table.precision, self.output.precision)
-        starts = {grid.start(number) for one in around for number in one.bounds}
+        starts = {one.grid.start(number) for stretch in around for number in stretch.bounds}
         asked = Ranges()
         for start in sorted(starts):
             asked.add(start * up // down, start * up // down)
-        stored = set(self.held.of(self.output, {name: asked}).get(name, ()))
-        gone = left.obsolete.get(group.id, Ranges())
+        stored = set(self.held.of(self.output, {one.name: asked}).get(one.name, ()))
+        gone = left.obsolete.get(one.group.id, Ranges())
         shown = {start for start in starts if start * up // down in stored and start not in gone}
-        return shown | {event.start for event, _ in left.standing if event.group.id == group.id}
+        return shown | {event.start for event, _ in left.standing if event.group.id == one.group.id}
+
+
+@dataclass(slots=True)
+class _Around:
+    """The windows of one group around those that ``events`` tell of, its sub-table's ``name``. ``nulls``:
+    starts of windows that give NULL, of those told of; ``spans``: which windows are to be calculated."""
+
+    grid: Grid
+    events: Sequence[TriggerEvent]
+    name: str
+    rows: Rows
+    nulls: set[int]
+    spans: list[tuple[int, int]]
+    widened: bool = False
+    stretches: list[Stretch] = field(default_factory=list)
+    shown: set[int] = field(default_factory=set)
+    _over: dict[int, TriggerEvent] = field(default_factory=dict)
+    _ends: dict[int, dict[str, TriggerEvent]] = field(default_factory=dict)
+    _found: dict[int, Outcome] = field(default_factory=dict)
+
+    @property
+    def group(self) -> Group:
+        return self.events[0].group
+
+    def look(self, shown: Callable[[Sequence[Stretch]], set[int]]) -> None:
+        """Which windows with rows there are, and which of them are ``shown``."""
+        self.stretches = filling.stretches(self.grid, sorted(self.spans), self.rows)
+        self.shown = shown(self.stretches)
+
+    def asked(self, mode: str) -> list[TriggerEvent]:
+        """What is to be calculated: a stretch, and by itself each end on which others may depend."""
+        self._over, self._ends = {}, {}
+        asked: list[TriggerEvent] = []
+        for place, stretch in enumerate(self.stretches):
+            seen = stretch.only(lambda number: self.grid.start(number) in self.shown)
+            starts = {self.grid.start(number) for number in seen.bounds}
+            lacking = filling.gaps(seen) or bool(self.nulls & starts)
+            ways = filling.open_ends(mode, seen, lacking=lacking)
+            if len(starts) and (lacking or self.widened):
+                self._over[place] = filling.over(self.grid, seen, self.events[0])
+                asked.append(self._over[place])
+            for way in ways:
+                number = seen.low if way == filling.BACK else seen.high
+                assert number is not None, "an end that is there"
+                alone = filling.over(self.grid, Stretch(number, None, frozenset()), self.events[0])
+                self._ends.setdefault(place, {})[way] = alone
+                asked.append(alone)
+        return asked
+
+    def take(self, outcomes: Mapping[int, Outcome], farther: int) -> bool:
+        """What was calculated. Whether a stretch goes on, by so many windows, and is calculated again."""
+        self._found = {place: outcomes[id(event)] for place, event in self._over.items()}
+        goes_on = False
+        for place, ends in self._ends.items():
+            ways = frozenset(way for way, event in ends.items() if filling.null_starts(outcomes[id(event)]))
+            if ways and farther:
+                self.spans.append(filling.wider(self.stretches[place], ways, farther))
+                goes_on = True
+        self.widened |= goes_on
+        return goes_on
+
+    def retractions(self) -> Iterator[TriggerEvent]:
+        for stretch in self.stretches:
+            yield from filling.retractions(self.grid, stretch, self.events[0])
+
+    def filled(self) -> Iterator[tuple[TriggerEvent, Outcome, Ranges]]:
+        """What stretches give, and for which windows: those without rows; and those with rows that are not
+        told of now, where values pass them."""
+        told = {event.start for event in self.events if event.kind != "RETRACT"}
+        for place, outcome in self._found.items():
+            stretch = self.stretches[place]
+            starts = filling.filled(self.grid, stretch, self.shown)
+            for number in stretch.bounds if self.widened else sorted(stretch.data):
+                start = self.grid.start(number)
+                if start in self.shown and start not in told:
+                    starts.add(start, start)
+            if len(starts):
+                yield self._over[place], outcome, starts
+
+    def corrected(self, outcomes: Mapping[int, Outcome]) -> Outcomes:
+        """By event, what stands for results that are NULL."""
+        found: Outcomes = {}
+        for event in self.events:
+            if id(event) not in outcomes or event.start not in self.nulls:
+                continue
+            own = Ranges()
+            own.add(event.start, event.start)
+            for outcome in self._found.values():
+                only = filling.only(outcome, own)
+                if only.error is None and only.count:
+                    found[id(event)] = only
+        return found
 
 
 def _rows(spec: StreamSpec, rows: TriggerRows, group: Group, bounds: tuple[int, int]) -> Rows:

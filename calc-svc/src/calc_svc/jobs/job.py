@@ -181,6 +181,7 @@ class StreamJobs:
         plan, outcomes, met = self._run(spec, there)
         if spec.filled is not None and writes(spec):
             there, outcomes = self._filled(spec, there, outcomes, waits, held)
+            plan = self._plan(spec) if there.asked else plan
         if writes(spec):
             with self.catalog.lock:
                 groups = [event.group for event in there.asked]

@@ -196,6 +196,7 @@ class _Run:
         grid_of = type_of(spec.trigger).grid
         assert grid_of is not None, "FILL goes with INTERVAL"
         grid, early, bounds = grid_of(spec.trigger, source.table.precision), list(found), rows.bounds()
+        mode = filling.mode_of(spec.emission.fill)
         for group, children in groups.items():
             around = self._around(grid, rows, group, children, bounds)
             if around is None:
@@ -205,10 +206,21 @@ class _Run:
             shown = {event.start for event in cut.judged}
             for kept, starts in ((found, shown), (early, shown | {event.start for event in cut.early})):
                 empty = filling.filled(grid, around, starts)
-                event = filling.over(grid, around, cut.judged[0]) if shown and len(empty) else None
-                if event is not None:
-                    kept.append((event, empty))
+                for number in around.data if mode != "NULL" else ():
+                    if grid.start(number) in starts:  # it may give NULL, and is filled then
+                        empty.add(grid.start(number), grid.start(number))
+                inside = self._in_range(grid, empty)
+                if shown and len(inside):
+                    kept.append((filling.over(grid, around, cut.judged[0]), inside))
         return self._results_of_filled(found, lane), set(self._results_of_filled(early, lane))
+
+    def _in_range(self, grid: Grid, starts: Ranges) -> Ranges:
+        """Those of windows that touch the range."""
+        low, high = grid.start(grid.unclosed(self.asked.first)), grid.start(grid.last(self.asked.last))
+        found = Ranges()
+        for first, last in starts:
+            found.add(max(first, low), min(last, high))
+        return found
 
     def _around(
         self, grid: Grid, rows: JudgedRows, group: Group, children: list[int], bounds: tuple[int, int]
@@ -223,6 +235,9 @@ class _Run:
         if first > last:
             return None
         told = [(grid.unclosed(first), grid.last(last))]
+        if filling.carries(filling.mode_of(self.spec.emission.fill)):
+            # the windows beside the range may give NULL; what lies farther away is not looked at
+            told = [(told[0][0] - filling.FARTHER[0], told[0][1] + filling.FARTHER[0])]
         around = filling.stretches(grid, told, filling.Rows(times, *bounds))
         return around[0] if around[0].bounds else None
 

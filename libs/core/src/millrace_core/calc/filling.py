@@ -1,8 +1,11 @@
 """FILL of a stream: which windows without rows get a result, and which have one no longer.
 
-A window without rows lies between two windows with rows. What it says depends on these two alone, so that it
-is calculated again whenever one of them is told of, and goes when it lies between two no more. A window with
+A window without rows lies between two windows with rows. What it says depends on these two, so that it is
+calculated again whenever one of them is told of, and goes when it lies between two no more. A window with
 rows that has not been told of yet bounds nothing: FILL goes as far as the results do.
+
+A window whose rows give NULL is filled as well. PREV, NEXT and LINEAR then look past it, so that a stretch
+goes on to windows that give something (:func:`open_ends`), and all of it is written again.
 """
 
 from __future__ import annotations
@@ -27,6 +30,16 @@ MOST_SPANS = 16
 """Stretches of a group that are looked at one by one; more of them are taken as one."""
 WIDER = 4
 """By how much farther than before a row is looked for."""
+FARTHER = (64, 4_096)
+"""By how many windows a stretch goes on where its ends give NULL: at first, and then. What lies behind counts
+for nothing: a column that is always NULL would have the whole group read at each change."""
+BACK, AHEAD = "back", "ahead"
+Ways = frozenset[str]
+_SOURCES: dict[str, Ways] = {
+    "PREV": frozenset({BACK}), "NEXT": frozenset({AHEAD}), "LINEAR": frozenset({BACK, AHEAD}),
+}  # fmt: skip
+"""Where a mode takes values from."""
+_OTHER = {BACK: AHEAD, AHEAD: BACK}
 
 
 Times = Callable[[int, int], Ints]
@@ -76,6 +89,13 @@ class Stretch:
         """All windows with rows, in order."""
         ends = [number for number in (self.low, self.high) if number is not None]
         return sorted({*self.data, *ends})
+
+    def only(self, wanted: Callable[[int], bool]) -> Stretch:
+        """Of these windows alone."""
+        low, high = (
+            number if number is not None and wanted(number) else None for number in (self.low, self.high)
+        )
+        return Stretch(low, high, frozenset(filter(wanted, self.data)))
 
     def joined(self, later: Stretch) -> Stretch | None:
         """One stretch of two, of which the other begins later; None if they have nothing in common."""
@@ -146,12 +166,51 @@ def unfilled(grid: Grid, stretch: Stretch) -> Iterator[tuple[int, int]]:
             yield first + 1, last - 1
 
 
-def over(grid: Grid, stretch: Stretch, like: TriggerEvent) -> TriggerEvent | None:
-    """The event of a calculation over a whole stretch, of which nobody is told; ``like``: one of its group.
-    None: there is nothing to fill."""
+def mode_of(fill: str | None) -> str:
+    """PREV, VALUE …, of the text of FILL; empty: none."""
+    return (fill or "").partition(",")[0].strip().upper().removesuffix("_F")
+
+
+def carries(mode: str) -> bool:
+    """Whether a mode takes values of other windows."""
+    return mode in _SOURCES
+
+
+def open_ends(mode: str, stretch: Stretch, *, lacking: bool) -> Ways:
+    """At which ends of a stretch it matters whether the window there gives NULL. ``lacking``: windows between
+    them are without rows, or give NULL."""
+    sources = _SOURCES.get(mode, frozenset())
+    known = {BACK: stretch.low is not None, AHEAD: stretch.high is not None}
+    takes = sources if lacking else frozenset()
+    gives = {_OTHER[way] for way in sources}
+    return frozenset(way for way in takes | gives if known[way])
+
+
+def wider(stretch: Stretch, ways: Ways, farther: int) -> tuple[int, int]:
+    """The windows (first, last) of a stretch, and so many more at these ends."""
     bounds = stretch.bounds
-    if all(other == one + 1 for one, other in pairwise(bounds)):
-        return None
+    return bounds[0] - farther * (BACK in ways), bounds[-1] + farther * (AHEAD in ways)
+
+
+def null_starts(outcome: Outcome) -> list[int]:
+    """Starts of the windows that have NULL among their results."""
+    if outcome.error is not None or not outcome.count:
+        return []
+    rows = outcome.rows
+    names = [name for name in rows.columns if name.startswith("r") and name != "r0"]
+    lacking = rows.filter(pl.any_horizontal(pl.col(name).is_null() for name in names)) if names else rows[:0]
+    return [int(start) for start in lacking["r0"].drop_nulls().to_physical().to_list()]
+
+
+def gaps(stretch: Stretch) -> bool:
+    """Whether there are windows without rows in a stretch."""
+    return any(other > one + 1 for one, other in pairwise(stretch.bounds))
+
+
+def over(grid: Grid, stretch: Stretch, like: TriggerEvent) -> TriggerEvent:
+    """The event of a calculation over a whole stretch, of which nobody is told; ``like``: one of its
+    group."""
+    bounds = stretch.bounds
     return msgspec.structs.replace(
         like,
         kind="CLOSE",
