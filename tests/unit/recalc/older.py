@@ -34,13 +34,13 @@ FRONT = FRONT_ENDS["tdengine"]
 
 
 @cache
-def spec_of(sql: str) -> StreamSpec:
+def spec_of(sql: str, zone: str = "UTC") -> StreamSpec:
     """What the statement of a stream means."""
     catalog = Catalog()
     for record in (Database("d"), METERS):
         catalog.apply(key_of(record), encode(record))
     parsed = FRONT.parse(sql)
-    spec = FRONT.lower(parsed, catalog, "d", "UTC")
+    spec = FRONT.lower(parsed, catalog, "d", zone)
     if spec.filled is not None:
         plan_stream(query_of(spec), catalog)
     return FRONT.complete(spec, parsed, plan_stream(spec, catalog).result, catalog)
@@ -49,8 +49,8 @@ def spec_of(sql: str) -> StreamSpec:
 class Older(Deployment):
     """A stream over ``d.meters``, defined before any row."""
 
-    def __init__(self, folder: Path, sql: str) -> None:
-        spec = spec_of(sql)
+    def __init__(self, folder: Path, sql: str, zone: str = "UTC") -> None:
+        spec = spec_of(sql, zone)
         super().__init__(folder, spec, CHILDREN)
         assert spec.output is not None
         tags = tuple(tag.column for tag in spec.output.tags)

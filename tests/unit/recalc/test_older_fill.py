@@ -121,3 +121,15 @@ def test_what_is_filled_is_what_the_query_fills(mode: str, fill: str, by: str, s
         closed = end // 10 * 10
         found = [row for row in one.rows("ws", "n", "total", "top") if row[0] <= closed]
         assert sorted(found, key=str) == sorted((row for row in expected if row[0] <= closed), key=str)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_days_are_filled_where_the_windows_of_the_stream_lie(tmp_path: Path, zone: str) -> None:
+    """A query counts days on the local clock, which is put forward on 2026-03-29 in Berlin."""
+    day = 86_400_000
+    begin = 20_539 * day  # 2026-03-27
+    one = Older(tmp_path, stream("AT_ONCE", "PREV", window="INTERVAL(1d)"), zone)
+    one.put(begin + 5, 1)
+    one.put(begin + 4 * day + 5, 3)
+    one.settle()
+    assert [row[0] for row in one.rows("ws")] == [begin + place * day for place in range(5)]

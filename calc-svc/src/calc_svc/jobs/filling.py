@@ -55,7 +55,7 @@ class Filling:
         bounds = rows.bounds()
         if spec.emission.when == "force_window_close":
             of_event = {id(event): _rows(spec, rows, event.group, bounds) for event in stage.asked}
-            return self._closed_by_the_clock(spec, grid, stage, outcomes, of_event, lane)
+            return self._closed_by_the_clock(spec, grid, stage, outcomes, of_event, name, lane)
         left = settled(spec, stage.events, outcomes)
         calculated = {key for key, outcome in outcomes.items() if outcome.error is None}
         found: list[_Around] = []
@@ -78,7 +78,7 @@ class Filling:
             results |= one.corrected(outcomes)
         return Stage([*stage.events, *taken_back, *over], [*stage.asked, *over]), results
 
-    def _settle(self, spec: StreamSpec, groups: Sequence[_Around], left: Settled, lane: Lane) -> None:
+    def _settle(self, spec: StreamSpec, groups: Sequence[_Around], left: Settled, lane: Runs) -> None:
         """Calculate the stretches; those whose ends give NULL where that matters go on to what does not."""
         mode = filling.mode_of(spec.emission.fill)
         pending = list(groups)
@@ -103,29 +103,59 @@ class Filling:
 
     def _closed_by_the_clock(
         self, spec: StreamSpec, grid: Grid, stage: Stage, outcomes: Mapping[int, Outcome],
-        rows: Mapping[int, Rows], lane: Runs,
+        rows: Mapping[int, Rows], name: Callable[[Group], str], lane: Runs,
     ) -> tuple[Stage, Outcomes]:  # fmt: skip
-        """The stage with the filled result of each window that was told of without rows; of these nobody is
-        notified."""
-        empty: list[TriggerEvent] = []
-        over: list[TriggerEvent] = []
+        """The stage with the filled result of each window that was told of without rows (of these nobody is
+        notified), or that gives NULL."""
+        mode = filling.mode_of(spec.emission.fill)
+        over: dict[int, TriggerEvent] = {}
+        silent: dict[int, TriggerEvent] = {}
         for event in stage.asked:
             if (stretch := filling.closed_empty(grid, event, rows[id(event)])) is not None:
-                empty.append(event)
-                over.append(stretch)
-        found = self.calculator.calculate(filling.query_of(spec), self.plan, over, lane) if over else []
+                over[id(event)] = stretch
+                silent[id(event)] = msgspec.structs.replace(event, cause="DELAY")
+            elif mode == "VALUE" and filling.null_starts(outcomes[id(event)]):
+                over[id(event)] = event
+        asked = list(over.values())
+        found = self.calculator.calculate(filling.query_of(spec), self.plan, asked, lane) if asked else []
+        made = dict(zip(over, found, strict=True))
         results = dict(outcomes)
-        silent: dict[int, TriggerEvent] = {}
-        for event, outcome in zip(empty, found, strict=True):
+        for event in stage.asked:
             own = Ranges()
             own.add(event.start, event.start)
-            untold = silent[id(event)] = msgspec.structs.replace(event, cause="DELAY")
-            results.pop(id(event), None)
-            results[id(untold)] = filling.only(outcome, own)
+            whole = made.get(id(event))
+            outcome = results.pop(id(event)) if whole is None else filling.only(whole, own)
+            if mode == "PREV":
+                before = self._before(spec, grid, event, name(event.group))
+                outcome = filling.carried(outcome, whole, before)
+                self.held.last[event.group.id] = event.start, outcome
+            results[id(silent.get(id(event), event))] = outcome
         events, asked = (
             [silent.get(id(event), event) for event in some] for some in (stage.events, stage.asked)
         )
         return Stage(events, asked), results
+
+    def _before(
+        self, spec: StreamSpec, grid: Grid, event: TriggerEvent, name: str
+    ) -> Mapping[str, object] | None:
+        """The result of the window before, as it was written, by the names of the result columns; None: there
+        is none."""
+        start = grid.start(grid.last(event.start) - 1)
+        known, outcome = self.held.last.get(event.group.id, (None, None))
+        if known == start and outcome is not None and outcome.error is None and outcome.count:
+            return outcome.rows.row(0, named=True)
+        assert spec.source is not None and spec.output is not None, "FILL is over a table, into another"
+        up, down = scale(spec.source.table.precision, self.output.precision)
+        columns = spec.output.columns or self.output.columns
+        row = self.held.row(self.output, name, start * up // down)
+        if row is None:
+            return None
+        found = {f"r{i}": row[column.name] for i, column in enumerate(columns)}
+        for i, column in enumerate(columns):
+            time = found[f"r{i}"]
+            if column.type.name == "TIMESTAMP" and isinstance(time, int):
+                found[f"r{i}"] = time * down // up
+        return found
 
     def _shown(self, spec: StreamSpec, left: Settled, one: _Around, around: Sequence[Stretch]) -> set[int]:
         """The starts of the windows around that have a result: it is stored, or written now."""

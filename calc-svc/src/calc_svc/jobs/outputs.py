@@ -13,6 +13,7 @@ import numpy as np
 from calc_svc.jobs.waits import Waits
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
+from millrace_core.calc.outcome import Outcome
 from millrace_core.calc.results import check_output
 from millrace_core.calc.retraction import Ranges
 from millrace_core.calc.waiting import Wanted
@@ -87,9 +88,10 @@ class OutputTables:
 @dataclass(slots=True)
 class StoredTimes:
     """The times of rows of output tables, for one job: of those that are stored, and of those that its own
-    earlier stages write."""
+    earlier stages write. ``last``: the start of the last window of a group, and its result."""
 
     store: TableStore
+    last: dict[int, tuple[int, Outcome]] = field(default_factory=dict)
     _pending: dict[str, set[int]] = field(default_factory=dict)
 
     def of(self, table: Table, wanted: Mapping[str, Ranges]) -> dict[str, list[int]]:
@@ -115,6 +117,17 @@ class StoredTimes:
             for place, time in zip(owner.tolist(), times, strict=True):
                 found.setdefault(spans[place][0], []).append(time)
         return {name: sorted(set(times)) for name, times in found.items()}
+
+    def row(self, table: Table, name: str, time: int) -> dict[str, object] | None:
+        """The row that a sub-table has stored at a time."""
+        stored = self.store.table(table)
+        with stored.lock:
+            number = stored.family.numbers.get(name)
+        if number is None:
+            return None
+        child, at = np.array([number], dtype=np.int32), np.array([time], dtype=np.int64)
+        data, _, _ = stored.view(time, time).slices.between(child, at, at)
+        return data.row(-1, named=True) if len(data) else None
 
     def add(self, written: Mapping[str, Sequence[int]]) -> None:
         """A stage writes these rows."""

@@ -235,6 +235,25 @@ def closed_empty(grid: Grid, event: TriggerEvent, rows: Rows) -> TriggerEvent | 
     return msgspec.structs.replace(event, cause="DELAY", start=start, rownum=1, detail=None)
 
 
+def carried(outcome: Outcome, whole: Outcome | None, before: Mapping[str, object] | None) -> Outcome:
+    """The result of a window that the clock has closed, with what PREV takes of the one ``before``, as that
+    was told: rows that came too late for it are in the stored ones, and so in ``whole``, which the result was
+    taken from (None: the window has rows, and what is NULL is filled)."""
+    if before is None or outcome.error is not None or not outcome.count:
+        return outcome
+    own = outcome.rows[:1]
+    first = None if whole is None else whole.rows.row(0, named=True)
+    changed = []
+    for series in own.get_columns():
+        value = series[0]
+        # what differs from the window that values come from is not filled: it is the window's own
+        taken = value is None if first is None else value == first[series.name]
+        if taken and series.name != "r0" and series.name in before:
+            cell = pl.Series(series.name, [before[series.name]], strict=False)
+            changed.append(cell.cast(series.dtype, strict=False))
+    return Outcome(own.with_columns(changed), partial=outcome.partial)
+
+
 def only(outcome: Outcome, starts: Ranges) -> Outcome:
     """The rows of windows that begin in these ranges."""
     if outcome.error is not None or not outcome.count:

@@ -3,6 +3,7 @@ stands in the user's statement."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,9 @@ from millrace_core.dialect.query.nodes import position_at
 from millrace_core.dialect.statements import Argument, LegacyQuery
 from millrace_core.errors import Position
 from millrace_core.model.stream import Piece
+
+_HOURS = {"d": 24, "w": 168}
+_DAYS = re.compile(r"(\d+)([dw])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,10 @@ class Calculation:
     def _arguments(text: _Text, arguments: Sequence[Argument]) -> None:
         for place, one in enumerate(arguments):
             text.add(", " if place else "")
-            text.copy(one.text, one.position)
+            # a query counts days on the local clock, a stream as so many hours
+            days = _DAYS.fullmatch(one.text.strip())
+            length = f"{int(days[1]) * _HOURS[days[2].lower()]}h" if days else one.text
+            text.copy(length, one.position)
 
     def _key_words(self) -> dict[str, str]:
         """Columns that rows are grouped by, as the newer dialect writes the group's value."""
