@@ -269,3 +269,19 @@ class Address(RuleBasedStateMachine):
 
 TestAddress = Address.TestCase
 TestAddress.settings = settings(max_examples=examples(150), stateful_step_count=40)
+
+
+def test_one_failure_is_failing() -> None:
+    delivery = opened(event(1))
+    assert not delivery.failing
+    delivery.lost(0)
+    assert delivery.failing
+
+
+def test_messages_are_numbered_one_by_one() -> None:
+    delivery = opened(event(1))
+    first = delivery.take("a", 0)
+    delivery.offer([event(2)])
+    second = delivery.take("b", 0)
+    assert first is not None and second is not None
+    assert second.number == first.number + 1

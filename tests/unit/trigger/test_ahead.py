@@ -13,6 +13,7 @@ from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, wal_topic
 from millrace_wal import Message, Record
 from millrace_wal.flaky import Fault
 from trigger_svc.ahead import PATIENCE, Waiting
+from trigger_svc.metrics import IMPATIENT
 from trigger_svc.positions import behind
 
 from ...works import Steps
@@ -160,11 +161,15 @@ def test_a_topic_that_is_not_read_is_not_waited_for() -> None:
     assert len(waiting.take({METERS: {0: 0}}, 0.0)) == 1
 
 
-def test_patience_has_an_end() -> None:
-    waiting = Waiting()
+def test_patience_has_an_end_and_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    waiting, before = Waiting(), IMPATIENT._value.get()
     waiting.put([record(CLOCK.name, 0)], [{METERS: {0: 5}}], 100.0)
     assert waiting.take({METERS: {0: 0}}, 100.0 + PATIENCE - 0.1) == []
+    assert (IMPATIENT._value.get(), caplog.messages) == (before, [])
     assert len(waiting.take({METERS: {0: 0}}, 100.0 + PATIENCE)) == 1
+    assert IMPATIENT._value.get() == before + 1
+    (said,) = caplog.messages
+    assert f"{METERS}/0 up to 5, stands at 0" in said
 
 
 # -- whom it follows -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from millrace_service import Lives, configure_logs, load_settings, serve, service_app
 from millrace_wal import KafkaLog
 from trigger_svc.engine import Engine
-from trigger_svc.metrics import BATCH_SECONDS, MESSAGES, OFFSETS_LOST, SlotMetrics
+from trigger_svc.metrics import BATCH_SECONDS, IMPATIENT, MESSAGES, OFFSETS_LOST, SlotMetrics
 from trigger_svc.settings import TriggerSettings
 
 
@@ -24,7 +24,7 @@ def main() -> int:
     lives = Lives(logger, settings.stall_seconds)
     engine = Engine(settings, log, logger, lives)
     registry = CollectorRegistry()
-    for metric in (OFFSETS_LOST, MESSAGES, BATCH_SECONDS):
+    for metric in (OFFSETS_LOST, IMPATIENT, MESSAGES, BATCH_SECONDS):
         registry.register(metric)
     SlotMetrics(registry, log)
 

@@ -7,6 +7,7 @@ the micro-batch has Spark's workers evaluate it (``batches``).
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -20,8 +21,10 @@ from millrace_wal import Log, Reader, Record
 from trigger_svc.evaluator import Evaluator
 from trigger_svc.ledger.states import Positions
 from trigger_svc.messages import INNER, is_rows
+from trigger_svc.metrics import IMPATIENT
 from trigger_svc.positions import Ends, behind, copied
 
+_log = logging.getLogger("trigger_svc.ahead")
 WAIT = 0.5
 """Seconds that a step waits for messages."""
 MOST = 5_000
@@ -168,10 +171,27 @@ class Waiting:
         queue = self._queues.get(topic, ())
         while queue:
             record, ends, since = queue[0]
-            if behind(positions, ends) and now < since + PATIENCE:
+            missing = behind(positions, ends)
+            if missing and now < since + PATIENCE:
                 return
+            if missing:
+                IMPATIENT.inc()
+                _log.warning(
+                    "offset %d of topic %s takes effect without rows that have not come in %g s: wanted %s",
+                    record.offset, topic, PATIENCE, _short_of(positions, ends),
+                )  # fmt: skip
             queue.popleft()
             yield record
+
+
+def _short_of(positions: Ends, ends: Ends) -> str:
+    """Up to where rows were to be evaluated, and where evaluation stands."""
+    return ", ".join(
+        f"{topic}/{partition} up to {end}, stands at {positions[topic][partition]}"
+        for topic, places in ends.items()
+        for partition, end in places.items()
+        if positions.get(topic, {}).get(partition, end) < end
+    )
 
 
 def _named(record: Record, use: TopicUse) -> Ends | None:

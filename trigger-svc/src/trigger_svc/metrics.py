@@ -33,6 +33,13 @@ OFFSETS_LOST = Counter(
 )
 
 
+IMPATIENT = Counter(
+    "millrace_trigger_impatient",
+    "Control records and ticks that took effect without rows that they waited for in vain.",
+    registry=None,
+)
+
+
 def count_lost(gap: Gap) -> None:
     OFFSETS_LOST.labels(gap.topic).inc(gap.offsets)
 
