@@ -9,18 +9,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from millrace_core.model.stream import Duration
+from millrace_core.model.stream import Duration, Emission
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.watermark import Arrivals
 from millrace_core.trigger.rows import Messages
-from millrace_core.trigger.stream import essence
+from millrace_core.trigger.stream import emission, essence
 from millrace_core.trigger.stream.changes import Changes
 from millrace_core.trigger.stream.history import History
 from millrace_core.trigger.stream.judging import Judging
 from millrace_core.trigger.stream.routes import Routes
 from millrace_core.trigger.stream.state import Life, StreamState
 from millrace_core.trigger.stream.telling import Telling
-from millrace_core.trigger.types.occurrences import CLOSE, HISTORY, LIVE, REDO, Occurrences
+from millrace_core.trigger.types.occurrences import CLOSE, HISTORY, LIVE, REDO, RETRACT, Occurrences
 from millrace_core.wire import control, events, recalc, regroup
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Handover, Past
@@ -330,3 +330,9 @@ def test_by_hand_each_group_is_asked_for_up_to_its_t(kit: Any) -> None:
         (0, 0, 5, 5),
         (1, 0, 20, 30),
     ]
+
+
+@pytest.mark.parametrize(("obsolete", "told"), [("kept", False), ("retracted", True)])
+def test_only_a_stream_whose_obsolete_results_go_tells_of_them(kit: Any, obsolete: Any, told: bool) -> None:
+    spec = msgspec.structs.replace(kit.stream(), emission=Emission(obsolete=obsolete))
+    assert (RETRACT in emission.Emission.of(spec).kinds) is told
