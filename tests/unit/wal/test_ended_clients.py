@@ -132,3 +132,27 @@ def test_an_appender_that_has_ended_says_so_and_refuses(common: dict[str, Any]) 
     following = Appender(common, LOGGER)
     assert following.append([Message("other", b"k", b"2")], 10) == [(place[0], place[1] + 1)]
     following.close()
+
+
+def test_a_reader_whose_client_hears_nothing_of_a_topic_goes_on_by_a_new_one(
+    common: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millrace_wal.kafka.silence.SILENT", 0.0)
+    ends: dict[str, dict[int, int]] = {TOPIC: {0: 3}}
+    reader = KafkaReader(
+        common, {TOPIC: {0: 3}}, LOGGER, lambda _, positions: dict(positions), ends=lambda _: ends
+    )
+    first = reader._client.consumer
+    for _ in range(3):
+        assert reader.poll(0) == []
+    assert reader._client.consumer is first
+    ends[TOPIC] = {0: 4}
+    assert reader.poll(0) == []
+    assert reader._client.consumer is first, "it may be on its way"
+    assert reader.poll(0) == []
+    assert reader._client.consumer is not first
+    assert reader.positions() == {TOPIC: {0: 3}}
+    reader.add(TOPIC, {0: 0})
+    ends[TOPIC] = {0: 3}
+    assert [record.value for record in read(reader, 3)] == [b"0", b"1", b"2"]
+    reader.close()

@@ -300,7 +300,7 @@ class KafkaLog(Closing):
 
     def reader(self, positions: Mapping[str, Mapping[int, int]], grows: bool = False) -> Reader:
         def make(given: Mapping[str, Mapping[int, int]]) -> KafkaReader:
-            return KafkaReader(self._common, given, self._logger, self._resolve, grows)
+            return KafkaReader(self._common, given, self._logger, self._resolve, grows, self.ends_of)
 
         return GrowingReader(make, positions) if grows else make(positions)
 

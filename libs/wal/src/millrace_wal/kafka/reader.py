@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Given
 
 from millrace_wal.kafka.errors import MISSING, MOVING, REBALANCED, Strikes, is_fatal, kafka_error
+from millrace_wal.kafka.silence import Silence
 from millrace_wal.record import Closing, Positions, Record, Stretch
 
 _SERVED_IN_TIME = 0.05
@@ -155,7 +156,8 @@ class _Client:
 
 
 class KafkaReader(Closing):
-    """See :class:`millrace_wal.record.Reader`. ``resolve`` gives the offsets for BEGIN and END."""
+    """See :class:`millrace_wal.record.Reader`. ``resolve`` gives the offsets for BEGIN and END; ``ends``: the
+    ends of topics as somebody else is told them, None where nobody is to be asked."""
 
     def __init__(
         self,
@@ -164,8 +166,10 @@ class KafkaReader(Closing):
         logger: Any,
         resolve: Callable[[str, Mapping[int, int]], dict[int, int]],
         grows: bool = False,
+        ends: Callable[[Collection[str]], Positions] | None = None,
     ) -> None:
         self._resolve, self._logger = resolve, logger
+        self._silence = None if ends is None else Silence(ends)
         self._config = _consumer_config(common) | {"group.id": "none"} | (_GROWING if grows else {})
         self._read: dict[str, set[int]] = {}
         """Topic -> partitions, as assigned; to ask the consumer takes a time that grows with all of them."""
@@ -190,12 +194,18 @@ class KafkaReader(Closing):
 
     def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
         try:
-            return self._client.stretches(timeout, limit)
+            found = self._client.stretches(timeout, limit)
         except KafkaException as error:
             if not is_fatal(error.args[0]):
                 raise kafka_error(error, "read") from error
             self._client.follow(str(error.args[0]))
             return []
+        # fewer than it may give: it has given all that it has fetched
+        if self._silence is not None and self._read and sum(map(len, found)) < limit:
+            silent = self._silence.topics(self._client.positions)
+            if silent:
+                self._client.follow(f"nothing comes of topic {silent[0]} though something lies there")
+        return found
 
     def add(self, topic: str, positions: Mapping[int, int]) -> None:
         found = self._resolve(topic, positions)
