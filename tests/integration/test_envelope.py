@@ -35,7 +35,7 @@ PATIENCE = float(os.environ.get("MILLRACE_ENVELOPE_SECONDS", "60"))
 RECOVERY = 180.0
 """Seconds until the others must be served again."""
 ROWS = 2_000
-LATER = {ErrorCode.UNAVAILABLE.value.number, ErrorCode.TIMEOUT.value.number}
+LATER = {code.value.number for code in (ErrorCode.UNAVAILABLE, ErrorCode.TIMEOUT, ErrorCode.QUERY_TIMEOUT)}
 INTERNAL = ErrorCode.INTERNAL.value.number
 
 
