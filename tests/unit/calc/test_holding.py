@@ -10,7 +10,7 @@ from millrace_core.catalog import encode, key_of
 from millrace_core.wire import status
 from millrace_core.wire.status import StreamPaused, TriggersHeld
 from millrace_core.wire.topics import CATALOG, STATUS, TRIGGERS
-from millrace_wal import MemoryLog, Message, Record, replay
+from millrace_wal import Gap, MemoryLog, Message, Record, replay
 
 from .calc_loop import ONE, OTHER, Calc, entry, trigger, two_streams, uncommitted, until
 
@@ -139,6 +139,16 @@ def test_triggers_that_waited_and_are_kept_no_longer_are_told(log: MemoryLog) ->
     statuses = [status.decode(one.value) for one in replay(log, STATUS.name) if one.value is not None]
     (problem,) = [one for one in statuses if isinstance(one, status.Problem)]
     assert problem.streams == (ONE,) and f"partition {partition}, were gone before" in problem.message
+
+
+def test_streams_whose_triggers_are_all_there_are_told_of_no_loss() -> None:
+    log, lost = MemoryLog(), list[tuple[Gap, tuple[int, ...]]]()
+    log.ensure_topics([(TRIGGERS.name, 1)])
+    log.append([Message(TRIGGERS.name, b"1/0", b"") for _ in range(10)])
+    log.trim({TRIGGERS.name: {0: 8}})
+    holding = Holding(log, CatalogView(), lambda _: None, lambda gap, streams: lost.append((gap, streams)))
+    holding._open(0, {(1, 0): 5, (2, 0): 7, (3, 0): 8, (4, 0): 9})
+    assert lost == [(Gap(TRIGGERS.name, 0, 5, 8), (1, 2))]
 
 
 def holding_of_two_partitions() -> tuple[CatalogView, Holding]:
