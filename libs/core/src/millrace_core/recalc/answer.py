@@ -84,19 +84,20 @@ def cut_again(
         high = min(high, newest if part.open else reach.last_closed(part.until))
         kept.insert(0, _retracted(low, high, () if part.open or part.lost else begun))
     if part.open:
-        # where all windows that touch the range end before the rows do, how an open one goes on is not known
-        shown = shown_windows(cutter, stretch.rows.only(~judged), whole=stretch.high >= horizon)
-        kept.append(shown.take(reach.touches(shown.start, shown.end, first, last)))
+        shown = shown_windows(cutter, stretch.rows.only(~judged))
+        # one by one none could be told to follow another; how the last one goes on may not have been read
+        every = Occurrences.join((cut.take(cut.kind != OPEN), shown))
+        touching = reach.touches(every.start, every.end, first, last)
+        kept.append(shown.take(touching[len(every) - len(shown) :]))
     return Answer(Occurrences.join(kept), len(stretch.rows), reach.keys(stretch, whole, first, last))
 
 
-def shown_windows(cutter: Cutter, behind: Rows, *, whole: bool = True) -> Occurrences:
-    """The windows that have not closed, as if the rows ``behind`` T had been evaluated. ``whole``: these are all
-    rows; else more may follow, and those are left out that have not closed by their end."""
+def shown_windows(cutter: Cutter, behind: Rows) -> Occurrences:
+    """The windows that have not closed, as if the rows ``behind`` T had been evaluated."""
     windower, memory = cutter.windower, cutter.memory
     later = cutter.feed(behind) if len(behind) else none_found()
     closed = later.take(later.kind == CLOSE)
-    open_ = list(windower.so_far(memory.get(0))) if whole and windower.shows_open else []
+    open_ = list(windower.so_far(memory.get(0))) if windower.shows_open else []
     start, end, rows = (np.array([window[i] for window in open_], dtype=np.int64) for i in range(3))
     group = np.zeros(len(open_), dtype=np.int64)
     found = Occurrences.join((closed, Occurrences.of(group, group, CLOSE, start, end, rows, DELAY)))
