@@ -114,7 +114,7 @@ class Oracle:
 
     def _add_empty(self, trigger: Interval, before: Mapping[str, int] | None) -> None:
         """Windows without rows fire too, from the first row on that the stream has judged. Of rows that were
-        deleted meanwhile nobody can tell whether they were judged: the first that stayed counts."""
+        deleted meanwhile nobody can tell whether they were judged."""
         self._table("made", {"child": pl.String, "until": pl.Int64}, list((before or {}).items()))
         first = _FIRST_LIVE if before is None else _FIRST_MADE
         self._db.execute(f"CREATE OR REPLACE TEMP TABLE first_row AS {first}")
@@ -157,10 +157,12 @@ def _written(one: Change, value: str) -> tuple[object, ...]:
     )
 
 
-# Of each child the row that came first and stayed; a group of several has certainly begun with the latest.
+# Of each child the latest of the row that came first and stayed and of those before it, for which of these was
+# judged first nobody can tell; a group of several has certainly begun with the latest.
 _FIRST_LIVE = """
-SELECT grp, max(ts) AS ts
-FROM (SELECT grp, child, arg_min(ts, since) AS ts FROM judged GROUP BY grp, child)
+SELECT grp, max(w.ts) AS ts
+FROM (SELECT grp, child, min(since) AS since FROM judged GROUP BY grp, child) f
+JOIN written w ON w.child = f.child AND w.place <= f.since
 GROUP BY grp
 """
 _FIRST_MADE = """
