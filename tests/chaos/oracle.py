@@ -157,8 +157,8 @@ def _written(one: Change, value: str) -> tuple[object, ...]:
     )
 
 
-# Of each child the latest of the row that came first and stayed and of those before it, for which of these was
-# judged first nobody can tell; a group of several has certainly begun with the latest.
+# Of each child the latest of the row that came first and stayed and of those before it, for which of these
+# was judged first nobody can tell; a group of several has certainly begun with the latest.
 _FIRST_LIVE = """
 SELECT grp, max(w.ts) AS ts
 FROM (SELECT grp, child, min(since) AS since FROM judged GROUP BY grp, child) f
