@@ -87,16 +87,16 @@ class Deployment:
     def answer(self) -> None:
         """Every request that waits, and what comes of it."""
         while self.requests:
-            self.answer_one()
+            self.answer_oldest(1)
             self.run()
 
-    def answer_one(self) -> None:
-        """The oldest request that waits, if there is one."""
-        if not self.requests:
+    def answer_oldest(self, number: int) -> None:
+        """So many of the oldest requests that wait, if there are any: together."""
+        if not self.requests or not number:
             return
-        one, *self.requests = self.requests
-        self._answered += 1
-        for output in self.answers.answer([one], (0, self._answered), Work(), self.behind(one)):
+        some, self.requests = self.requests[:number], self.requests[number:]
+        self._answered += len(some)
+        for output in self.answers.answer(some, (0, self._answered), Work(), self.behind(some[-1])):
             if isinstance(output, TriggerBatch):
                 self._hear([output])
             else:

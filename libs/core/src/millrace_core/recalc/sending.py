@@ -82,11 +82,14 @@ class Settled:
 
 
 def coalesced(parts: Sequence[Part]) -> list[Part]:
-    """Ranges of one group that meet, put together, each as far as the latest T."""
+    """Ranges of one group that meet, put together, each as far as the latest T: who asked last knows which
+    windows are open then."""
     found: list[Part] = []
-    until: dict[int, int] = {}
+    latest: dict[int, Part] = {}
     for part in parts:
-        until[part.group.id] = max(part.until, until.get(part.group.id, part.until))
+        known = latest.get(part.group.id)
+        if known is None or part.until >= known.until:
+            latest[part.group.id] = part
     for part in sorted(parts, key=lambda part: (part.group.id, part.first)):
         last = found[-1] if found else None
         if last is not None and last.group.id == part.group.id and part.first <= last.last + 1:
@@ -94,10 +97,10 @@ def coalesced(parts: Sequence[Part]) -> list[Part]:
                 last,
                 last=max(last.last, part.last),
                 open=last.open or part.open,
-                lost=last.lost or part.lost,
             )
         else:
-            found.append(msgspec.structs.replace(part, until=until[part.group.id]))
+            asked = latest[part.group.id]
+            found.append(msgspec.structs.replace(part, until=asked.until, lost=asked.lost))
     return found
 
 
