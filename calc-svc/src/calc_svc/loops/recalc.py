@@ -74,6 +74,9 @@ TASK = -1 << 20
 loops over ``triggers`` count (``holding.Share.task``)."""
 
 
+EARLIER = MillraceError(ErrorCode.UNAVAILABLE, "what was told of the stream before is not calculated yet")
+
+
 @dataclass(frozen=True, slots=True)
 class Writer:
     """Who writes of the streams that have one writer. ``jobs``: of this loop alone; ``before``: the loops
@@ -116,6 +119,8 @@ class RecalcLoop:
         self._answering = float("inf")
         self._events: Reader | None = None
         self._pending: list[Pending] = []
+        self._earlier_done = False
+        """Whether what was told before the requests in hand has been calculated."""
         self._done: dict[int, int] = {}
         self._passed: dict[tuple[str, int], int] = {}
         self._committed: dict[tuple[str, int], int] = {}
@@ -157,6 +162,7 @@ class RecalcLoop:
     def _take(self, records: list[Record], reader: GroupReader) -> None:
         """Answer what has come, and what has waited long enough, each stream's in order; and commit."""
         self._passed |= {(record.topic, record.partition): record.offset + 1 for record in records}
+        self._earlier_done = False
         asked = self._dead.understood(records, recalc.REQUESTS.read)
         left: list[Pending] = []
         late = set[int]()
@@ -209,6 +215,9 @@ class RecalcLoop:
     def _is_due(self, one: Pending) -> bool:
         if time.monotonic() < one.again:
             return False
+        writer = self._writer
+        if writer is not None and self._has_one_writer(one.stream) and self._is_held(one.stream, writer):
+            return False
         return one.wanted is None or self._answers.store.missing(one.wanted) is None
 
     def _reach(self, one: Pending) -> None:
@@ -255,31 +264,43 @@ class RecalcLoop:
         return not told or self._patiently(lambda: self._log.append(told))
 
     def _answer(self, batch: Batch, work: Work, reader: GroupReader) -> None:
-        entry = self._answers.catalog.stream(batch.requests[0].stream)
-        if self._writer is None or self._calculating is None or entry is None or not one_writer(entry.spec):
+        uid = batch.requests[0].stream
+        if self._writer is None or self._calculating is None or not self._has_one_writer(uid):
             self._send(batch, work, reader, self._paced())
             return
-        uid = entry.spec.uid
-        self._let_pass(uid, self._writer, reader)
+        self._wait_for_earlier(self._writer, reader)
+        if self._is_held(uid, self._writer):
+            raise EARLIER
         with self._writer.overtaking.alone([uid], TURN_SECONDS) as busy:
             if busy:
                 raise CUT_AGAIN
             calculate = partial(self._calculate, self._calculating, batch.place[0])
             self._send(batch, work, reader, calculate)
 
-    def _let_pass(self, uid: int, writer: Writer, reader: GroupReader) -> None:
-        """What was told before these requests is calculated first.
+    def _has_one_writer(self, uid: int) -> bool:
+        entry = self._answers.catalog.stream(uid)
+        return entry is not None and one_writer(entry.spec)
 
-        :raises MillraceError: UNAVAILABLE while that waits for something, or if the log is away.
+    def _wait_for_earlier(self, writer: Writer, reader: GroupReader) -> None:
+        """What was told before the requests in hand is calculated first.
+
+        :raises MillraceError: if the log is away.
         """
-        if why := self._answers.catalog.waits(uid):
-            raise MillraceError(ErrorCode.UNAVAILABLE, why)
+        if self._earlier_done:
+            return
         ends = self._log.end_offsets(topics.TRIGGERS.name)
         for loop in writer.before:
             loop.wait_for(ends, self.stopping, lambda: reader.poll(0, limit=0))
-        if self._answers.catalog.holds_live(uid) or any(loop.holds(uid) for loop in writer.before):
-            message = "what was told of the stream before is not calculated yet"
-            raise MillraceError(ErrorCode.UNAVAILABLE, message)
+        self._earlier_done = True
+
+    def _is_held(self, uid: int, writer: Writer) -> bool:
+        """Whether nothing of the stream is calculated now, or what was told before was left for later."""
+        catalog = self._answers.catalog
+        return (
+            bool(catalog.waits(uid))
+            or catalog.holds_live(uid)
+            or any(loop.holds(uid) for loop in writer.before)
+        )
 
     def _calculate(self, calculating: Calculating, partition: int, output: Output) -> None:
         """Calculate what an answer says, then tell of it.
