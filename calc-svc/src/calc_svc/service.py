@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
@@ -15,8 +16,9 @@ from calc_svc.jobs.job import StreamJobs
 from calc_svc.loops.consumer import WalConsumer
 from calc_svc.loops.flusher import Flusher
 from calc_svc.loops.holding import AGAIN, LIVE, Share
+from calc_svc.loops.one_writer import OneWriter
 from calc_svc.loops.overtaking import Overtaking
-from calc_svc.loops.recalc import RecalcLoop, Writer
+from calc_svc.loops.recalc import RecalcLoop
 from calc_svc.loops.triggers import TriggerLoop
 from calc_svc.queries.process import QueryProcess
 from calc_svc.settings import CalcSettings
@@ -67,7 +69,8 @@ class CalcService:
         self._loop = TriggerLoop(self._log, self._new_jobs(LIVE), overtaking)
         self._again = TriggerLoop(self._log, self._new_jobs(AGAIN), overtaking, AGAIN, self._loop)
         answers = Answers(self._catalog, self.store, Told(self._catalog), ends=self._log.end_offsets)
-        writer = Writer(self._new_jobs(AGAIN), overtaking, (self._loop, self._again))
+        before = self._loop, self._again
+        writer = partial(OneWriter, self._log, self._new_jobs(AGAIN), overtaking, before)
         self._recalc = [
             RecalcLoop(self._log, answers, group, self._again.done, writer if group == RECALC else None)
             for group in LANES

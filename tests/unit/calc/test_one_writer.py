@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
 from calc_svc.loops import triggers as loop
 from calc_svc.loops.holding import AGAIN, LIVE
-from calc_svc.loops.recalc import RecalcLoop, Writer
+from calc_svc.loops.one_writer import OneWriter
+from calc_svc.loops.recalc import RecalcLoop
 from millrace_core.calc.overtaking import one_writer
 from millrace_core.calc.product import Product
 from millrace_core.calc.waiting import Wanted
@@ -64,7 +66,7 @@ class Three(Both):
             return Product(uid)
 
         jobs.run = run
-        writer = Writer(jobs, overtaking, (self.live, self.again))
+        writer = partial(OneWriter, log, jobs, overtaking, (self.live, self.again))
         self.lane = RecalcLoop(log, cast(Any, self), LANE, self.again.done, writer)
         self.told, self.store = Told(self.catalog), jobs.store
 

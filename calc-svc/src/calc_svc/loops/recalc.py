@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -26,17 +25,11 @@ import structlog
 
 from calc_svc import metrics
 from calc_svc.jobs.answers import Answers
-from calc_svc.jobs.job import StreamJobs
-from calc_svc.jobs.waits import Waits
-from calc_svc.loops.calculating import CUT_AGAIN, Calculating
 from calc_svc.loops.counted import messages, tally_of
-from calc_svc.loops.overtaking import Overtaking
+from calc_svc.loops.one_writer import Calculate, OneWriter
 from calc_svc.loops.patience import patiently
-from calc_svc.loops.triggers import TriggerLoop
-from millrace_core.calc.overtaking import one_writer
-from millrace_core.calc.rounds import Arrival
 from millrace_core.calc.waiting import Behind
-from millrace_core.errors import ErrorCode, MillraceError, WireError
+from millrace_core.errors import MillraceError, WireError
 from millrace_core.recalc.requests import (
     DONE,
     LANES,
@@ -50,7 +43,7 @@ from millrace_core.recalc.requests import (
 )
 from millrace_core.recalc.sending import Output, Work
 from millrace_core.recalc.told import Told, wants
-from millrace_core.wire import counters, events, recalc, status, topics
+from millrace_core.wire import events, recalc, status, topics
 from millrace_core.wire.events import ANSWERED, TriggerBatch
 from millrace_core.wire.recalc import Handover, Request
 from millrace_service import behind, passed_over
@@ -67,39 +60,21 @@ AGAIN_SECONDS = 1.0  # until a request is tried again that waits for something e
 TELL_SECONDS = 10.0  # between two reports of what a request waits for
 MOST = 10_000  # requests that wait in memory; with more of them the rest waits in the log
 PACE_SECONDS = 10.0  # the longest wait for their calculation; another process may own the partition
-JOB_SECONDS = 30.0  # the longest wait of a job for what is not there yet
-TURN_SECONDS = 5.0  # the longest wait for who writes of the stream just now
-TASK = -1 << 20
-"""Minus a partition of ``recalc``: as what its answers gave is counted in ``status``, apart from what the two
-loops over ``triggers`` count (``holding.Share.task``)."""
-
-
-EARLIER = MillraceError(ErrorCode.UNAVAILABLE, "what was told of the stream before is not calculated yet")
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """Who writes of the streams that have one writer. ``jobs``: of this loop alone; ``before``: the loops
-    that have calculated what was told before a request, before it is answered."""
-
-    jobs: StreamJobs
-    overtaking: Overtaking
-    before: Sequence[TriggerLoop]
 
 
 class RecalcLoop:
     """One lane; a work of :class:`millrace_service.Life`.
 
-    ``calculated(partition)``: up to where the trigger loop of this process is done. ``writer``: None: answers
-    are all calculated by that loop.
+    ``calculated(partition)``: up to where the trigger loop of this process is done. ``writer``: makes what
+    calculates here, given the loop's end; None: all answers are calculated by that loop.
     """
 
     def __init__(
         self, log: Log, answers: Answers, group: str, calculated: Callable[[int], int],
-        writer: Writer | None = None,
+        writer: Callable[[threading.Event], OneWriter] | None = None,
     ) -> None:  # fmt: skip
         self._log, self._answers, self._group = log, answers, group
-        self._calculated, self._writer = calculated, writer
+        self._calculated = calculated
         self._tally = tally_of(answers.catalog, group)
         self._logger = structlog.get_logger("calc-svc")
         self._gaps = GapWatch(log, group, group, metrics.count_lost)
@@ -109,18 +84,11 @@ class RecalcLoop:
         else:
             self._dead = DeadLetters(log, None)
         self.name, self.stopping = group, threading.Event()
-        self._calculating: Calculating | None = None
-        if writer is not None:
-            tally = tally_of(answers.catalog, counters.CALC)
-            self._calculating = Calculating(
-                log, writer.jobs, writer.overtaking, tally, self.stopping, self._logger
-            )
+        self._writer = None if writer is None else writer(self.stopping)
         self._reader: GroupReader | None = None
         self._answering = float("inf")
         self._events: Reader | None = None
         self._pending: list[Pending] = []
-        self._earlier_done = False
-        """Whether what was told before the requests in hand has been calculated."""
         self._done: dict[int, int] = {}
         self._passed: dict[tuple[str, int], int] = {}
         self._committed: dict[tuple[str, int], int] = {}
@@ -145,8 +113,8 @@ class RecalcLoop:
         self._done = dict(reader.positions().get(topics.RECALC.name, {}))
 
     def end(self) -> None:
-        if self._calculating is not None and self.stopping.is_set():
-            self._calculating.close()
+        if self._writer is not None and self.stopping.is_set():
+            self._writer.close()
         for one in (self._reader, self._events):
             if one is not None:
                 one.close()
@@ -162,7 +130,8 @@ class RecalcLoop:
     def _take(self, records: list[Record], reader: GroupReader) -> None:
         """Answer what has come, and what has waited long enough, each stream's in order; and commit."""
         self._passed |= {(record.topic, record.partition): record.offset + 1 for record in records}
-        self._earlier_done = False
+        if self._writer is not None:
+            self._writer.begin_round()
         asked = self._dead.understood(records, recalc.REQUESTS.read)
         left: list[Pending] = []
         late = set[int]()
@@ -215,8 +184,7 @@ class RecalcLoop:
     def _is_due(self, one: Pending) -> bool:
         if time.monotonic() < one.again:
             return False
-        writer = self._writer
-        if writer is not None and self._has_one_writer(one.stream) and self._is_held(one.stream, writer):
+        if self._writer is not None and self._writer.holds(one.stream):
             return False
         return one.wanted is None or self._answers.store.missing(one.wanted) is None
 
@@ -265,57 +233,21 @@ class RecalcLoop:
 
     def _answer(self, batch: Batch, work: Work, reader: GroupReader) -> None:
         uid = batch.requests[0].stream
-        if self._writer is None or self._calculating is None or not self._has_one_writer(uid):
+        if self._writer is None or not self._writer.has(uid):
             self._send(batch, work, reader, self._paced())
             return
-        self._wait_for_earlier(self._writer, reader)
-        if self._is_held(uid, self._writer):
-            raise EARLIER
-        with self._writer.overtaking.alone([uid], TURN_SECONDS) as busy:
-            if busy:
-                raise CUT_AGAIN
-            calculate = partial(self._calculate, self._calculating, batch.place[0])
-            self._send(batch, work, reader, calculate)
+        with self._writer.turn(uid, lambda: reader.poll(0, limit=0)) as calculate:
+            self._send(batch, work, reader, lambda output: self._calculate(calculate, batch, output))
 
-    def _has_one_writer(self, uid: int) -> bool:
-        entry = self._answers.catalog.stream(uid)
-        return entry is not None and one_writer(entry.spec)
-
-    def _wait_for_earlier(self, writer: Writer, reader: GroupReader) -> None:
-        """What was told before the requests in hand is calculated first.
-
-        :raises MillraceError: if the log is away.
-        """
-        if self._earlier_done:
-            return
-        ends = self._log.end_offsets(topics.TRIGGERS.name)
-        for loop in writer.before:
-            loop.wait_for(ends, self.stopping, lambda: reader.poll(0, limit=0))
-        self._earlier_done = True
-
-    def _is_held(self, uid: int, writer: Writer) -> bool:
-        """Whether nothing of the stream is calculated now, or what was told before was left for later."""
-        catalog = self._answers.catalog
-        return (
-            bool(catalog.waits(uid))
-            or catalog.holds_live(uid)
-            or any(loop.holds(uid) for loop in writer.before)
-        )
-
-    def _calculate(self, calculating: Calculating, partition: int, output: Output) -> None:
+    def _calculate(self, calculate: Calculate, batch: Batch, output: Output) -> None:
         """Calculate what an answer says, then tell of it.
 
         :raises MillraceError: what the job waits for, or if the log is away.
         """
         told = output
         if isinstance(output, TriggerBatch):
-            arrival = Arrival(output, TASK - partition, output.number, repeated=False)
-            waits = Waits(time.monotonic() + JOB_SECONDS)
-            left = calculating.write({output.stream: [output]}, [arrival], waits)
-            if left is None:
+            if not calculate(output, batch.place[0]):
                 return
-            for error in left.values():
-                raise error
             told = msgspec.structs.replace(output, slot=ANSWERED)
         self._log.append([_message(told)])
 
