@@ -176,7 +176,8 @@ class Lane:
                     table = place.run(kind, self.pool, sql, relations, timezone, limit)
         metrics.JOB_SECONDS.labels(self.pool).observe(time.monotonic() - began)
         if limit is not None and table.num_rows > limit:
-            raise PlanError(ErrorCode.TOO_LARGE, f"the result has more than {limit} rows: add a LIMIT")
+            message = f"the result has more than {limit} rows (MILLRACE_CALC_RESULT_ROWS): add a LIMIT"
+            raise PlanError(ErrorCode.TOO_LARGE, message)
         return table
 
     @contextmanager
