@@ -261,6 +261,8 @@ REFUSED: list[tuple[str, Status, str]] = [
      Status.SEMANTIC_ERROR, "no condition on time"),
     (f"CREATE CQ c BEGIN {CQ} WHERE v > 1 OR NOT (time > 0) GROUP BY(30m) END", Status.SEMANTIC_ERROR,
      "no condition on time"),
+    (f"CREATE CQ c BEGIN {CQ} WHERE v > 1 AND timestamp > 0 GROUP BY(30m) END", Status.SEMANTIC_ERROR,
+     "no condition on time"),
     ("CREATE CQ c BEGIN SELECT count(v) FROM root.d1 GROUP BY(30m) END", Status.SEMANTIC_ERROR, "needs INTO"),
     (f"CREATE CQ c RESAMPLE EVERY 0s BEGIN {CQ} GROUP BY(30m) END", Status.SEMANTIC_ERROR, "greater than 0"),
     (f"CREATE CQ c RESAMPLE RANGE 0s BEGIN {CQ} GROUP BY(30m) END", Status.SEMANTIC_ERROR, "greater than 0"),

@@ -206,7 +206,7 @@ class Cursor:
         found = self._nodes(_NODE, what)
         if found.nodes[0] != Node(ROOT):
             raise IotdbError(
-                Status.ILLEGAL_PATH, f"{found} is no {what}: a path begins with {ROOT}", found.position
+                Status.ILLEGAL_PATH, f"{found} is not {what}: a path begins with {ROOT}", found.position
             )
         return found
 
@@ -214,7 +214,7 @@ class Cursor:
         """A path without wildcards."""
         found = self.path(what)
         if found.wild:
-            raise IotdbError(Status.ILLEGAL_PATH, f"{found} is no {what}: it has a wildcard", found.position)
+            raise IotdbError(Status.ILLEGAL_PATH, f"{found} is not {what}: it has a wildcard", found.position)
         return found
 
     def suffix(self) -> Pattern:

@@ -152,6 +152,7 @@ def _bytes(c: Cursor) -> bytes:
 
 
 _COMPARISONS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<=": "<=", ">=": ">=", "<": "<", ">": ">"}
+_TIME = ("time", "timestamp")
 _KEYWORDS = {"true": True, "false": False, "null": None}
 
 
@@ -245,7 +246,7 @@ class _Reader:
         if token.kind is TokenKind.WORD and c.at(token.value, "("):
             return self._deeper(self._call)
         if token.kind in (TokenKind.WORD, TokenKind.QUOTED) or c.at("*"):
-            if token.value == "time" and not self._dotted(token.end):
+            if token.kind is TokenKind.WORD and token.value in _TIME and not self._dotted(token.end):
                 c.next()
                 return TimeColumn(c.position(token.start))
             return Series(c.suffix())

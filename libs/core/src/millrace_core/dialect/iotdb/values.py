@@ -95,6 +95,13 @@ def _real(value: object, type_: str) -> float | None:
     return found
 
 
+def number_of(value: object, type_: str) -> int | float | None:
+    """The number as a series of the type holds it; None: it is none, or does not fit."""
+    if isinstance(value, str):
+        return None
+    return _real(value, type_) if type_ in ("FLOAT", "DOUBLE") else _integer(value, INTEGERS.get(type_, 63))
+
+
 def _boolean(value: object) -> bool | None:
     if isinstance(value, bool):
         return value

@@ -14,6 +14,7 @@ from millrace_core.dialect.iotdb.select.evaluate import Evaluation
 from millrace_core.dialect.iotdb.select.joined import Answer, Joined, folded, holding
 from millrace_core.dialect.iotdb.select.lower import Fetch, Query, texts_of
 from millrace_core.dialect.iotdb.statements import Fill
+from millrace_core.dialect.iotdb.values import number_of
 
 Rows = Sequence[Sequence[object]]
 
@@ -256,24 +257,24 @@ def _evaluate(formula: Formula, results: Sequence[object]) -> object:
 
 # -- FILL ----------------------------------------------------------------------------------------------------
 
-_FITS: dict[str, tuple[type, ...]] = {
-    "INT32": (int,), "INT64": (int,), "FLOAT": (int, float), "DOUBLE": (int, float), "BOOLEAN": (bool,),
-    "TEXT": (str,), "STRING": (str,), "TIMESTAMP": (int,), "DATE": (), "BLOB": (),
-}  # fmt: skip
+_KINDS: dict[str, type] = {"BOOLEAN": bool, "TEXT": str, "STRING": str}
+_NUMBERS = ("INT32", "INT64", "FLOAT", "DOUBLE", "TIMESTAMP")
+
+
+def _constant(value: object, type_: str) -> object:
+    """What FILL puts into a column of the type; None: the constant does not fit it."""
+    if type_ in _NUMBERS:
+        return number_of(value, type_)
+    return value if type_ in _KINDS and isinstance(value, _KINDS[type_]) else None
 
 
 def _fill(rows: Sequence[_Row], fill: Fill, columns: Sequence[Column]) -> None:
     """Rows ascending by time. What has no value on one side stays NULL (PREVIOUS, LINEAR)."""
     for place, column in enumerate(columns):
         if fill.mode == "value":
-            value = fill.value.value if fill.value is not None else None
-            fits = isinstance(value, _FITS[column.type]) and (column.type == "BOOLEAN") == isinstance(
-                value, bool
-            )
-            if fits:
-                real = float(value) if column.type in ("FLOAT", "DOUBLE") else value  # type: ignore[arg-type]
-                for row in rows:
-                    row.cells[place] = real if row.cells[place] is None else row.cells[place]
+            value = None if fill.value is None else _constant(fill.value.value, column.type)
+            for row in rows:
+                row.cells[place] = value if row.cells[place] is None else row.cells[place]
         elif fill.mode == "previous":
             last: object = None
             for row in rows:

@@ -107,6 +107,28 @@ def is_aggregated(select: Select) -> bool:
     return kinds.pop()
 
 
+def check_functions(select: Select) -> None:
+    """Before series are looked for: what is no function is none over a series that is not there, either.
+
+    :raises IotdbError: UNSUPPORTED_OPERATION for such a one, SEMANTIC_ERROR for an aggregate in WHERE.
+    """
+    trees = (*(item.expression for item in select.items), select.having, select.where)
+    for tree in trees:
+        for node in e.walk(tree) if tree is not None else ():
+            if not isinstance(node, e.Call):
+                continue
+            if node.name not in AGGREGATES:
+                known = ", ".join(sorted(AGGREGATES))
+                raise unsupported(
+                    f"the function {node.name} is not supported yet: there are {known}", node.position
+                )
+            if tree is select.where:
+                raise semantic(
+                    f"{node.name}: WHERE is about rows, conditions on aggregates go into HAVING",
+                    node.position,
+                )
+
+
 def expand(
     select: Select, schema: Schema, session: TimeContext, aligned: Sequence[Device] | None
 ) -> list[Column]:

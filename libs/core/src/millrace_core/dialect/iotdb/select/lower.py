@@ -19,6 +19,7 @@ from millrace_core.dialect.iotdb.select.bind import (
     Column,
     Formula,
     bind_condition,
+    check_functions,
     devices_of,
     expand,
     is_aggregated,
@@ -103,6 +104,7 @@ def lower(
     """
     if select.last:
         select = as_aggregates(select)
+    check_functions(select)
     aggregated = is_aggregated(select)
     _check_clauses(select, aggregated)
     aligned = devices_of(select, schema) if select.by_device else None
