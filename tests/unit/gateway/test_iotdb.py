@@ -90,6 +90,22 @@ def test_databases_and_series(rig: Rig, door: Door) -> None:
     assert rig.gateway.context.catalog.children["root.p", "root.p.d"].tags == ("root.p.d",)
 
 
+def test_a_series_is_not_called_like_the_time(rig: Rig, door: Door) -> None:
+    """No INSERT could write it."""
+    for sql in (
+        "CREATE TIMESERIES root.p.d.time INT64",
+        "CREATE ALIGNED TIMESERIES root.p.d(v INT64, Timestamp INT64)",
+    ):
+        found = door.do(sql)
+        assert (found["code"], "name of the rows' time" in found["message"]) == (509, True), found
+    assert not rig.gateway.context.catalog.devices
+    door.do("CREATE TIMESERIES root.p.d.v INT64")
+    cq = "CREATE CQ q BEGIN SELECT count(v) INTO root.p.e({}) FROM root.p.d GROUP BY(1d) END"
+    assert door.do(cq.format("time"))["code"] == 509
+    assert door.do("SELECT v INTO root.p.e.timestamp FROM root.p.d")["code"] == 509
+    assert door.do(cq.format("times")) == OK
+
+
 def test_what_is_there_is_there_after_a_restart(rig: Rig, door: Door) -> None:
     door.do("CREATE TIMESERIES root.p.d.v INT32")
     before = dict(rig.gateway.context.catalog.devices)
@@ -136,6 +152,20 @@ def test_rows_by_column(rig: Rig, door: Door) -> None:
         "values": [["root.p.d", "root.p.e", "root.p.e"], [2.5, 3.5, 4.5]],
     }  # fmt: skip
     assert door.ask("SELECT v FROM root.p.*", row_limit=1)["code"] == 411
+
+
+def test_an_aggregate_is_at_0_as_in_the_guide(rig: Rig, door: Door) -> None:
+    door.do("INSERT INTO root.p.d(time, v) VALUES (1, 2)")
+    rig.calc.answers(
+        ("tbname", "VARCHAR(192)", pa.array(["root.p.d"])), ("count", "BIGINT", pa.array([3], pa.int64()))
+    )
+    assert door.ask("SELECT count(v) FROM root.p.d") == {
+        "expressions": ["count(root.p.d.v)"], "column_names": None, "timestamps": [0], "values": [[3]],
+    }  # fmt: skip
+    assert door.ask("SELECT count(v) FROM root.p.d ALIGN BY DEVICE") == {
+        "expressions": ["Device", "count(v)"], "column_names": None, "timestamps": [0],
+        "values": [["root.p.d"], [3]],
+    }  # fmt: skip
 
 
 def test_a_float_is_shown_as_short_as_it_is(rig: Rig, door: Door) -> None:

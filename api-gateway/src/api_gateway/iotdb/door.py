@@ -29,6 +29,7 @@ from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.codes import unsupported
 from millrace_core.dialect.iotdb.cursor import Cursor
 from millrace_core.dialect.iotdb.parse_schema import TYPES
+from millrace_core.dialect.iotdb.paths import TIMES
 from millrace_core.dialect.iotdb.select.assemble import Result
 from millrace_core.dialect.iotdb.values import shortest
 from millrace_core.errors import MillraceError
@@ -210,7 +211,8 @@ def _success(hint: str) -> object:
 
 
 def _data(reply: Result) -> dict[str, object]:
-    """Rows by column. Device, of ALIGN BY DEVICE, is the first of the expressions."""
+    """Rows by column. Device, of ALIGN BY DEVICE, is the first of the expressions; rows that have no time are
+    at 0, as in IoTDB's guide."""
     names = list(reply.names)
     values = [
         list(map(shortest, column)) if type_ == "FLOAT" else column
@@ -218,7 +220,8 @@ def _data(reply: Result) -> dict[str, object]:
     ]
     if reply.devices is not None:
         names, values = ["Device", *names], [list(reply.devices), *values]
-    return {"expressions": names, "column_names": None, "timestamps": reply.times or [], "values": values}
+    times = [0] * reply.rows if reply.times is None else reply.times
+    return {"expressions": names, "column_names": None, "timestamps": times, "values": values}
 
 
 def _check_limit(rows: int, limit: int) -> None:
@@ -253,7 +256,7 @@ def _device(text: str) -> tuple[str, ...]:
 
 def _distinct(measurements: list[str], values: list[list[Any]]) -> dict[str, list[object]]:
     for name in measurements:
-        if not name or "\0" in name or name.lower() in ("time", "timestamp"):
+        if not name or "\0" in name or name.lower() in TIMES:
             raise IotdbError(Status.ILLEGAL_PARAMETER, f"{name!r} is not a measurement's name")
     if len(set(measurements)) < len(measurements):
         raise IotdbError(Status.ILLEGAL_PARAMETER, "a measurement is given twice")

@@ -10,10 +10,9 @@ from api_gateway.iotdb.write import Tablet
 from millrace_core.dialect.iotdb import IotdbError, Status
 from millrace_core.dialect.iotdb.codes import unsupported
 from millrace_core.dialect.iotdb.cursor import Cursor
-from millrace_core.dialect.iotdb.paths import Pattern, read_path
+from millrace_core.dialect.iotdb.paths import TIMES, Pattern, read_path
 from millrace_core.wire.iotdb import rows
 
-_TIME = ("time", "timestamp")
 Row = tuple[int, list[str], list[str | None], list[object]]
 """Time, measurements, types (None: not said) and values."""
 
@@ -33,7 +32,7 @@ def names(measurements: Sequence[str]) -> list[str]:
     found = []
     for text in measurements:
         name = read_path(text)[0] if text.startswith("`") and text.endswith("`") and len(text) > 2 else text
-        if not name or "\0" in name or name.lower() in _TIME:
+        if not name or "\0" in name or name.lower() in TIMES:
             raise IotdbError(Status.ILLEGAL_PARAMETER, f"{text!r} is not a measurement's name")
         found.append(name)
     if len(set(found)) < len(found):

@@ -11,7 +11,7 @@ from typing import Literal
 
 from millrace_core.dialect.iotdb.codes import syntax
 from millrace_core.dialect.iotdb.cursor import Cursor, TokenKind
-from millrace_core.dialect.iotdb.paths import Pattern
+from millrace_core.dialect.iotdb.paths import TIMES, Pattern
 from millrace_core.dialect.iotdb.times import Moment, moment
 from millrace_core.errors import Position
 
@@ -152,7 +152,6 @@ def _bytes(c: Cursor) -> bytes:
 
 
 _COMPARISONS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<=": "<=", ">=": ">=", "<": "<", ">": ">"}
-_TIME = ("time", "timestamp")
 _KEYWORDS = {"true": True, "false": False, "null": None}
 
 
@@ -246,7 +245,7 @@ class _Reader:
         if token.kind is TokenKind.WORD and c.at(token.value, "("):
             return self._deeper(self._call)
         if token.kind in (TokenKind.WORD, TokenKind.QUOTED) or c.at("*"):
-            if token.kind is TokenKind.WORD and token.value in _TIME and not self._dotted(token.end):
+            if token.kind is TokenKind.WORD and token.value in TIMES and not self._dotted(token.end):
                 c.next()
                 return TimeColumn(c.position(token.start))
             return Series(c.suffix())

@@ -5,11 +5,10 @@ from __future__ import annotations
 from millrace_core.dialect.iotdb.codes import IotdbError, Status, semantic, syntax
 from millrace_core.dialect.iotdb.cursor import Cursor
 from millrace_core.dialect.iotdb.expressions import constant, expression
+from millrace_core.dialect.iotdb.paths import TIMES
 from millrace_core.dialect.iotdb.statements import Delete, Insert, InsertRow
 from millrace_core.dialect.iotdb.times import Time, time
 from millrace_core.errors import Position
-
-_TIME = ("time", "timestamp")
 
 
 def insert(c: Cursor) -> Insert:
@@ -19,13 +18,13 @@ def insert(c: Cursor) -> Insert:
         raise IotdbError(Status.ILLEGAL_PATH, "root is not a device", device.position)
     listed = c.here()
     names = c.listed(lambda: (c.here(), c.name("a measurement")))
-    timed = names[0][1].lower() in _TIME
+    timed = names[0][1].lower() in TIMES
     measurements = names[1:] if timed else names
     if not measurements:
         raise syntax("INSERT needs a measurement besides the time", listed)
     seen: set[str] = set()
     for where, name in measurements:
-        if name.lower() in _TIME:
+        if name.lower() in TIMES:
             raise semantic(f"{name} must be the first column", where)
         if name in seen:
             raise semantic(f"the measurement {name} is given twice", where)

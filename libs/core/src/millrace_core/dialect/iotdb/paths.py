@@ -17,6 +17,8 @@ from millrace_core.errors import Position
 
 ROOT = "root"
 ONE, MANY = "*", "**"
+TIMES = ("time", "timestamp")
+"""What the time of rows is called, in any case: no series is."""
 NAME = r"[^\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f\s]"
 """A character of a node that needs no quotes: a letter, digit or ``_`` of ASCII, and all that is not ASCII
 but blanks."""

@@ -15,7 +15,8 @@ import msgspec
 
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
-from millrace_core.dialect.iotdb.paths import MANY, ROOT, Node, Pattern, read_path, write_path
+from millrace_core.dialect.iotdb.paths import MANY, ROOT, TIMES, Node, Pattern, read_path, write_path
+from millrace_core.errors import Position
 from millrace_core.model.device import Device, Series
 from millrace_core.model.schema import MAX_NAME, Child, Column, Database, Table
 from millrace_core.model.types import BIGINT, BOOL, DOUBLE, MAX_LENGTH, TIMESTAMP, DataType
@@ -202,15 +203,27 @@ def new_child(db: str, name: str, incarnation: int, created: int) -> Child:
     return Child(db, TABLE, name, (name,), incarnation, created)
 
 
+def check_measurement(name: str, position: Position | None = None) -> None:
+    """:raises IotdbError: ILLEGAL_PATH for a name that no INSERT could write to."""
+    if name.lower() in TIMES:
+        raise IotdbError(
+            Status.ILLEGAL_PATH, f"{name} is the name of the rows' time: call the series otherwise", position
+        )
+
+
 def extended(
     device: Device, wanted: Iterable[tuple[str, str]], table: Table | None
 ) -> tuple[Device, tuple[Column, ...]]:
     """The device with these further series (measurement, IoTDB's type), and the columns that the table of
-    devices (None: it is not there) lacks for them."""
+    devices (None: it is not there) lacks for them.
+
+    :raises IotdbError: ILLEGAL_PATH, see :func:`check_measurement`.
+    """
     columns = {column.name: column.type for column in table.columns} if table is not None else {}
     used = {one.column for one in device.series}
     series, added = list(device.series), []
     for measurement, type_ in wanted:
+        check_measurement(measurement)
         column = _column(measurement, type_, columns, used)
         if column not in columns:
             columns[column] = COLUMN_TYPES[type_]

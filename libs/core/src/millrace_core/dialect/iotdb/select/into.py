@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from millrace_core.dialect.iotdb import expressions as e
 from millrace_core.dialect.iotdb.codes import IotdbError, Status, semantic
 from millrace_core.dialect.iotdb.paths import Node, read_path, write_path
-from millrace_core.dialect.iotdb.schema import Schema
+from millrace_core.dialect.iotdb.schema import Schema, check_measurement
 from millrace_core.dialect.iotdb.select.assemble import Result
 from millrace_core.dialect.iotdb.select.bind import Bound, is_aggregated
 from millrace_core.dialect.iotdb.select.lower import Query
@@ -196,6 +196,7 @@ def goals(query: Query, schema: Schema) -> list[Goal]:
         if goal.path in taken:
             raise semantic(f"INTO: several columns go to {goal.path}", query.select.into[0].path.position)
         taken.add(goal.path)
+        check_measurement(goal.measurement, query.select.into[0].path.position)
         found.append(goal)
     return found
 
