@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from textwrap import dedent
 from typing import Any
 
 import pytest
+from tests.unit.gateway.conftest import gateway_on
 from tests.unit.gateway.test_insert_triggers import Iotdb, iotdb
 
 from api_gateway.iotdb.write import Tablet
@@ -122,3 +125,63 @@ def test_a_class_that_is_gone_is_looked_for_as_often_as_the_settings_say(iotdb: 
     file.write_text(text)
     iotdb.insert(2, 2)
     assert told()[-1] == ["fire", "root.p.d", [2]]
+
+
+GUARD = """
+    import os
+
+    class Guard:
+        def failure_strategy(self):
+            return "PESSIMISTIC"
+        def fire(self, tablet):
+            what = tablet.values("v")[0]
+            if what == -2:
+                os._exit(3)
+            if what == -3:
+                while True:
+                    pass
+            if what == -4:
+                bytearray(4 << 30)
+            return what >= 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [(-1, "False"), (-2, "ended with code 3"), (-3, "longer than 2 s"), (-4, "MemoryError")]
+)
+def test_whatever_refuses_before_nothing_is_stored(iotdb: Iotdb, what: int, said: str) -> None:
+    (iotdb.folder / "guard.py").write_text(dedent(GUARD))
+    iotdb.trigger("guard:Guard", event="BEFORE", how="STATELESS")
+    iotdb.insert(1, 1)
+    found = iotdb.refused(f"INSERT INTO root.p.d(time, v) VALUES (2, {what})")
+    assert (found.status, said in str(found)) == (Status.TRIGGER_FIRE_ERROR, True), str(found)
+    iotdb.insert(3, 3)
+    assert iotdb.values("root.p.d") == [1, 3]
+
+
+def test_a_guard_that_is_killed_lets_nothing_through(iotdb: Iotdb) -> None:
+    """Its process by kill -9, and the gateway, after which another one goes on with the log."""
+    (iotdb.folder / "guard.py").write_text(dedent(GUARD))
+    iotdb.trigger("guard:Guard", event="BEFORE", how="STATELESS")
+    for at in range(1, 20):
+        if at % 4 == 0:
+            os.kill(iotdb.pid(), signal.SIGKILL)
+        if at % 7 == 0:
+            abandoned = iotdb.rig.gateway
+            iotdb.rig.gateway = gateway_on(iotdb.rig.log, iotdb.rig.calc, data_dir=iotdb.folder.parent)
+            iotdb.rig.gateway.start()
+            iotdb.insert(at, at)  # the first write starts its process
+            abandoned.stop()
+        if at % 2:
+            iotdb.insert(at, at)
+        else:
+            iotdb.refused(f"INSERT INTO root.p.d(time, v) VALUES ({at}, -1)")
+    assert set(iotdb.values("root.p.d")) == {*range(1, 20, 2), 14}
+
+
+def test_a_process_that_ends_after_the_write_says_that_the_rows_are_stored(iotdb: Iotdb) -> None:
+    (iotdb.folder / "guard.py").write_text(dedent(GUARD))
+    iotdb.trigger("guard:Guard", how="STATELESS")
+    found = iotdb.refused("INSERT INTO root.p.d(time, v) VALUES (1, -2)")
+    assert (found.status, "the rows are stored, but" in str(found)) == (Status.TRIGGER_FIRE_ERROR, True)
+    assert iotdb.values("root.p.d") == [-2]

@@ -108,6 +108,7 @@ def test_a_nested_query_is_refused_as_the_seed_says() -> None:
     with pytest.raises(IotdbError) as caught:
         parse("SELECT avg(n) from (select count(s1) as n from root.sg.d group by([0, now()), 30m));")
     assert caught.value.status is Status.SQL_PARSE_ERROR
+    assert "continuous query" in caught.value.message
 
 
 def test_the_insert_of_the_seed() -> None:
@@ -305,6 +306,7 @@ REFUSED: list[tuple[str, Status, str]] = [
     ("SELECT 'x FROM root.a", Status.SQL_PARSE_ERROR, "no end"),
     ("SELECT v FROM root.a WHERE", Status.SQL_PARSE_ERROR, "an expression"),
     ("SELECT v FROM root.a; SELECT w FROM root.a", Status.SQL_PARSE_ERROR, "the end"),
+    ("SHOW TRIGGER", Status.UNSUPPORTED_OPERATION, "DATABASES, DEVICES, TIMESERIES, TRIGGERS and CQS"),
     ("GRANT ALL", Status.UNSUPPORTED_OPERATION, "GRANT"),
     ("hello", Status.SQL_PARSE_ERROR, "a statement"),
     ("", Status.SQL_PARSE_ERROR, "a statement"),

@@ -29,6 +29,11 @@ def select(c: Cursor, where: Position) -> Select:
     items = c.separated(lambda: _item(c))
     into = _into(c) if c.take("into") else ()
     c.expect("from")
+    if c.at("("):
+        raise syntax(
+            "there are no subqueries: let a continuous query write what the inner one gives, and read that",
+            c.here(),
+        )
     sources = c.separated(lambda: c.path("a path to read from"))
     found: dict[str, Any] = {}
     if c.take("where"):

@@ -25,6 +25,8 @@ def parse(text: str) -> Statement:
             found = read(c, where)
             c.finish()
             return found
+    if c.at("show"):
+        raise unsupported("SHOW lists DATABASES, DEVICES, TIMESERIES, TRIGGERS and CQS alone", where)
     for words in _LATER:
         if c.at(*words):
             raise unsupported(f"{' '.join(words).upper()} is not supported", where)
@@ -78,6 +80,6 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Read], ...] = (
 )
 _LATER = (
     ("create", "user"), ("create", "role"), ("grant",), ("revoke",), ("alter", "timeseries"),
-    ("create", "schema"), ("create", "device"), ("set",), ("unset",), ("show",), ("flush",), ("load",),
+    ("create", "schema"), ("create", "device"), ("set",), ("unset",), ("flush",), ("load",),
     ("create", "function"), ("create", "pipe"), ("explain",), ("with",), ("merge",), ("clear",),
 )  # fmt: skip
