@@ -5,8 +5,9 @@
 A real broker, the gateway and a producer, each a process of its own, and the class in its own as always.
 Messages are those of producers: one row of one device, five points. First rows come at that rate; what it
 leaves behind says whether the trigger keeps up. Then the same number is written while nobody reads: how fast
-the backlog goes is how much more it could take. ``--idle``: so many further AFTER triggers, which watch what
-nobody writes; their threads, memory and CPU are counted.
+the backlog goes is how much more it could take. What it prints are the ``figures`` of a part of
+``bench/published/system.json``; the goals are in ``bench/table.py``. ``--idle``: so many further AFTER
+triggers, which watch what nobody writes; their threads, memory and CPU are counted.
 """
 
 from __future__ import annotations
@@ -248,7 +249,7 @@ def main() -> None:
             found |= drained(stand, count, rate, seconds)
             if given.idle:
                 found |= idle(stand, given.idle)
-            text = json.dumps(found, indent=2)
+            text = json.dumps({"iotdb_trigger": found}, indent=2)
             print(text)
             if given.out is not None:
                 given.out.write_text(text + "\n")
