@@ -8,8 +8,10 @@ import signal
 from textwrap import dedent
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.unit.gateway.conftest import gateway_on
+from tests.unit.gateway.iotdb_door import Door
 from tests.unit.gateway.test_insert_triggers import Iotdb, iotdb
 
 from api_gateway.iotdb.write import Tablet
@@ -125,6 +127,22 @@ def test_a_class_that_is_gone_is_looked_for_as_often_as_the_settings_say(iotdb: 
     file.write_text(text)
     iotdb.insert(2, 2)
     assert told()[-1] == ["fire", "root.p.d", [2]]
+
+
+@pytest.mark.parametrize("event", ["BEFORE", "AFTER"])
+def test_select_into_tells_what_triggers_have_failed_at(iotdb: Iotdb, event: str) -> None:
+    iotdb.insert(1, 1, "root.p.e")
+    iotdb.trigger("classes:Falsy", event=event, how="STATELESS")
+    iotdb.rig.calc.answers(
+        ("tbname", "VARCHAR(192)", pa.array(["root.p.e"])), ("time", "TIMESTAMP", pa.array([1], pa.int64())),
+        ("v", "DOUBLE", pa.array([7.0])),
+    )  # fmt: skip
+    statement = "SELECT v INTO root.p.d(v) FROM root.p.e"
+    assert "the trigger t failed" in iotdb(statement).hint
+    door = Door(iotdb.rig)
+    found = door.do(statement)
+    assert (found["code"], "the trigger t failed" in found["message"]) == (200, True)
+    assert iotdb.values("root.p.d") == [7, 7]
 
 
 GUARD = """

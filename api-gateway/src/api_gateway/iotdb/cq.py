@@ -13,6 +13,7 @@ from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.iotdb.select import readable
 from api_gateway.session import Session
+from api_gateway.tables.firing import Firing
 from millrace_core.catalog import key_of
 from millrace_core.dialect.iotdb import IotdbError, Status, parse, times
 from millrace_core.dialect.iotdb import statements as s
@@ -117,7 +118,9 @@ def run_once(context: Context, run: Run) -> int:
                 raise IotdbError(Status.NO_SUCH_CQ, f"the continuous query {query.name} was dropped")
             yield
 
-    _, result = run_into(context, session, statement.select, span(query, run.instant), standing)
+    # it waits for no trigger: one may need what it holds
+    firing = Firing(waits=False)
+    _, result = run_into(context, session, statement.select, firing, span(query, run.instant), standing)
     return result.rows
 
 

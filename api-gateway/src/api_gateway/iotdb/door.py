@@ -168,7 +168,7 @@ class _Door:
         if isinstance(statement, _READERS) and not (isinstance(statement, s.Select) and statement.into):
             raise unsupported("this reads: send it to /rest/v2/query")
         reply = self._executor.perform(session, statement)
-        return _success(reply.hint if isinstance(reply, Done) else "")
+        return _success(reply.hint if isinstance(reply, Done | Listing) else "")
 
     # -- rows ------------------------------------------------------------------------------------------------
 

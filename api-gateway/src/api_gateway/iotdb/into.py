@@ -26,41 +26,43 @@ Guard = Callable[[], AbstractContextManager[None]]
 
 def select_into(context: Context, session: Session, statement: s.Select) -> Listing:
     """Run it; what went where, as IoTDB lists it."""
-    found, result = run_into(context, session, statement)
+    firing = Firing(waits=False)
+    found, result = run_into(context, session, statement, firing)
+    # what a run of a continuous query holds while it writes, triggers may need
+    fired = Firing(notes=firing.notes)
+    context.listener.after(firing.spots, fired)
+    hint = "; ".join(fired.notes)
     names = ("source column", "target timeseries", "written")
     types = ("TEXT", "TEXT", "INT64")
     rows: list[tuple[object, ...]] = [
         (result.names[goal.column], goal.path, _count(result, goal)) for goal in found
     ]
     if not statement.by_device:
-        return Listing(names, types, rows)
+        return Listing(names, types, rows, hint)
     listed = [(goal.source, *row) for goal, row in zip(found, rows, strict=True)]
-    return Listing(("source device", *names), ("TEXT", *types), listed)
+    return Listing(("source device", *names), ("TEXT", *types), listed, hint)
 
 
 def run_into(
     context: Context,
     session: Session,
     statement: s.Select,
+    firing: Firing,
     span: Span | None = None,
     guard: Guard = nullcontext,
 ) -> tuple[list[Goal], Result]:
-    """Read, then write with one call. ``span``: of a continuous query's run; ``guard``: held over the write,
-    which is not done if entering it raises."""
+    """Read, then write with one call. ``firing``: of the write, which waits for no trigger; ``span``: of a
+    continuous query's run; ``guard``: held over the write, which is not done if entering it raises."""
     schema = readable(context, session, statement)
     query = lower(statement, schema, times.TimeContext(session.now, session.timezone), span=span)
     found = goals(query, schema)
     check_types(found, known(context, session))
     result = ask(context, session, query)
-    firing = Firing(waits=False)
     with guard():
         # series may have come meanwhile
         check_types(found, known(context, session))
         parts = [part for rows in written(result, found) for part in _parts(rows)]
         write_tablets(context, session, parts, firing)
-    if span is None:
-        # what the guard holds, triggers may need; a run waits for none of them
-        context.listener.after(firing.spots, Firing())
     return found, result
 
 

@@ -13,11 +13,12 @@ from millrace_core.model.types import TIMESTAMP, DataType
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Rows of SHOW and COUNT. ``types``: IoTDB's."""
+    """Rows of SHOW, COUNT and SELECT … INTO. ``types``: IoTDB's. ``hint``: see :class:`Done`."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
     rows: list[tuple[object, ...]]
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

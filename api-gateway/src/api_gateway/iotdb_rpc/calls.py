@@ -10,7 +10,7 @@ from iotdb.thrift.rpc import ttypes as rpc
 from thrift.protocol.TProtocol import TProtocolException
 
 from api_gateway.iotdb.execute import IotdbExecutor
-from api_gateway.iotdb.reply import Done
+from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.iotdb.schema import Wanted
 from api_gateway.iotdb.write import Tablet
 from api_gateway.iotdb_rpc import replies, writes
@@ -126,7 +126,7 @@ class Calls:
     @_status
     def _one_of_batch(self, statement: str) -> Any:
         reply = self._executor.execute(self._client.session(), statement)
-        return replies.success(reply.hint if isinstance(reply, Done) else "")
+        return replies.success(reply.hint if isinstance(reply, Done | Listing) else "")
 
     @_rows
     def executeRawDataQueryV2(self, req: Any) -> Any:  # noqa: N802
@@ -166,7 +166,7 @@ class Calls:
 
     def _do(self, statement: s.Statement) -> Any:
         reply = self._executor.perform(self._client.session(), statement)
-        return replies.success(reply.hint if isinstance(reply, Done) else "")
+        return replies.success(reply.hint if isinstance(reply, Done | Listing) else "")
 
     @_status
     def setStorageGroup(self, _session: int, path: str) -> Any:  # noqa: N802

@@ -7,7 +7,7 @@ from typing import Any
 from iotdb.thrift.common import ttypes as common
 from iotdb.thrift.rpc import ttypes as rpc
 
-from api_gateway.iotdb.reply import Done, Reply
+from api_gateway.iotdb.reply import Done, Listing, Reply
 from api_gateway.iotdb_rpc.session import Client, cursor_of
 from millrace_core.dialect.iotdb import Status, status_of
 from millrace_core.errors import MillraceError
@@ -43,13 +43,14 @@ def answer(client: Client, reply: Reply, wanted: int | None) -> Any:
     """What a statement gave: ``wanted`` rows of it, the others are fetched."""
     if isinstance(reply, Done):
         return rpc.TSExecuteStatementResp(status=success(reply.hint))
+    hint = reply.hint if isinstance(reply, Listing) else ""
     cursor = cursor_of(reply)
     blocks = cursor.take(wanted)
     places: dict[str, int] = {}
     for place, name in enumerate(cursor.names):
         places.setdefault(name, place)
     return rpc.TSExecuteStatementResp(
-        status=success(), queryId=client.keep(cursor), columns=cursor.names, dataTypeList=cursor.types,
+        status=success(hint), queryId=client.keep(cursor), columns=cursor.names, dataTypeList=cursor.types,
         ignoreTimeStamp=cursor.times is None, columnNameIndexMap=places, queryResult=blocks,
         moreData=cursor.more, columnIndex2TsBlockColumnIndexList=list(range(len(cursor.names))),
         operationType="QUERY",
