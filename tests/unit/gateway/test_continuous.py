@@ -303,8 +303,9 @@ def test_diagnose_foresees_a_run_that_cannot_be(desk: Desk) -> None:
     assert desk.ask("VERIFY CQ q FROM 0 TO 1")["code"] == 1400
 
 
-def test_verify_finds_what_runs_would_give_otherwise(desk: Desk) -> None:
-    desk.do(CREATE)
+@pytest.mark.parametrize("name", ["c", "1d", "true"])
+def test_verify_finds_what_runs_would_give_otherwise(desk: Desk, name: str) -> None:
+    desk.do(CREATE.replace("n(c)", f"n({name})"))
     for number in range(3):
         desk.counts((LATE + (number - 1) * DAY, number + 1))
         desk.step(DAY if number else 0)
@@ -320,14 +321,14 @@ def test_verify_finds_what_runs_would_give_otherwise(desk: Desk) -> None:
         desk.rig.calc.answers(
             ("tbname", "VARCHAR(192)", pa.array(["root.p.n"] * len(stored), pa.string())),
             ("time", "TIMESTAMP", pa.array([at for at, _ in stored], pa.int64())),
-            ("c", "BIGINT", pa.array([value for _, value in stored], pa.int64())),
+            (name, "BIGINT", pa.array([value for _, value in stored], pa.int64())),
         )
 
     desk.rig.calc.before = answers
     found = desk.ask(f"VERIFY CQ q FROM {LATE - DAY} TO {LATE + 5 * DAY}")
     assert list(zip(*found["values"], strict=True)) == [
-        ("different", "root.p.n.c", LATE, "2", "7"),
-        ("missing", "root.p.n.c", LATE + DAY, "2", None),
+        ("different", f"root.p.n.{name}", LATE, "2", "7"),
+        ("missing", f"root.p.n.{name}", LATE + DAY, "2", None),
     ]
     assert desk.ask(f"VERIFY CQ q FROM {LATE - DAY} TO {LATE - 1}")["values"] == [[]] * 5
     assert desk.ask(f"VERIFY CQ q FROM {LATE} TO {LATE + DAY} LIMIT 1")["values"][0] == ["different"]

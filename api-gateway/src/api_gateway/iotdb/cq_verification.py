@@ -13,7 +13,7 @@ from api_gateway.session import Session
 from millrace_core.dialect.iotdb import parse, times
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.codes import semantic
-from millrace_core.dialect.iotdb.paths import write_node, write_path
+from millrace_core.dialect.iotdb.paths import write_path
 from millrace_core.dialect.iotdb.select.into import Goal, goals, written
 from millrace_core.dialect.iotdb.select.lower import lower
 from millrace_core.model.continuous import ContinuousQuery
@@ -90,7 +90,8 @@ def _stored(context: Context, session: Session, targets: Sequence[Goal], first: 
     for goal in targets:
         of_device.setdefault(goal.device, []).append(goal.measurement)
     for device, measurements in of_device.items():
-        names = ", ".join(map(write_node, measurements))
+        # a name may be a word or a number of SQL
+        names = ", ".join(f"`{name.replace('`', '``')}`" for name in measurements)
         # names are quoted, and the bounds are numbers
         text = f"SELECT {names} FROM {write_path(device)} WHERE time >= {first} AND time <= {last}"  # noqa: S608
         statement = parse(text)

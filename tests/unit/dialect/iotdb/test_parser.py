@@ -304,6 +304,7 @@ REFUSED: list[tuple[str, Status, str]] = [
     ("SELECT v FROM root.a DISABLE ALIGN", Status.UNSUPPORTED_STATEMENT, "DISABLE ALIGN"),
     ("SELECT v FROM a", Status.ILLEGAL_PATH, "begins with root"),
     ("SELECT 'x FROM root.a", Status.SQL_PARSE_ERROR, "no end"),
+    ("SELECT 1d FROM root.a", Status.SQL_PARSE_ERROR, "back quotes"),
     ("SELECT v FROM root.a WHERE", Status.SQL_PARSE_ERROR, "an expression"),
     ("SELECT v FROM root.a; SELECT w FROM root.a", Status.SQL_PARSE_ERROR, "the end"),
     ("SHOW TRIGGER", Status.UNSUPPORTED_OPERATION, "DATABASES, DEVICES, TIMESERIES, TRIGGERS and CQS"),

@@ -249,7 +249,8 @@ class _Reader:
                 c.next()
                 return TimeColumn(c.position(token.start))
             return Series(c.suffix())
-        raise c.unexpected("an expression")
+        quoted = token.kind is TokenKind.DURATION
+        raise c.unexpected("an expression" + " (a series called so stands in back quotes)" * quoted)
 
     def _dotted(self, end: int) -> bool:
         return self._c.text[end : end + 1] == "."
