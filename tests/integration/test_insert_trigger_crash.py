@@ -1,5 +1,6 @@
 """kill -9 of the gateway, of a trigger's process and of the broker, while rows are written: no firing AFTER
-INSERT is lost, and a stateful class counts each row once."""
+INSERT is lost, a stateful class counts each row once, and nothing that was refused BEFORE INSERT is stored.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +47,12 @@ CLASSES = """
             for at in tablet.times:
                 self.rows += 1
                 tablet.write(tablet.device + "_seen.n", int(at), self.rows)
+
+    class Guard:
+        def failure_strategy(self):
+            return "PESSIMISTIC"
+        def fire(self, tablet):
+            return not (tablet.values("v") < 0).any()
 """
 
 
@@ -215,3 +222,29 @@ def test_no_after_firing_is_lost_and_each_row_counts_once(plant: Plant) -> None:
     stored = [(device, row["time"]) for device, row in plant.rows() if "_seen" not in device and row["time"]]
     assert most == len(stored), "each row in the log counts once, whatever was fired twice"
     assert {("root.p.d0", at) for at, code in writer.answers.items() if code == 200} <= written
+
+
+def test_nothing_of_a_write_refused_before_is_stored(plant: Plant) -> None:
+    made = plant.do("CREATE STATELESS TRIGGER guard BEFORE INSERT ON root.p.*.v AS 'classes:Guard'")
+    assert made["code"] == 200, made
+    writers = [Writer(plant, f"root.p.d{n}", lambda at: -at if at % 2 else at) for n in range(2)]
+    for one in writers:
+        one.start()
+    writers[0].settled(10)
+    for process in plant.trigger_processes():
+        process.kill()
+    writers[0].settled(10)
+    for _ in range(2):
+        plant.kill()
+        plant.start()
+        writers[0].settled(10)
+    for one in writers:
+        one.stop()
+    rows = plant.rows()
+    assert min(row["v"] for _, row in rows) >= 0
+    stored = {(device, row["time"]) for device, row in rows}
+    for number, one in enumerate(writers):
+        good = {at for at, code in one.answers.items() if code == 200}
+        assert good and all(at % 2 == 0 for at in good)
+        assert {(f"root.p.d{number}", at) for at in good} <= stored
+        assert {code for at, code in one.answers.items() if at % 2} == {1302}
