@@ -109,7 +109,10 @@ class GatewaySettings(ServiceSettings):
         description="Megabytes of address space that the process of a trigger may take for its class.",
     )
     trigger_wait_seconds: float = Field(
-        60, gt=0, le=600, description="How long an insert waits for AFTER triggers before it answers 1302."
+        60,
+        gt=0,
+        le=600,
+        description="How long an insert waits for AFTER triggers; then a PESSIMISTIC one fails it (1302).",
     )
     trigger_tries: int = Field(
         3,

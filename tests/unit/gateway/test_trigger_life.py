@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from tests.unit.gateway.conftest import gateway_on
 from tests.unit.gateway.iotdb_door import Door
-from tests.unit.gateway.test_insert_triggers import Iotdb, iotdb
+from tests.unit.gateway.test_insert_triggers import Iotdb, iotdb, until
 
 from api_gateway.iotdb.write import Tablet
 from api_gateway.session import Session
@@ -203,3 +203,35 @@ def test_a_process_that_ends_after_the_write_says_that_the_rows_are_stored(iotdb
     found = iotdb.refused("INSERT INTO root.p.d(time, v) VALUES (1, -2)")
     assert (found.status, "the rows are stored, but" in str(found)) == (Status.TRIGGER_FIRE_ERROR, True)
     assert iotdb.values("root.p.d") == [-2]
+
+
+@pytest.mark.parametrize("strategy", ["OPTIMISTIC", "PESSIMISTIC"])
+def test_a_request_waits_for_a_slow_trigger_as_its_strategy_says(iotdb: Iotdb, strategy: str) -> None:
+    (iotdb.folder / "slow.py").write_text(dedent(SLOW))
+    iotdb.trigger("slow:Slow", how="STATELESS", strategy=strategy)
+    iotdb.rig.restart(data_dir=iotdb.folder.parent, trigger_call_seconds=60, trigger_wait_seconds=0.2)
+    said = "it has not fired for them within 0.2 s; it goes on trying"
+    if strategy == "OPTIMISTIC":
+        assert said in iotdb.insert(1, 1).hint
+    else:
+        found = iotdb.refused("INSERT INTO root.p.d(time, v) VALUES (1, 1)")
+        assert (found.status, said in str(found)) == (Status.TRIGGER_FIRE_ERROR, True), str(found)
+    assert iotdb.values("root.p.d") == [1]
+    (iotdb.folder / "go").touch()
+    until(lambda: iotdb.values("root.p.late", "n") == [1])
+
+
+SLOW = """
+    import os, time
+
+    class Slow:
+        '''Fires once there is a file.'''
+        def on_create(self, attributes):
+            self.strategy = attributes["strategy"]
+        def failure_strategy(self):
+            return self.strategy
+        def fire(self, tablet):
+            while not os.path.exists("go"):
+                time.sleep(0.01)
+            tablet.write("root.p.late.n", 1, 1)
+"""

@@ -237,10 +237,7 @@ class InsertTriggers:
             own = False
 
     def _wait(self, spots: Sequence[Spot], until: float) -> tuple[list[Failure], list[Spot]]:
-        """The failures of what has fired for these, and where that has written.
-
-        :raises IotdbError: TRIGGER_FIRE_ERROR if it did not fire in time.
-        """
+        """The failures of what has fired for these, or has not by then, and where it has written."""
         failures: list[Failure] = []
         further: list[Spot] = []
         for live in self._active(before=False):
@@ -251,12 +248,9 @@ class InsertTriggers:
             fired = followed[0].wait(meant, until)
             if fired is None:
                 seconds = self._context.settings.trigger_wait_seconds
-                raise stored_but(
-                    Failure(
-                        live.record.name, live.record.strategy,
-                        f"it has not fired for them within {seconds:g} s; it goes on trying",
-                    )
-                )  # fmt: skip
+                why = f"it has not fired for them within {seconds:g} s; it goes on trying"
+                failures.append(Failure(live.record.name, live.record.strategy, why))
+                continue
             failures += [one.failure for one in fired if one.failure is not None]
             further += [spot for one in fired for spot in one.spots]
         return failures, list(dict.fromkeys(further))

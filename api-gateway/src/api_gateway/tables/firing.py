@@ -55,8 +55,8 @@ class Listener(Protocol):
     def after(self, spots: Sequence[Spot], firing: Firing) -> None:
         """Wait until AFTER triggers have fired for them, if the write does.
 
-        :raises IotdbError: TRIGGER_FIRE_ERROR if one of them has failed that is PESSIMISTIC, or none has
-            fired in time.
+        :raises IotdbError: TRIGGER_FIRE_ERROR if one of them that is PESSIMISTIC has failed, or has not fired
+            in time.
         """
 
     def bounds(self, topic: str, table: Table) -> list[Mapping[int, int]]:
