@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import random
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,7 @@ from millrace_core.dialect.iotdb.schema import extended, new_child, new_table
 from millrace_core.model.device import Device
 from millrace_core.model.schema import Database
 from millrace_core.wire.topics import CATALOG, TOPICS, wal_topic
+from millrace_service import ServiceToken
 from millrace_wal import KafkaLog, Log, Message
 
 DB, POINTS, SLICE = "root.plant", 5, 0.1
@@ -69,7 +71,7 @@ def catalog(log: Log, devices: list[str]) -> None:
 
 
 ROOT = Path(__file__).parents[1]
-AUTH = ("root", "root")
+AUTH, TOKEN = ("root", "root"), secrets.token_hex()
 NAME = "trigger bench"
 
 
@@ -114,12 +116,16 @@ class Stand:
             "MILLRACE_GATEWAY_PORT": str(port), "MILLRACE_BROKER": self.broker.address,
             "MILLRACE_DATA_DIR": str(folder), "MILLRACE_ACCEPT_SECONDS": "0.2",
             # it is stopped for a while
-            "MILLRACE_TRIGGER_CALL_SECONDS": "300",
+            "MILLRACE_TRIGGER_CALL_SECONDS": "300", "MILLRACE_SERVICE_TOKEN": TOKEN,
         }  # fmt: skip
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         self.process = subprocess.Popen([sys.executable, "-m", "api_gateway"], env=self._environment)
+        self.answers()
+
+    def answers(self) -> None:
+        """Wait until it does."""
         end = time.monotonic() + 300
         while True:
             try:
@@ -137,7 +143,9 @@ class Stand:
 
     def fired(self) -> float:
         """Tablets that the trigger has fired for, as the gateway counts them."""
-        for line in httpx.get(f"{self.url}/metrics", timeout=60).text.splitlines():
+        shown = ServiceToken(TOKEN).header
+        answer = httpx.get(f"{self.url}/metrics", headers=shown, timeout=60).raise_for_status()
+        for line in answer.text.splitlines():
             if line.startswith("millrace_gateway_trigger_firings_total{"):
                 return float(line.rsplit(" ", 1)[1])
         return 0.0
