@@ -99,6 +99,7 @@ def test_where_columns_go(sg: Plant, sql: str, expected: list[str] | None) -> No
         ("s1 + 1 INTO root.a.::(x) FROM root.sg.d1", "s1 + 1 is none"),
         ("s1 + 1 INTO root.a.::(::) FROM root.sg.* ALIGN BY DEVICE", "s1 + 1 is none"),
         ("s1 INTO root.${7}.b(x) FROM root.sg.d1", "not a node of root.sg.d1.s1, which has 4"),
+        ("s1 INTO root.${" + "9" * 5000 + "}.b(x) FROM root.sg.d1", "which has 4"),
         ("s1 INTO root.${3}(x) FROM root.sg.* ALIGN BY DEVICE", "not a node of root.sg.d1, which has 3"),
         ("s1 INTO root.::.b(x) FROM root.sg.d1", "the last node"),
         ("s1 INTO root(x) FROM root.sg.d1", "two nodes"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.dialect.iotdb.conftest import Plant, rows
 
-from millrace_core.dialect.iotdb.codes import IotdbError
+from millrace_core.dialect.iotdb.codes import IotdbError, Status
 
 
 @pytest.fixture
@@ -58,6 +58,18 @@ def test_too_many_combinations_are_refused(plant: Plant) -> None:
         plant.series(f"root.p.x{number}", {"a": "DOUBLE", "b": "DOUBLE"})
     with pytest.raises(IotdbError, match=r"10201 combinations of series.*ALIGN BY DEVICE"):
         plant("SELECT a FROM root.p.* WHERE a > 1 OR b > 1")
+
+
+def test_patterns_take_no_longer_than_their_text(plant: Plant) -> None:
+    """A pattern over which Python's own would think for years; one that is none says so."""
+    plant.write("root.p.d1", [{"time": 0, "s": "a" * 60}], s="TEXT")
+    text = "SELECT d1.v FROM root.p WHERE d2.v > 0 AND d1.s {} '{}'"
+    assert rows(plant(text.format("REGEXP", "^(a+)+$"))) == [(0, 0)]
+    assert rows(plant(text.format("REGEXP", "^(a|a)*b"))) == []
+    assert rows(plant(text.format("LIKE", "%a" * 25 + "%b"))) == []
+    with pytest.raises(IotdbError, match="not a regular expression") as caught:
+        plant(text.format("REGEXP", "["))
+    assert caught.value.status is Status.SEMANTIC_ERROR
 
 
 cells = st.one_of(st.none(), st.integers(0, 3))

@@ -19,6 +19,8 @@ from millrace_core.errors import Position
 T = TypeVar("T")
 MOST_BYTES = 1 << 20
 """Of a statement, as in the other dialect."""
+MOST_DIGITS = 100
+"""Of a whole number: Python reads no longer ones than some thousands."""
 
 
 class TokenKind(Enum):
@@ -188,7 +190,10 @@ class Cursor:
         return self.of_kind(TokenKind.STRING, what).value
 
     def integer(self, what: str) -> int:
-        return int(self.of_kind(TokenKind.INTEGER, what).value)
+        token = self.of_kind(TokenKind.INTEGER, what)
+        if len(token.value) > MOST_DIGITS:
+            raise syntax(f"{token.value[:32]}… is too large for {what}", self.position(token.start))
+        return int(token.value)
 
     def name(self, what: str) -> str:
         """One name, quoted or not, in its own case."""

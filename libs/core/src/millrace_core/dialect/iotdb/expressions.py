@@ -5,11 +5,12 @@ From weak to strong: OR, AND, NOT, comparisons, + and -, * / %, signs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from millrace_core.dialect.iotdb.codes import syntax
+from millrace_core.dialect.iotdb.codes import semantic, syntax
 from millrace_core.dialect.iotdb.cursor import Cursor, TokenKind
 from millrace_core.dialect.iotdb.paths import TIMES, Pattern
 from millrace_core.dialect.iotdb.times import Moment, moment
@@ -270,10 +271,10 @@ class _Reader:
         token = c.peek()
         where = c.position(token.start)
         match token.kind:
-            case TokenKind.INTEGER:
-                return Constant(int(c.next().value), where)
-            case TokenKind.FLOAT:
-                return Constant(float(c.next().value), where)
+            case TokenKind.INTEGER | TokenKind.FLOAT as kind:
+                if not math.isfinite(float(c.next().value)):
+                    raise semantic(f"the number {token.text[:32]} is out of range", where)
+                return Constant((int if kind is TokenKind.INTEGER else float)(token.value), where)
             case TokenKind.STRING:
                 return Constant(c.next().value, where)
             case TokenKind.DATETIME:

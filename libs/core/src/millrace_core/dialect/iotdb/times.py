@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from millrace_core.dialect.iotdb.codes import semantic, unsupported
-from millrace_core.dialect.iotdb.cursor import Cursor, TokenKind
+from millrace_core.dialect.iotdb.cursor import MOST_DIGITS, Cursor, TokenKind
 from millrace_core.errors import MillraceError, Position
 from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.timeline.text import parse_timestamp
@@ -40,6 +40,8 @@ def duration(c: Cursor, what: str) -> int:
     for amount, unit in _PART.findall(token.text):
         if unit.lower() not in _NANOSECONDS:
             raise unsupported(f"{what}: months and years are not supported yet, write it in days", where)
+        if len(amount) > MOST_DIGITS:
+            raise semantic(f"{what}: {token.text[:32]}… is too long", where)
         total += int(amount) * _NANOSECONDS[unit.lower()]
     if total % _MILLISECOND:
         raise semantic(f"{what}: {token.text} is not a whole number of milliseconds", where)

@@ -3,16 +3,21 @@ what is calculated with it is None, as in SQL."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+
+import polars as pl
 
 from millrace_core.dialect.iotdb import expressions as e
 from millrace_core.dialect.iotdb.codes import semantic
 
 _ARITHMETIC: dict[str, Callable[[float, float], float | None]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b if b else None, "%": lambda a, b: a % b if b else None,
+    "/": lambda a, b: a / b if b else None,
+    "%": lambda a, b: math.fmod(a, b) if b and math.isfinite(a) else None,
 }  # fmt: skip
 _COMPARISON: dict[str, Callable[[object, object], bool]] = {
     "=": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b,  # type: ignore[operator]
@@ -90,7 +95,24 @@ class Evaluation:
 
 
 def _matches(node: e.Matches, text: str) -> bool:
-    if node.regular:
-        return re.search(node.text, text) is not None
-    pattern = "".join(".*" if c == "%" else "." if c == "_" else re.escape(c) for c in node.text)
-    return re.fullmatch(pattern, text, re.DOTALL) is not None
+    """In a time that grows with the text alone: patterns are those of users, and nothing ends this."""
+    if not node.regular:
+        return _like(node.text).fullmatch(text) is not None
+    try:
+        return _contains(node.text, text)
+    except pl.exceptions.ComputeError as error:
+        raise semantic(f"{node.text!r} is not a regular expression: {error}", node.position) from None
+
+
+@lru_cache(maxsize=1024)
+def _contains(pattern: str, text: str) -> bool:
+    """By polars, whose expressions never go back."""
+    return pl.Series([text]).str.contains(pattern).item() is True
+
+
+@lru_cache(maxsize=64)
+def _like(pattern: str) -> re.Pattern[str]:
+    """What lies between two % is taken where it comes first: no later place lets more of the rest match."""
+    first, *rest = ["".join("." if c == "_" else re.escape(c) for c in part) for part in pattern.split("%")]
+    between = "".join(f"(?>.*?{part})" for part in rest[:-1])
+    return re.compile(f"{first}{between}.*{rest[-1]}" if rest else first, re.DOTALL)

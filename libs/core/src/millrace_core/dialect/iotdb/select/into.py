@@ -281,12 +281,13 @@ def _filled(node: Node, source: Sequence[str], place: _Place) -> str:
         return node.text
 
     def named(found: re.Match[str]) -> str:
-        if int(found[1]) >= len(source):
+        index = int(found[1][:9])
+        if index >= len(source):
             raise semantic(
                 f"INTO: {found[0]} is not a node of {write_path(source)}, which has {len(source)}",
                 place.position,
             )
-        return source[int(found[1])]
+        return source[index]
 
     return _INDEX.sub(named, node.text)
 

@@ -35,6 +35,8 @@ from millrace_core.model.device import Device, Series
 NAMED_DEVICES = 500
 """So many devices a query names; more are found by their pattern."""
 MOST_GROUPS = 1_000_000
+MOST_ROWS = 2**31 - 1
+"""That a LIMIT can name."""
 LEAST_GROUP = 10
 """Milliseconds: the shortest INTERVAL that the planner takes. Shorter groups are made here, of raw rows."""
 
@@ -388,4 +390,5 @@ class _Fetches:
         if self.most is not None:
             most = self.most + select.offset + 1
             wanted = most if wanted is None else min(wanted, most)
-        return "" if wanted is None else f" LIMIT {wanted * devices}"
+        # the answer is cut in the end, this only spares what is not wanted
+        return "" if wanted is None or wanted * devices > MOST_ROWS else f" LIMIT {wanted * devices}"
