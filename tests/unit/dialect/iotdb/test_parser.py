@@ -309,6 +309,8 @@ REFUSED: list[tuple[str, Status, str]] = [
     ("SELECT v FROM root.a LIMIT " + "9" * 5000, Status.SQL_PARSE_ERROR, "too large"),
     ("SELECT v FROM root.a WHERE v > " + "9" * 5000, Status.SEMANTIC_ERROR, "out of range"),
     ("SELECT v FROM root.a GROUP BY([0, 9), " + "9" * 5000 + "s)", Status.SEMANTIC_ERROR, "too long"),
+    ("SHOW DEVICES root.**.a.**.b.**.c.**", Status.ILLEGAL_PATH, "at most 3 **"),
+    ("DELETE FROM root.a.a*a*a*a*b", Status.ILLEGAL_PATH, "at most 3 *"),
     ("SELECT 1d FROM root.a", Status.SQL_PARSE_ERROR, "back quotes"),
     ("SELECT v FROM root.a WHERE", Status.SQL_PARSE_ERROR, "an expression"),
     ("SELECT v FROM root.a; SELECT w FROM root.a", Status.SQL_PARSE_ERROR, "the end"),

@@ -233,6 +233,7 @@ def test_groups_of_time(tens: Plant, sql: str, expected: list[tuple[Any, ...]]) 
         ("SELECT s + 1 FROM root.p.d1", Status.SEMANTIC_ERROR, "needs numbers"),
         ("SELECT v FROM root.p.d1 WHERE s > 1", Status.SEMANTIC_ERROR, "compared"),
         ("SELECT v FROM root.p.d1 WHERE v", Status.SEMANTIC_ERROR, "condition"),
+        ("SELECT **.a.** FROM root.**.b.**", Status.ILLEGAL_PATH, "at most 3 **"),
         ("SELECT sin(v) FROM root.p.d1", Status.UNSUPPORTED_OPERATION, "sin"),
         ("SELECT sin(nothing) FROM root.p.d1", Status.UNSUPPORTED_OPERATION, "sin"),
         ("SELECT count(v) + sin(nothing) FROM root.p.d1 ALIGN BY DEVICE", Status.UNSUPPORTED_OPERATION,

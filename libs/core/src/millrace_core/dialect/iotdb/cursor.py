@@ -206,14 +206,17 @@ class Cursor:
 
     # -- paths -----------------------------------------------------------------------------------------------
 
-    def path(self, what: str) -> Pattern:
-        """A path or pattern that begins with ``root``. :raises IotdbError: ILLEGAL_PATH for another one."""
+    def path(self, what: str, *, checked: bool = True) -> Pattern:
+        """A path or pattern that begins with ``root``. ``checked``: not one that was accepted before.
+
+        :raises IotdbError: ILLEGAL_PATH for another one, or for too many wildcards.
+        """
         found = self._nodes(_NODE, what)
         if found.nodes[0] != Node(ROOT):
             raise IotdbError(
                 Status.ILLEGAL_PATH, f"{found} is not {what}: a path begins with {ROOT}", found.position
             )
-        return found
+        return found.check() if checked else found
 
     def full_path(self, what: str) -> Pattern:
         """A path without wildcards."""

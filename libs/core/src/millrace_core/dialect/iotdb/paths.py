@@ -13,10 +13,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from millrace_core.dialect.iotdb.codes import IotdbError, Status
 from millrace_core.errors import Position
 
 ROOT = "root"
 ONE, MANY = "*", "**"
+MOST_WILD = 3
+"""Wildcards of a pattern, or of a node."""
 TIMES = ("time", "timestamp")
 """What the time of rows is called, in any case: no series is."""
 NAME = r"[^\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f\s]"
@@ -84,8 +87,25 @@ class Pattern(msgspec.Struct, frozen=True, dict=True):
         return tuple(node.text for node in self.nodes)
 
     def joined(self, suffix: Pattern) -> Pattern:
-        """The suffix below this one."""
-        return Pattern((*self.nodes, *suffix.nodes), suffix.position or self.position)
+        """The suffix below this one. :raises IotdbError: see :meth:`check`."""
+        return Pattern((*self.nodes, *suffix.nodes), suffix.position or self.position).check()
+
+    def check(self) -> Pattern:
+        """The pattern, if paths are held against it in no time: each further wildcard takes as often as long
+        as a path has nodes, or a node characters.
+
+        :raises IotdbError: ILLEGAL_PATH for one with too many of them.
+        """
+        many = sum(node == Node(MANY) for node in self.nodes)
+        if many > MOST_WILD:
+            raise self._too_wild(f"{many} ** in a path, there are at most {MOST_WILD} **")
+        for node in self.nodes:
+            if not node.quoted and node.text != MANY and node.text.count(ONE) > MOST_WILD:
+                raise self._too_wild(f"a node has at most {MOST_WILD} *")
+        return self
+
+    def _too_wild(self, why: str) -> IotdbError:
+        return IotdbError(Status.ILLEGAL_PATH, f"{str(self)[:64]}: {why}", self.position)
 
     def below(self, path: Pattern) -> Pattern:
         """The path itself if it is a whole one (``root.…``), else below this one."""
