@@ -197,7 +197,8 @@ class Clock:
         columns = {
             name: np.concatenate((out[name], values[early]))[order] for name, values in rows.columns.items()
         }
-        moves = _first_moves(memory, rows, group, step, ts, late, unsure)
+        closes = self.open_only and not self.ignore_disorder
+        moves = _first_moves(memory, rows, group, step, ts, late, unsure, closes)
         return Evaluated(group, ts, step, late, unsure, before, moves, columns)
 
     def _queue(self, memory: Columns, touched: Ints, rows: _Arrived, timely: Bools) -> tuple[Records, Bools]:
@@ -269,12 +270,14 @@ def running_newest(ts: Ints, first: Ints, known: Ints) -> tuple[Ints, Ints]:
 
 
 def _first_moves(
-    memory: Columns, rows: _Arrived, group: Ints, step: Ints, ts: Ints, late: Bools, unsure: Bools
-) -> Moves:
+    memory: Columns, rows: _Arrived, group: Ints, step: Ints, ts: Ints, late: Bools, unsure: Bools,
+    closes: bool,
+) -> Moves:  # fmt: skip
     """How T moved; in a group that had evaluated nothing it begins with its first evaluated row.
 
-    That row is not late, even if T was there first: there was nothing to be late for. (``late``, ``unsure``:
-    of the evaluated rows, corrected in place.)
+    That row is not late, even if T was there first: there was nothing to be late for; unless T alone
+    ``closes`` windows, also such as nobody has opened. (``late``, ``unsure``: of the evaluated rows,
+    corrected in place.)
     """
     moving = (rows.now > rows.before) | ~rows.seen
     before = rows.before.copy()
@@ -282,7 +285,8 @@ def _first_moves(
     if fresh.any():
         heads = starts_of(group)
         heads = heads[memory.singles["started"][group[heads]] == 0]
-        late[heads], unsure[heads] = False, False
+        if not closes:
+            late[heads], unsure[heads] = False, False
         begin = np.full(memory.count, np.iinfo(np.int64).max)
         begin[group[heads]] = step[heads]
         opening = np.zeros(memory.count, dtype=np.int64)
