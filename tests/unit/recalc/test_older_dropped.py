@@ -85,7 +85,7 @@ class Group:
 
 step = st.tuples(
     st.sampled_from(["put"] * 8 + ["delete"]), st.sampled_from(CHILDREN), st.integers(-25, 9),
-    st.sampled_from([None, 1, 10, 100]), st.integers(0, 12),
+    st.sampled_from([None, 1, 10, 100]), st.integers(0, 12), st.booleans(),
 )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def driven(folder: Path, mode: str, window: Window, watermark: int, update: int,
     )
     put_off = mode.startswith("CONTINUOUS")
     groups = {child: Group(window, watermark, bool(update), put_off) for child in CHILDREN}
-    for what, child, forward, v, length in steps:
+    for what, child, forward, v, length, cut in steps:
         ts = max(0, one.newest + forward)
         if what == "put":
             one.put(ts, v, None, child)
@@ -106,7 +106,8 @@ def driven(folder: Path, mode: str, window: Window, watermark: int, update: int,
         elif not put_off:  # whether a window has closed before it is read again is then all that matters
             one.remove(ts, ts + length, child)
             groups[child].remove(ts, ts + length)
-        one.settle()
+        if cut or not update:  # what is read again has what has come by then
+            one.settle()
     end = one.newest + 100
     for child in CHILDREN:
         one.put(end, 1, None, child)
@@ -120,8 +121,15 @@ def driven(folder: Path, mode: str, window: Window, watermark: int, update: int,
 
 def test_the_first_row_of_a_group_may_be_late(tmp_path: Path) -> None:
     """The one before it waits for T, which has closed its window by then, though nothing was in it."""
-    steps = [("put", "c1", 16, 1, 0), ("put", "c1", -8, 2, 0), ("put", "c1", -4, 3, 0)]
+    steps = [("put", "c1", ts, v, 0, True) for ts, v in ((16, 1), (-8, 2), (-4, 3))]
     driven(tmp_path, "WINDOW_CLOSE", Window(10, 10), 6, 0, steps)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_late_row_may_come_before_its_window_is_calculated(tmp_path: Path, mode: str) -> None:
+    """It is in one batch with the row that has closed the window, and so is another version of a row."""
+    rows = (("c1", 1, 1), ("c1", 10, 2), ("c1", -6, 4), ("c1", -10, 8), ("c2", 3, 1))
+    driven(tmp_path, mode, Window(10, 10), 0, 1, [("put", *row, 0, False) for row in rows])
 
 
 @pytest.mark.parametrize("mode", MODES)

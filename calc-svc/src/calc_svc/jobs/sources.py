@@ -18,12 +18,12 @@ from calc_svc.store.tables import TableStore
 from calc_svc.store.virtual import VirtualTable
 from millrace_core.calc.counting import as_it_came, counts_rewritten
 from millrace_core.errors import ErrorCode, PlanError
-from millrace_core.model.revisions import sources
+from millrace_core.model.revisions import names_now
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import SourceUse
 from millrace_core.store.family import TBNAME, Family
-from millrace_core.store.place import Spans, spans_of
+from millrace_core.store.place import Spans, end_of, from_place, spans_of
 from millrace_core.store.rows import HIGHEST, LOWEST
 from millrace_core.store.run import Children
 from millrace_core.store.search import Ints
@@ -43,7 +43,8 @@ class TooManyRows(Exception):
 class Moment:
     """A trigger as the plan sees it: the trigger relation and its place there, its group, the stretches of
     the log since the trigger before (PERIOD only), when its stream was made (ms), whether its rows count as
-    often as they were written, and the stretches of the log whose rows do not count in its window."""
+    often as they were written, the stretches of the log whose rows do not count in its window, and the place
+    behind which, in its partition, none does."""
 
     relation: pl.DataFrame
     place: int
@@ -52,6 +53,7 @@ class Moment:
     created: int = 0
     rewritten: bool = False
     skipped: Spans = ()
+    until: int = HIGHEST
 
     @property
     def row(self) -> TriggerRow:
@@ -73,6 +75,7 @@ def moments_of(
             spec.created,
             counts_rewritten(spec, e),
             skipped if as_it_came(e) else (),
+            end_of(e.written),
         )
         for place, e in enumerate(events)
     ]
@@ -154,23 +157,6 @@ def _members(
     return family.group({names[tag]: value for tag, value in wanted.items()})
 
 
-def names_now(words: Table, table: Table, names: Sequence[str]) -> dict[str, str]:
-    """What columns and tags of ``words``, the table as it was when a query was planned or its stream made,
-    are called now.
-
-    :raises PlanError: UNKNOWN_COLUMN for one that was dropped since.
-    """
-    if words == table:
-        return dict(zip(names, names, strict=True))
-    now = sources((*table.columns, *table.tags), (*words.columns, *words.tags))
-    found = {name: now.get(name, name) for name in names}
-    for name, current in found.items():
-        if current is None:
-            message = f"{words.db}.{words.name} has no {name} any more: it was dropped"
-            raise PlanError(ErrorCode.UNKNOWN_COLUMN, message)
-    return {name: current for name, current in found.items() if current is not None}
-
-
 def described(
     view: View, data: pl.DataFrame, child: Children, names: Sequence[str], words: Table | None = None
 ) -> pl.DataFrame:
@@ -212,23 +198,28 @@ def one_relation(
         view = stored.view(low, high)
     if source.kind == "trows" and moment is not None and moment.skipped:
         view = replace(view, slices=view.slices.without(moment.skipped))
+    if source.kind == "trows" and moment is not None and moment.until != HIGHEST:
+        view = replace(view, slices=view.slices.without(from_place(moment.until)))
     if wanted is None:
         data, child = view.slices.within(low, high)
     else:
         size = len(wanted)
         data, _, child = view.slices.between(wanted, np.full(size, low), np.full(size, high))
     if source.kind == "trows" and moment is not None and moment.rewritten and isinstance(stored, StoredTable):
-        data, child = _with_superseded(stored, data, child, wanted, low, high)
+        data, child = _with_superseded(stored, data, child, wanted, (low, high), moment.until)
     if len(data) > arrow_to and isinstance(stored, StoredTable) and not source.written:
         return _files(source, stored, wanted, low, high)
     return to_arrow(described(view, data, child, source.columns, _table(source)), fields_of(source))
 
 
 def _with_superseded(
-    stored: StoredTable, data: pl.DataFrame, child: Children, wanted: Children | None, low: int, high: int
-) -> tuple[pl.DataFrame, Children]:
+    stored: StoredTable, data: pl.DataFrame, child: Children, wanted: Children | None, span: tuple[int, int],
+    until: int,
+) -> tuple[pl.DataFrame, Children]:  # fmt: skip
     """The rows, and those that they were written over."""
-    kept = stored.superseded()
+    kept, (low, high) = stored.superseded(), span
+    if until != HIGHEST:
+        kept = kept.without(from_place(until))
     if wanted is None:
         more, of = kept.within(low, high)
     else:
@@ -323,10 +314,11 @@ def _own_slices(
     if int(view.slices.count(child, low[trigger], high[trigger]).sum()) > limit:
         raise TooManyRows
     data, owner, of = _between(source, view, moments, child, (low, high), trigger)
+    until = _until(source, moments, trigger)
     again = np.flatnonzero(np.array([moment.rewritten for moment in moments], dtype=bool)[trigger])
     if source.kind == "trows" and isinstance(stored, StoredTable) and len(again):
         more, asked, of_more = stored.superseded().between(
-            child[again], low[trigger][again], high[trigger][again]
+            child[again], low[trigger][again], high[trigger][again], None if until is None else until[again]
         )
         if len(more):
             data = pl.concat([data, more])
@@ -361,18 +353,27 @@ def _between(
 ) -> tuple[pl.DataFrame, Ints, Children]:  # fmt: skip
     """As :meth:`Slices.between`, of these tables, each for its trigger (of whose times ``span`` tells)."""
     low, high = (times[trigger] for times in span)
+    until = _until(source, moments, trigger)
     skipped = next((moment.skipped for moment in moments if moment.skipped), ())
     if source.kind != "trows" or not skipped:
-        return view.slices.between(child, low, high)
+        return view.slices.between(child, low, high, until)
     partly = np.array([bool(moment.skipped) for moment in moments], dtype=bool)[trigger]
     parts = []
     for slices, mine in (
         (view.slices, np.flatnonzero(~partly)), (view.slices.without(skipped), np.flatnonzero(partly)),
     ):  # fmt: skip
-        data, owner, of = slices.between(child[mine], low[mine], high[mine])
+        ends = None if until is None else until[mine]
+        data, owner, of = slices.between(child[mine], low[mine], high[mine], ends)
         parts.append((data, mine[owner], of))
     datas, owners, children = zip(*parts, strict=True)
     return pl.concat(datas), np.concatenate(owners), np.concatenate(children)
+
+
+def _until(source: SourceUse, moments: Sequence[Moment], trigger: Ints) -> Ints | None:
+    """Behind which place rows do not count, for each table that is read for a trigger; None: all count."""
+    if source.kind != "trows" or all(moment.until == HIGHEST for moment in moments):
+        return None
+    return np.array([moment.until for moment in moments], dtype=np.int64)[trigger]
 
 
 def _written_slices(

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from millrace_core.errors import ErrorCode, PlanError
 from millrace_core.model.schema import Child, Column, Revision, Table
 
 Ints = npt.NDArray[np.int64]
@@ -24,6 +25,23 @@ def sources(old: Sequence[Column], new: Sequence[Column]) -> dict[str, str | Non
     """Name in ``new`` -> name of the same column in ``old`` (None: it has none), in the order of ``new``."""
     names = {column.identity: column.name for column in old}
     return {column.name: names.get(column.identity) for column in new}
+
+
+def names_now(words: Table, table: Table, names: Sequence[str]) -> dict[str, str]:
+    """What columns and tags of ``words``, the table as it was when a query was planned or its stream made,
+    are called now.
+
+    :raises PlanError: UNKNOWN_COLUMN for one that was dropped since.
+    """
+    if words == table:
+        return dict(zip(names, names, strict=True))
+    now = sources((*table.columns, *table.tags), (*words.columns, *words.tags))
+    found = {name: now.get(name, name) for name in names}
+    for name, current in found.items():
+        if current is None:
+            message = f"{words.db}.{words.name} has no {name} any more: it was dropped"
+            raise PlanError(ErrorCode.UNKNOWN_COLUMN, message)
+    return {name: current for name, current in found.items() if current is not None}
 
 
 def carry(values: Sequence[object], old: Sequence[Column], new: Sequence[Column]) -> tuple[object, ...]:

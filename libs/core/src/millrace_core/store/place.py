@@ -45,6 +45,25 @@ def spans_of_stretches(stretches: Iterable[tuple[int, int, int]]) -> Spans:
     return tuple(found)
 
 
+def end_of(written: Mapping[int, tuple[int, int]] | None) -> int:
+    """Behind which place, in its partition, nothing counts, of one partition's [from, to) offsets; nothing is
+    behind the last one that there may be."""
+    for partition, (_, end) in (written or {}).items():
+        return place_of(partition, end)
+    return np.iinfo(np.int64).max
+
+
+def from_place(place: int) -> Spans:
+    """What lies at or behind a place, in its partition."""
+    return ((place, ((place >> OFFSET_BITS) + 1) << OFFSET_BITS),)
+
+
+def is_behind(place: Ints, until: Ints) -> Bools:
+    """Which places lie at or behind others, in the same partition."""
+    found: Bools = (place >= until) & (place >> OFFSET_BITS == until >> OFFSET_BITS)
+    return found
+
+
 def nowhere(count: int) -> Ints:
     """The places of rows that come from no message."""
     return np.full(count, NOWHERE, dtype=np.int64)

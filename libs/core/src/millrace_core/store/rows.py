@@ -68,10 +68,12 @@ class Slices:
                 total += np.bincount(run.between(child, low, high)[1], minlength=len(child))
         return total
 
-    def between(self, child: Children, low: Ints, high: Ints) -> tuple[pl.DataFrame, Ints, Children]:
+    def between(
+        self, child: Children, low: Ints, high: Ints, until: Ints | None = None
+    ) -> tuple[pl.DataFrame, Ints, Children]:
         """Rows of the queries' ranges (child, inclusive times) ordered by (query, ts); each row's query and
-        child."""
-        parts = [(run, *run.between(child, low, high)) for run in self.runs]
+        child. ``until``: without those that were written last behind these places, in the same partition."""
+        parts = [(run, *run.between(child, low, high, until)) for run in self.runs]
         parts = [part for part in parts if len(part[1])]
         if not parts:
             return self.empty, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from millrace_core.store.place import Spans, inside
+from millrace_core.store.place import Spans, inside, is_behind
 from millrace_core.store.search import Bools, Ints, bisect, expand, sort_order
 
 Children = npt.NDArray[np.int32]
@@ -72,13 +72,17 @@ class Run:
         first = bisect(self.ts, starts, ends, low, right=False)
         return first, bisect(self.ts, first, ends, high, right=True)
 
-    def between(self, child: Children, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """Positions of live rows in the queries' ranges, and the query that each belongs to."""
+    def between(self, child: Children, low: Ints, high: Ints, until: Ints | None = None) -> tuple[Ints, Ints]:
+        """Positions of live rows in the queries' ranges, and the query that each belongs to; ``until``: as
+        :meth:`Slices.between` has it."""
         positions, owner = expand(*self.bounds(child, low, high))
-        if self.live is None:
-            return positions, owner
-        keep = self.live[positions]
-        return positions[keep], owner[keep]
+        if self.live is not None:
+            keep = self.live[positions]
+            positions, owner = positions[keep], owner[keep]
+        if until is not None:
+            keep = ~is_behind(self.place[positions], until[owner])
+            positions, owner = positions[keep], owner[keep]
+        return positions, owner
 
     def rows(self, positions: Ints) -> pl.DataFrame:
         """The rows at these positions. Those that lie side by side, as one table's do, are not copied: to

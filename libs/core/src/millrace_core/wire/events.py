@@ -38,8 +38,8 @@ class TriggerEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     PERIOD: previous and this instant in ns; ``next`` is the following one of both. ``rownum`` is
     ``_twrownum``, or -1 where disorder makes it unsure: the calculation counts the stored rows then.
     ``detail``: fields of the notification that only the trigger knows (prevState, triggerCondition, …).
-    ``written``: PERIOD only: what was written to the trigger table since the trigger before: partition of its
-    WAL topic -> [from, to) offsets.
+    ``written``: partition of the trigger table's WAL topic -> [from, to) offsets; of PERIOD: what was written
+    since the trigger before; of a window that has closed: what of these partitions counts in it (None: all).
     """
 
     id: str

@@ -21,6 +21,8 @@ from millrace_core.trigger.groups.columns import OWNER, Array, Columns, Ints, fi
 from millrace_core.trigger.groups.columns import Table as Records
 
 Bools = npt.NDArray[np.bool_]
+Log = tuple[Ints, Ints]
+"""Partitions and offsets."""
 NEVER = -(1 << 63)
 """The newest time of a group that has seen no row."""
 RANGE = 1 << 62
@@ -43,11 +45,13 @@ class ClockMemory(msgspec.Struct, array_like=True):
 
 @dataclass(slots=True)
 class Arrivals:
-    """Rows in order of arrival within each group; ``group`` ascends. ``columns``: what the trigger reads."""
+    """Rows in order of arrival within each group; ``group`` ascends. ``columns``: what the trigger reads.
+    ``log``: partition and offset of each one's message, if that is asked for."""
 
     group: Ints
     ts: Ints
     columns: dict[str, Array] = field(default_factory=dict)
+    log: Log | None = None
 
 
 @dataclass(slots=True)

@@ -95,6 +95,16 @@ class Definition:
         return bool(self.keys or self.filter is not None) and not self.table.virtual
 
     @property
+    def drops_late(self) -> bool:
+        """Whether what is written after a window was closed does not count in it, and the log of its table
+        says what that is."""
+        if not self.home or self.table.virtual:
+            return False
+        # a row that is written again and corrects no window would be in none
+        followed = self.clock.corrects or self.spec.emission.rewritten == "counted"
+        return self.forced is not None or (self.clock.open_only and followed)
+
+    @property
     def fills_history(self) -> bool:
         """Whether rows of before the stream, or of a stop, trigger it."""
         options = self.spec.options

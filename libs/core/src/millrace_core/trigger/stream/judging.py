@@ -59,7 +59,7 @@ class Judging:
         state.count("late_used", int(evaluated.late.sum()) - found.over)
         shown = self._shown(spans_by_group(rows), found, written)
         yield from self.telling.tell(
-            found if shown is None else Occurrences.join((found, shown)), written, seen
+            found if shown is None else Occurrences.join((found, shown)), written, seen, rows.log
         )
 
     def _shown(self, spans: Spans, found: Occurrences, written: Ints) -> Occurrences | None:

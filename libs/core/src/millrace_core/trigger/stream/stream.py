@@ -150,6 +150,8 @@ class Stream:
         """Rows of the stream's tables: evaluated here, or sent on to their groups' slots."""
         arrived, message = arrivals(rows, group, self.definition.windower.signals)
         written = messages.timestamp[message]
+        if self.definition.drops_late:
+            arrived.log = messages.partition[message], messages.offset[message]
         if self.definition.home:
             yield from self.history.take(arrived, written, seen)
         else:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from millrace_core.trigger.groups.columns import Ints
+from millrace_core.trigger.groups.watermark import Log
 from millrace_core.trigger.stream.delay import NS_PER_MS
 from millrace_core.trigger.stream.past import parts_of
 from millrace_core.trigger.stream.state import StreamState
@@ -34,6 +36,18 @@ def _to_cut_again(found: Occurrences) -> Occurrences:
     return Occurrences.join((found.take(~again), redone))
 
 
+def closed_by(events: Sequence[TriggerEvent], log: Log) -> list[TriggerEvent]:
+    """The events, and of windows that have closed what of the log counts in them; ``log``: partition and
+    offset of each one's cause."""
+    partition, offset = (numbers.tolist() for numbers in log)
+    return [
+        replace(event, written={partition[at]: (0, offset[at] + 1)})
+        if event.kind == "CLOSE" and event.cause == "LIVE"
+        else event
+        for at, event in enumerate(events)
+    ]
+
+
 class Telling:
     """``cause``: of what is told of as live."""
 
@@ -41,9 +55,12 @@ class Telling:
         self.state = state
         self.cause = LIVE
 
-    def tell(self, found: Occurrences, written: Ints, seen: Offsets) -> Iterator[Output]:
+    def tell(
+        self, found: Occurrences, written: Ints, seen: Offsets, log: Log | None = None
+    ) -> Iterator[Output]:
         """Requests for what must be cut again, and the events that somebody wants; ``written[step]``: Kafka's
-        timestamp (ms) of a step's cause."""
+        timestamp (ms) of a step's cause, ``log``: partition and offset by step, where windows have no row
+        from behind what has closed them."""
         state = self.state
         if state.definition.put_off is not None and self.cause == LIVE:
             found = _to_cut_again(found)
@@ -65,7 +82,10 @@ class Telling:
             state.count_sent(len(found), int(written[found.step].max()) * NS_PER_MS)
         for begin in range(0, len(found), EVENTS_PER_BATCH):
             part = found.take(np.arange(begin, min(begin + EVENTS_PER_BATCH, len(found))))
-            yield self._batch(definition.emission.events(part, state.groups.get, written), seen)
+            events = definition.emission.events(part, state.groups.get, written)
+            if log is not None:
+                events = closed_by(events, (log[0][part.step], log[1][part.step]))
+            yield self._batch(events, seen)
 
     def _put_off(self, parts: Sequence[Part], at: int, every: int) -> None:
         """These are cut again the next time that all such are: each ``every`` ns from when it was made."""
