@@ -86,7 +86,7 @@ class Judging:
         state = self.state
         state.delays.grow(len(state.groups))
         when = np.full_like(written, -FAR // NS_PER_MS) if self.past else written
-        late, outside = forced.take(state.delays, rows.group, rows.ts, when)
+        late, outside = forced.take(state.delays, rows.group, rows.ts, when, rows.log)
         state.count("expired", late)
         state.count("out_of_range", outside)
         state.count("rows_used", len(rows.ts) - late - outside)
@@ -123,8 +123,15 @@ class Judging:
         if state.dirty and state.life.dirty_until <= tick.reach:
             yield from self.telling.cut_again(tick.now, seen)
         if forced is not None:
-            found = forced.fire(state.delays, tick.now)
-        elif delay is not None:
+            found, windows = forced.fire(state.delays, tick.now)
+            upto = [one.upto or seen.get(one.partition, 0) for one in windows]
+            partition = np.array(
+                [one.partition if end else -1 for one, end in zip(windows, upto, strict=True)]
+            )
+            times = np.full(len(windows), tick.now // NS_PER_MS)
+            yield from self.telling.tell(found, times, seen, (partition, np.array(upto) - 1))
+            return
+        if delay is not None:
             found = delay.fire(state.delays, state.memory, tick.reach)
         elif showing is not None:
             found = showing.fire(state.shown, (state.memory, state.clock), tick.reach, state.doubts)

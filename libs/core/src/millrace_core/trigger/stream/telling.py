@@ -42,7 +42,7 @@ def closed_by(events: Sequence[TriggerEvent], log: Log) -> list[TriggerEvent]:
     partition, offset = (numbers.tolist() for numbers in log)
     return [
         replace(event, written={partition[at]: (0, offset[at] + 1)})
-        if event.kind == "CLOSE" and event.cause == "LIVE"
+        if event.kind == "CLOSE" and event.cause == "LIVE" and partition[at] >= 0
         else event
         for at, event in enumerate(events)
     ]

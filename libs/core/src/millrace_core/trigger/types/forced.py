@@ -16,6 +16,7 @@ import numpy as np
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.timeline.precision import NS_PER_SECOND
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints
+from millrace_core.trigger.groups.watermark import Bools, Log
 from millrace_core.trigger.types.occurrences import CLOSE, Occurrences
 from millrace_core.trigger.types.trigger_type import Grid
 from millrace_core.wire.events import ROWNUM_FROM_STORE
@@ -24,17 +25,55 @@ NS_PER_MS = NS_PER_SECOND // 1000
 FAR = (1 << 63) - 1
 
 
+Windows = dict[int, set[int]]
+"""Place of a group -> numbers of windows."""
+
+
 class Pending(msgspec.Struct, array_like=True):
-    """A window, by its number in the grid, that the clock will close at ``due`` (ns)."""
+    """A window, by its number in the grid, that the clock will close at ``due`` (ns). Its rows lie in this
+    ``partition`` of the log (-1: nobody knows), before the offset ``upto`` (0: nothing has come behind)."""
 
     number: int
     due: int
+    partition: int = -1
+    upto: int = 0
 
 
 class PendingMemory(msgspec.Struct, array_like=True):
     """The windows of a group, in order."""
 
     windows: list[Pending] = []
+
+
+@dataclass(frozen=True, slots=True)
+class _Come:
+    """Rows: the ``number`` of each one's window, when it was ``written`` (ns), and where."""
+
+    number: Ints
+    written: Ints
+    partition: Ints
+    offset: Ints
+
+    def of(self, which: Bools) -> _Come:
+        return _Come(self.number[which], self.written[which], self.partition[which], self.offset[which])
+
+    def moved(self, window: Pending) -> Pending:
+        """The window, with where its rows end now. Producers' clocks may differ: a row in time counts, even
+        if it lies behind one that came too late."""
+        over = self.written >= window.due
+        last = int(self.offset[~over & (self.number == window.number)].max(initial=-1))
+        behind = self.offset[over & (self.offset > last)]
+        upto = window.upto if window.upto > last else 0
+        if not upto and len(behind):
+            upto = int(behind.min())
+        return Pending(window.number, window.due, int(self.partition[0]), upto)
+
+
+def _by_group(group: Ints, number: Ints, which: Bools) -> Windows:
+    found: Windows = {}
+    for place, window in zip(group[which].tolist(), number[which].tolist(), strict=True):
+        found.setdefault(place, set()).add(window)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +92,49 @@ class Forced:
     def _due(self, number: int) -> int:
         return min(self.grid.end(number) * self._factor, FAR)
 
-    def take(self, memory: Columns, group: Ints, ts: Ints, written: Ints) -> tuple[int, int]:
-        """Rows have come; ``written``: when (ms). How many of them are too late for their window, and how
-        many lie where no clock gets to."""
+    def take(
+        self, memory: Columns, group: Ints, ts: Ints, written: Ints, log: Log | None = None
+    ) -> tuple[int, int]:
+        """Rows have come; ``written``: when (ms), ``log``: where in the log. How many of them are too
+        late for their window, and how many lie where no clock gets to."""
         inside = np.abs(ts) < FAR // self._factor // 2
         number = self.grid.last(np.where(inside, ts, 0))
         end = self.grid.end(number)
         late = inside & (end * self._factor <= written * NS_PER_MS)
-        counted = np.flatnonzero(inside & ~late & (np.where(inside, ts, 0) < end))
-        found: dict[int, set[int]] = {}
-        for place, window in zip(group[counted].tolist(), number[counted].tolist(), strict=True):
-            found.setdefault(place, set()).add(window)
+        lies = inside & (np.where(inside, ts, 0) < end)
+        self._expect(memory, _by_group(group, number, lies & ~late), _by_group(group, number, lies & late))
+        if log is not None:
+            self._follow(memory, group, _Come(number, written * NS_PER_MS, *log))
+        return int(late.sum()), int((~inside).sum())
+
+    def _expect(self, memory: Columns, timely: Windows, late: Windows) -> None:
+        """Windows that rows have come for, in time or too late. Where windows go on without rows, such as
+        have late rows alone are to come as well, without these."""
         changed: dict[int, msgspec.Struct] = {}
-        for place, windows in found.items():
+        for place in timely.keys() | (late.keys() if self.go_on else ()):
             known = memory.get(place)
             assert isinstance(known, PendingMemory)
-            before = {window.number for window in known.windows}
-            after = sorted(windows | before)
-            if self.go_on:
-                after = after[:1]  # the others come of themselves, one after the other
-            if set(after) != before:
-                changed[place] = PendingMemory([Pending(window, self._due(window)) for window in after])
+            before = {window.number: window for window in known.windows}
+            after = timely.get(place, set()) | before.keys()
+            if self.go_on and after:
+                after |= {window for window in late.get(place, ()) if window > min(after)}
+            if after != before.keys():
+                changed[place] = PendingMemory(
+                    [before.get(window) or Pending(window, self._due(window)) for window in sorted(after)]
+                )
         memory.put(changed)
-        return int(late.sum()), int((~inside).sum())
+
+    def _follow(self, memory: Columns, group: Ints, rows: _Come) -> None:
+        """Where the rows of each window end in the log, which these rows have gone on."""
+        changed: dict[int, msgspec.Struct] = {}
+        for place in np.unique(group).tolist():
+            known = memory.get(place)
+            assert isinstance(known, PendingMemory)
+            mine = rows.of(group == place)
+            windows = [mine.moved(window) for window in known.windows]
+            if windows != known.windows:
+                changed[place] = PendingMemory(windows)
+        memory.put(changed)
 
     def forget(self, memory: Columns, now: int) -> None:
         """What ended up to ``now`` (ns) is nobody's."""
@@ -85,32 +144,37 @@ class Forced:
             changed[place] = PendingMemory(rest)
         memory.put(changed)
 
-    def fire(self, memory: Columns, now: int) -> Occurrences:
-        """The windows that ended up to ``now`` (ns), all at step 0."""
+    def fire(self, memory: Columns, now: int) -> tuple[Occurrences, list[Pending]]:
+        """The windows that ended up to ``now`` (ns), each at its own step."""
         groups: list[int] = []
-        numbers: list[int] = []
+        windows: list[Pending] = []
         changed: dict[int, msgspec.Struct] = {}
         for place in self._ready(memory, now):
             ended, rest = self._split(memory, place, now)
             groups += [place] * len(ended)
-            numbers += ended
+            windows += ended
             changed[place] = PendingMemory(rest)
         memory.put(changed)
-        group, number = np.array(groups, dtype=np.int64), np.array(numbers, dtype=np.int64)
+        group = np.array(groups, dtype=np.int64)
+        number = np.array([window.number for window in windows], dtype=np.int64)
         start, end = self.grid.start(number), self.grid.end(number)
-        return Occurrences.of(group, np.zeros_like(group), CLOSE, start, end, ROWNUM_FROM_STORE)
+        step = np.arange(len(group))
+        return Occurrences.of(group, step, CLOSE, start, end, ROWNUM_FROM_STORE), windows
 
-    def _split(self, memory: Columns, place: int, now: int) -> tuple[list[int], list[Pending]]:
+    def _split(self, memory: Columns, place: int, now: int) -> tuple[list[Pending], list[Pending]]:
         known = memory.get(place)
         assert isinstance(known, PendingMemory)
-        ended = [window.number for window in known.windows if window.due <= now]
+        ended = [window for window in known.windows if window.due <= now]
         rest = [window for window in known.windows if window.due > now]
         if self.go_on and ended:
-            following = ended[-1] + 1
-            while self._due(following) <= now:
-                ended.append(following)
+            others = {window.number: window for window in known.windows}
+            following, partition = ended[0].number, ended[0].partition
+            ended = []
+            while (due := self._due(following)) <= now:
+                ended.append(others.pop(following, Pending(following, due, partition)))
                 following += 1
-            rest = [Pending(following, self._due(following))]
+            others.setdefault(following, Pending(following, due, partition))
+            rest = [others[number] for number in sorted(others)]
         return ended, rest
 
     @staticmethod
