@@ -63,7 +63,7 @@ class Said:
         self.told: list[tuple[int, int, int, int]] = []
         self.asked: list[tuple[Any, ...]] = []
 
-    def tell(self, found: Occurrences, written: Any, seen: Any) -> Iterator[Any]:
+    def tell(self, found: Occurrences, written: Any, seen: Any, log: Any = None) -> Iterator[Any]:
         rows = zip(*(a.tolist() for a in (found.kind, found.group, found.start, found.end)), strict=True)
         self.told += rows
         yield from ()
