@@ -118,7 +118,7 @@ class Oracle:
         self._table("made", {"child": pl.String, "until": pl.Int64}, list((before or {}).items()))
         first = _FIRST_LIVE if before is None else _FIRST_MADE
         self._db.execute(f"CREATE OR REPLACE TEMP TABLE first_row AS {first}")
-        length, slide = trigger
+        length, slide, _ = trigger
         self._db.execute(
             f"""INSERT INTO windows
             SELECT grp, start, start + {length}, start, start + {length} - 1
@@ -182,8 +182,8 @@ def _windows(stream: Stream) -> str:
     close those of all rows, else those that T has closed."""
     shows = stream.shows
     match stream.trigger:
-        case Interval(length, slide):
-            return _interval(length, slide, shows)
+        case Interval():
+            return _interval(stream.trigger, shows)
         case Session(gap):
             return _session(gap, shows)
         case State(true_for):
@@ -203,10 +203,12 @@ def _if(closed: str, shows: bool) -> str:
     return "true" if shows else closed
 
 
-def _interval(length: int, slide: int, shows: bool) -> str:
+def _interval(trigger: Interval, shows: bool) -> str:
+    length, slide, offset = trigger
+    begin = f"ts - ((ts - {offset}) % {slide} + {slide}) % {slide}"
     return f"""
     SELECT DISTINCT grp, start, start + {length} AS upto, start AS first, start + {length} - 1 AS last
-    FROM (SELECT grp, unnest(range(ts - ts % {slide}, ts - {length}, -{slide})) AS start FROM judged)
+    FROM (SELECT grp, unnest(range({begin}, ts - {length}, -{slide})) AS start FROM judged)
     JOIN reach USING (grp) WHERE {_if(f"start + {length} <= t", shows)}"""
 
 

@@ -14,6 +14,7 @@ class Interval(NamedTuple):
 
     length: int
     slide: int
+    offset: int = 0
 
 
 class Session(NamedTuple):
@@ -149,8 +150,8 @@ def reading(stream: Stream, db: str) -> str:
 
 def _trigger(trigger: Trigger) -> str:
     match trigger:
-        case Interval(length, slide):
-            return f"INTERVAL({length}a) SLIDING({slide}a)"
+        case Interval():
+            return _interval(trigger)
         case Session(gap):
             return f"SESSION(ts, {gap}a)"
         case State(true_for):
@@ -163,6 +164,11 @@ def _trigger(trigger: Trigger) -> str:
             return f"SLIDING({slide}a)"
         case EveryRow():
             raise ValueError("every row: the newer dialect has no word for it")
+
+
+def _interval(trigger: Interval) -> str:
+    offset = f", {trigger.offset}a" if trigger.offset else ""
+    return f"INTERVAL({trigger.length}a{offset}) SLIDING({trigger.slide}a)"
 
 
 def _true_for(duration: int) -> str:
@@ -236,8 +242,8 @@ def _older_query(stream: Stream, db: str) -> str:
         half = f"CASE WHEN {value} >= 50 THEN 'high' WHEN {value} < 50 THEN 'low' END"
         parts.append(f"PARTITION BY {group.get(stream.by, half)} AS grp")
     match stream.trigger:
-        case Interval(length, slide):
-            parts.append(f"INTERVAL({length}a) SLIDING({slide}a)")
+        case Interval():
+            parts.append(_interval(stream.trigger))
         case Event(start, end):
             parts.append(f"EVENT_WINDOW START WITH v >= {start} END WITH v < {end}")
         case EveryRow():

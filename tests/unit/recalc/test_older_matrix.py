@@ -70,7 +70,7 @@ class Running(Older):
 
 WINDOWS: dict[str, Trigger] = {
     "interval": Interval(10, 10), "overlapping": Interval(20, 10), "session": Session(5), "state": State(),
-    "event": Event(70, 30), "rows": EveryRow(),
+    "event": Event(70, 30), "rows": EveryRow(), "offset": Interval(10, 10, 3),
 }  # fmt: skip
 MODES = ("AT_ONCE", "WINDOW_CLOSE", "MAX_DELAY 5s", "CONTINUOUS_WINDOW_CLOSE RECALCULATE 2s")
 GROUPS: tuple[By, ...] = ("tbname", "", "half")
@@ -82,7 +82,7 @@ def possible(window: str, mode: str, by: By) -> bool:
         return mode == "AT_ONCE" and by == "tbname"
     if mode.startswith("CONTINUOUS") and not isinstance(WINDOWS[window], Interval):
         return False
-    return by == "tbname" or window in ("interval", "overlapping", "session")
+    return by == "tbname" or window in ("interval", "overlapping", "session", "offset")
 
 
 MATRIX = [
@@ -225,9 +225,12 @@ def test_a_row_leaves_a_group_that_gets_no_other(window: str, tmp_path: Path) ->
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("by", GROUPS)
 @settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))
-@given(steps=st.lists(step, min_size=1, max_size=18))
-def test_windows_without_rows_are_filled(mode: str, by: By, steps: list[Any]) -> None:
-    stream = Stream("x", Interval(10, 10), by=by, older=mode, fill=-1)
+@given(
+    steps=st.lists(step, min_size=1, max_size=18),
+    window=st.sampled_from([Interval(10, 10), Interval(20, 10), Interval(30, 10), Interval(10, 10, 3)]),
+)
+def test_windows_without_rows_are_filled(mode: str, by: By, steps: list[Any], window: Interval) -> None:
+    stream = Stream("x", window, by=by, older=mode, fill=-1)
     steps = [(*one[:3], one[3] or 1, *one[4:]) for one in steps]
     with tempfile.TemporaryDirectory() as folder:
         one = driven(Path(folder), stream, steps)
