@@ -108,6 +108,9 @@ class Changes:
         """Rows of a group are gone, as another slot says."""
         if message.deleted is None:
             return
+        if message.everyone and message.ts:
+            yield from self._lose_of_all(np.frombuffer(message.ts, dtype="<i8").astype(np.int64), message)
+            return
         if message.everyone:
             yield from self._delete_of_all(b"", message.deleted, message.written, message.seen)
             return
@@ -119,6 +122,14 @@ class Changes:
             yield from self._lose_here(_lost_at([place], ts, message.written), message.seen)
         elif place >= 0:
             yield from self.delete_in(place, message.deleted, message.written, message.seen)
+
+    def _lose_of_all(self, ts: Ints, message: Regrouped) -> Iterator[Output]:
+        """Any group may have had rows at these times that are elsewhere now, such as history will tell of as
+        well."""
+        life, places = self.state.life, list(self.state.groups.index.values())
+        if life.holding:
+            life.lost += [(b"", at, at) for at in ts.tolist()]
+        yield from self._lose_here(_lost_at(places, ts, message.written), message.seen)
 
     def _place_of_deleted(self, handle: Handle, make: Callable[[], int]) -> int:
         """The group that rows are deleted of; -1: it has had no row. While rows are held one is made, for
@@ -186,7 +197,7 @@ class Changes:
         left its group, as far as the slot knows any. The rows themselves are evaluated later."""
         state, ts = self.state, np.array(sorted(times), dtype=np.int64)
         if state.definition.keys:
-            places = state.parts_of(name)
+            places = state.parts_of(name) + state.strangers()
         elif state.definition.home:
             places = [state.groups.index.get(name, -1)]
         else:
@@ -204,7 +215,9 @@ class Changes:
     def _send_rewritten(self, place: int, name: bytes, ts: Ints, seen: Offsets, written: int) -> Output:
         times, span = np.unique(ts), (int(ts.min()), int(ts.max()))
         group = self.state.passing.get(place)
-        return self.routes.send(group, name, seen, written, times.astype("<i8").tobytes(), deleted=span)
+        return self.routes.send(
+            group, name, seen, written, times.astype("<i8").tobytes(), deleted=span, everyone=group.id < 0
+        )
 
     def _send_lost(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
         """To the slots of the groups."""

@@ -21,6 +21,7 @@ from millrace_core.trigger.stream.past import HeldMemory
 from millrace_core.trigger.types.forced import PendingMemory
 from millrace_core.trigger.types.shown import ShownMemory
 from millrace_core.trigger.types.windower import Span
+from millrace_core.wire import regroup
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.events import Group
 from millrace_core.wire.reading import name_of
@@ -265,6 +266,16 @@ class StreamState:
         if self.definition.home:
             return self.groups.of_table(table)
         index, ids = self.passing.index, sorted(self.life.divided.get(table, ()))
+        return [index[id_] if id_ in index else self.passing.add(id_, id_, (), None) for id_ in ids]
+
+    def strangers(self) -> list[int]:
+        """Stand-ins for groups that have rows from history of which this slot knows nothing: one for each
+        slot that may have such, places as :meth:`parts_of` gives them."""
+        definition = self.definition
+        if definition.home or not definition.keys or not definition.fills_history:
+            return []
+        ids = [regroup.nobody_of(self.uid, slot, self.life.slots) for slot in range(self.life.slots)]
+        index = self.passing.index
         return [index[id_] if id_ in index else self.passing.add(id_, id_, (), None) for id_ in ids]
 
     def end(self, table: bytes) -> None:

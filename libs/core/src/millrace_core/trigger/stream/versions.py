@@ -114,7 +114,7 @@ def _lost_by_keys(
     parts: dict[int, list[int]] = {}
     for (number, ts), row in last.items():
         if number not in parts:
-            parts[number] = state.parts_of(names[number])
+            parts[number] = state.parts_of(names[number]) + state.strangers()
         doubt, message = bool(unnamed[row]), int(rows.message[row])
         kept = int(own[row]) if alone and not doubt else -1
         found += [(place, ts, doubt, message) for place in parts[number] if place != kept]
