@@ -133,3 +133,15 @@ def test_days_are_filled_where_the_windows_of_the_stream_lie(tmp_path: Path, zon
     one.put(begin + 4 * day + 5, 3)
     one.settle()
     assert [row[0] for row in one.rows("ws")] == [begin + place * day for place in range(5)]
+
+
+def test_an_offset_moves_days_to_where_another_clock_has_them(tmp_path: Path) -> None:
+    """Days begin at midnight in UTC, whatever the session's time zone (docs/MIGRATION.md)."""
+    hour = 3_600_000
+    begin = 20_000 * 24 * hour
+    select = "SELECT _wstart AS ws, count(*) AS n FROM meters INTERVAL(1d, 16h)"
+    one = Older(tmp_path, f"CREATE STREAM s TRIGGER AT_ONCE INTO o AS {select}", "Asia/Shanghai")
+    for hours in (15, 16, 39, 40):
+        one.put(begin + hours * hour)
+    one.settle()
+    assert one.rows("ws", "n") == [(begin + at * hour, n) for at, n in ((-8, 1), (16, 2), (40, 1))]
