@@ -247,6 +247,19 @@ def test_columns_and_tags_of_a_table_that_exists(catalog: Catalog) -> None:
     ]  # fmt: skip
 
 
+def test_without_partition_by_all_tags_are_null(catalog: Catalog) -> None:
+    alone = "SELECT _wstart, count(*), max(v), min(w) FROM st INTERVAL(10s)"
+    for into, tags in (
+        ("INTO o TAGS (a INT, b VARCHAR(8))", ["a", "b"]),
+        ("INTO wide (ts, z, x, y) TAGS (origin)", ["origin", "extra"]),
+    ):
+        spec = stream(catalog, create("", alone, into))
+        assert spec.output is not None
+        assert [(tag.column.name, tag.expression) for tag in spec.output.tags] == [
+            (name, "NULL") for name in tags
+        ]
+
+
 @pytest.mark.parametrize(("query", "columns"), [
     ("SELECT * FROM src", "ts v note at"), ("SELECT * FROM st PARTITION BY tbname", "ts v w k"),
     ("SELECT * FROM d1", "ts v w"), ("SELECT ts AS t2, src.* FROM src", "t2 ts v note at"),

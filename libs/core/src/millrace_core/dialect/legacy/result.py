@@ -102,10 +102,10 @@ def _tags(
         name, where = tag.name.text, tag.name.position
         if name in given:
             raise bad(f"the tag {name} is given twice", where)
-        if name not in values:
-            known = ", ".join(values) or "there is none"
-            raise bad(f"the tag {name} is not an alias of PARTITION BY: {known}", where)
-        expression = values[name]
+        if values and name not in values:
+            raise bad(f"the tag {name} is not an alias of PARTITION BY: {', '.join(values)}", where)
+        # without PARTITION BY there is one group, whose tags are NULL (SEMANTICS-FRONTENDS, S2)
+        expression = values.get(name, "NULL")
         if target is None:
             if tag.type is None:
                 raise bad(f"the tag {name} needs a type, as the table is a new one", where)
