@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millrace_core.catalog import Catalog
+from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.dialect.statements import CreateLegacyStream, CreateStream, ExplainStream
 from millrace_core.dialect.tdengine import explain
 from millrace_core.dialect.tdengine import lower as lower_newer
@@ -334,6 +335,17 @@ def test_what_has_no_counterpart_is_told(catalog: Catalog) -> None:
     missing = " ".join(fact.value for fact in facts if fact.item == "no counterpart")
     for words in ("AT_ONCE", "IGNORE EXPIRED 1", "IGNORE UPDATE 1", "FILL(VALUE, 0)", "super table"):
         assert words in missing
+
+
+def test_days_by_a_clock_have_no_counterpart(catalog: Catalog) -> None:
+    for window, zone, told in (
+        ("INTERVAL(1d)", "Europe/Berlin", True), ("INTERVAL(1d)", "UTC", False),
+        ("INTERVAL(1n)", "+08:00", True), ("INTERVAL(24h)", "Europe/Berlin", False),
+    ):  # fmt: skip
+        parsed = FRONT_ENDS["tdengine"].parse(create("", f"SELECT _wstart, avg(v) FROM src {window}"))
+        facts = explain.understood(FRONT_ENDS["tdengine"].lower(parsed, catalog, "d", zone))
+        missing = [fact.value for fact in facts if fact.item == "no counterpart"]
+        assert any(f"those of {zone}" in text for text in missing) is told
 
 
 # -- names ---------------------------------------------------------------------------------------------------

@@ -26,8 +26,9 @@ def stream(query: str) -> StreamSpec:
 @pytest.mark.parametrize(("fill", "window", "clause"), [
     ("VALUE, 0, 1", "INTERVAL(1s)", "INTERVAL(1s) SLIDING(1s) FILL(VALUE, 0, 1)"),
     ("prev", "INTERVAL(1m, 5s) SLIDING(20s)", "INTERVAL(1m, 5s) SLIDING(20s) FILL(PREV)"),
-    ("NEXT", "INTERVAL(1d, 2h)", "INTERVAL(24h, 2h) SLIDING(24h) FILL(NEXT)"),
-    ("LINEAR", "INTERVAL(1w, 1D) SLIDING(2d)", "INTERVAL(168h, 24h) SLIDING(48h) FILL(LINEAR)"),
+    ("NEXT", "INTERVAL(1d, 2h)", "INTERVAL(1d, 2h) SLIDING(1d) FILL(NEXT)"),
+    ("LINEAR", "INTERVAL(1w, 1D) SLIDING(2d)", "INTERVAL(1w, 1D) SLIDING(2d) FILL(LINEAR)"),
+    ("PREV", "INTERVAL(1w, 1D) SLIDING(36h)", "INTERVAL(168h, 24h) SLIDING(36h) FILL(PREV)"),
     ("NULL_F", "INTERVAL(1s)", "INTERVAL(1s) SLIDING(1s) FILL(NULL)"),
 ])  # fmt: skip
 def test_fill_is_a_second_query_over_a_stretch_of_windows(fill: str, window: str, clause: str) -> None:

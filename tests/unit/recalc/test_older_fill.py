@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -125,21 +127,42 @@ def test_what_is_filled_is_what_the_query_fills(mode: str, fill: str, by: str, s
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 def test_days_are_filled_where_the_windows_of_the_stream_lie(tmp_path: Path, zone: str) -> None:
-    """A query counts days on the local clock, which is put forward on 2026-03-29 in Berlin."""
+    """Days are those of the session's clock, which is put forward on 2026-03-29 in Berlin."""
     day = 86_400_000
     begin = 20_539 * day  # 2026-03-27
     one = Older(tmp_path, stream("AT_ONCE", "PREV", window="INTERVAL(1d)"), zone)
     one.put(begin + 5, 1)
     one.put(begin + 4 * day + 5, 3)
     one.settle()
-    assert [row[0] for row in one.rows("ws")] == [begin + place * day for place in range(5)]
+    midnights = [datetime(2026, 3, 27 + place, tzinfo=ZoneInfo(zone)) for place in range(5)]
+    assert [row[0] for row in one.rows("ws")] == [int(one.timestamp() * 1000) for one in midnights]
 
 
-def test_an_offset_moves_days_to_where_another_clock_has_them(tmp_path: Path) -> None:
-    """Days begin at midnight in UTC, whatever the session's time zone (docs/MIGRATION.md)."""
+@pytest.mark.parametrize("when", ["AT_ONCE", "WINDOW_CLOSE"])
+def test_days_and_months_are_those_of_the_session_s_clock(tmp_path: Path, when: str) -> None:
+    """They are the windows of the query itself (seed 002)."""
+    zone = ZoneInfo("America/New_York")
+    for window, starts in (
+        ("INTERVAL(1d)", [(2026, 3, 7), (2026, 3, 8), (2026, 3, 9)]),  # the second has 23 hours
+        ("INTERVAL(1n)", [(2026, 2, 1), (2026, 3, 1), (2026, 4, 1)]),
+    ):
+        select = f"SELECT _wstart AS ws, count(*) AS n FROM meters {window}"
+        folder = tmp_path / window
+        one = Older(folder, f"CREATE STREAM s TRIGGER {when} INTO o AS {select}", zone.key)
+        begins = [int(datetime(*start, tzinfo=zone).timestamp()) * 1000 for start in starts]
+        for begin in begins:
+            one.put(begin)
+            one.put(begin - 1)
+        one.settle()
+        shown = begins if when == "AT_ONCE" else begins[:-1]
+        assert one.rows("ws", "n")[1:] == [(begin, 1 if begin == begins[-1] else 2) for begin in shown]
+
+
+def test_an_offset_moves_hours_to_where_another_clock_has_them(tmp_path: Path) -> None:
+    """What is counted in hours, or slides by them, begins in UTC, whatever the session's time zone."""
     hour = 3_600_000
     begin = 20_000 * 24 * hour
-    select = "SELECT _wstart AS ws, count(*) AS n FROM meters INTERVAL(1d, 16h)"
+    select = "SELECT _wstart AS ws, count(*) AS n FROM meters INTERVAL(24h, 16h)"
     one = Older(tmp_path, f"CREATE STREAM s TRIGGER AT_ONCE INTO o AS {select}", "Asia/Shanghai")
     for hours in (15, 16, 39, 40):
         one.put(begin + hours * hour)

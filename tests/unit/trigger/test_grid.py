@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Duration
+from millrace_core.timeline import zone
 from millrace_core.trigger.types import Interval
 from millrace_core.trigger.types.interval.grid import Grid
 
@@ -32,6 +33,53 @@ def test_numbers_and_times_say_the_same(grid: Grid, ts: int) -> None:
         value = ts if name in ("last", "unclosed") else last
         found = getattr(grid, name)(many if name in ("last", "unclosed") else np.array([last, last]))
         assert found.tolist() == [getattr(grid, name)(value)] * 2
+
+
+ZONES = ("Europe/Berlin", "America/New_York", "Asia/Shanghai", "Pacific/Apia", "Africa/Cairo", "+05:30")
+LENGTHS = [
+    ("1d", "1d"), ("3d", "1d"), ("1w", "1w"), ("2d", "4d"), ("1n", "1n"), ("3n", "1n"), ("1y", "1y"),
+]  # fmt: skip
+
+
+def length(text: str) -> Duration:
+    return Duration(int(text[:-1]), text[-1])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("where", ZONES)
+@pytest.mark.parametrize(("interval", "sliding"), LENGTHS)
+@given(ts=st.integers(0, 4 * 10**12), hours=st.sampled_from([0, 0, 2, 23]))
+def test_days_and_months_are_those_of_a_clock(
+    where: str, interval: str, sliding: str, ts: int, hours: int
+) -> None:
+    offset = Duration(hours, "h") if hours else None
+    grid = Grid.of(Interval(length(interval), length(sliding), offset, where), "ms")
+    last, unclosed = grid.last(ts), grid.unclosed(ts)
+    assert grid.start(last) <= ts < grid.start(last + 1)
+    assert grid.end(unclosed - 1) <= ts < grid.end(unclosed)
+    clock = datetime.fromtimestamp(grid.start(last) / 1000, zone(where))
+    if where in ("Europe/Berlin", "America/New_York") and hours == 2:
+        assert clock.hour in (2, 3)  # where it is put forward at two
+    elif where in ("Pacific/Apia", "Africa/Cairo"):
+        assert clock.hour in (hours, hours + 1, 0)
+    else:
+        assert (clock.hour, clock.minute) == (hours, 0)
+    if interval[-1] in "ny":
+        assert clock.day == 1
+    many = np.array([ts, ts, 0], dtype=np.int64)
+    assert grid.last(many).tolist() == [last, last, grid.last(0)]
+    assert grid.unclosed(many).tolist() == [unclosed, unclosed, grid.unclosed(0)]
+    far = np.array([-(10**17), 10**17], dtype=np.int64)
+    assert (grid.start(grid.last(far)) <= far).all() and (far < grid.end(grid.unclosed(far))).all()
+
+
+def test_what_slides_by_less_than_a_day_counts_hours() -> None:
+    """Where the clock is put forward two windows would begin at once."""
+    assert Grid.of(Interval(Duration(1, "d"), Duration(6, "h"), None, "Europe/Berlin"), "ms") == Grid(
+        DAY, DAY // 4
+    )
+    assert Grid.of(Interval(Duration(24, "h"), Duration(24, "h"), None, "Europe/Berlin"), "ms") == Grid(
+        DAY, DAY
+    )
 
 
 @pytest.mark.parametrize(("precision", "factor"), [("ms", 1), ("us", 1_000), ("ns", 1_000_000)])

@@ -9,7 +9,7 @@ are changed, a day has 23 or 25 hours and so many instants.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import overload
 
@@ -136,15 +136,24 @@ class Schedule:
         return begins[begin : end + 2]
 
 
-@lru_cache(maxsize=65_536)
 def midnight(where: tzinfo, day: int) -> int:
     """The Unix second at which the local date that many days after 1970-01-01 begins.
 
     Where clocks are put forward over midnight, the day begins at that moment.
     """
+    return on_clock(where, day * SECONDS_PER_DAY)
+
+
+@lru_cache(maxsize=65_536)
+def on_clock(where: tzinfo, second: int) -> int:
+    """The Unix second at which a local clock shows what UTC's shows at ``second``: of two the earlier one.
+
+    A reading that a clock put forward never shows counts as if it had not been put forward yet.
+    """
+    day, rest = divmod(second, SECONDS_PER_DAY)
     known = min(max(day, _FIRST), _LAST)
     begin = datetime.combine(date.fromordinal(known + EPOCH_DAY), datetime.min.time(), where)
-    return from_local(begin) + (day - known) * SECONDS_PER_DAY
+    return from_local(begin + timedelta(seconds=rest)) + (day - known) * SECONDS_PER_DAY
 
 
 def utc_offset(where: tzinfo, second: int) -> int:

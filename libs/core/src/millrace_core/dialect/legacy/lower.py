@@ -157,7 +157,9 @@ def _check_key(query: LegacyQuery, table: Table, items: tuple[Item, ...]) -> Non
 def _trigger(window: TriggerClause | None, table: Table, timezone: str) -> Trigger:
     if window is None:
         return EVERY_ROW
-    found = trigger(window, table, timezone)
+    given = trigger(window, table, timezone)
+    # the window's definition is that of the query, which goes by the session's clock (seed 002)
+    found: Trigger = type_of(given).on_clock(given, timezone)
     where = window.sliding[0].position if window.sliding else window.position
     size = type_of(found).measures(found)
     if size.length is not None and size.step is not None:

@@ -97,10 +97,13 @@ class Calculation:
         text = _Text(self.begins)
         text.add("SELECT ")
         self._columns(text, {}, "_wstart")
+        # a query counts days on a clock; a stream whose windows slide by less counts hours
+        sliding = window.sliding or window.arguments[:1]
+        hours = any(_DAYS.fullmatch(one.text.strip()) is None for one in sliding)
         text.add(" FROM %%trows INTERVAL(")
-        self._arguments(text, window.arguments)
+        self._arguments(text, window.arguments, hours=hours)
         text.add(") SLIDING(")
-        self._arguments(text, window.sliding)
+        self._arguments(text, window.sliding, hours=hours)
         text.add(") ")
         mode, comma, values = fill.text.partition(",")
         # which windows there are says the stretch, whatever the mode
@@ -126,11 +129,10 @@ class Calculation:
                 text.add(f" AS {quote_name(name)}")
 
     @staticmethod
-    def _arguments(text: _Text, arguments: Sequence[Argument]) -> None:
+    def _arguments(text: _Text, arguments: Sequence[Argument], *, hours: bool) -> None:
         for place, one in enumerate(arguments):
             text.add(", " if place else "")
-            # a query counts days on the local clock, a stream as so many hours
-            days = _DAYS.fullmatch(one.text.strip())
+            days = _DAYS.fullmatch(one.text.strip()) if hours else None
             length = f"{int(days[1]) * _HOURS[days[2].lower()]}h" if days else one.text
             text.copy(length, one.position)
 

@@ -164,6 +164,11 @@ def _of_trigger(spec: StreamSpec) -> Iterator[str]:
         yield "without a window every row counts; COUNT_WINDOW(1) ignores late and rewritten rows and deletes"
     elif spec.emission.when in _MODES:
         yield _MODES[spec.emission.when]
+    in_utc = type_.on_clock(spec.trigger, "UTC")
+    if spec.source is not None and type_.grid is not None:
+        precision = spec.source.table.precision
+        if type_.grid(spec.trigger, precision) != type_.grid(in_utc, precision):
+            yield f"days and months are those of {spec.timezone}; in the newer dialect they are those of UTC"
     if type_.numbered:
         yield "a DELETE: the rows behind it are counted again; in the newer dialect no count window changes"
 

@@ -105,6 +105,8 @@ class TriggerType(Generic[S]):
     takes_true_for: bool = False
     at_home: Callable[[S, str], S] = lambda spec, timezone: spec
     """The spec where the server's time zone is this: of a type that counts days from midnights."""
+    on_clock: Callable[[S, str], S] = lambda spec, timezone: spec
+    """The spec whose days are those of a session's clock: as a query of the session counts them."""
     conditions: Callable[[S], tuple[Condition, ...]] = lambda spec: ()
     """The conditions on rows in a spec."""
     counted: Callable[[S], tuple[str, ...]] = lambda spec: ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from millrace_core.model.rules import ALL_UNITS, FIXED_UNITS, DurationRule
 from millrace_core.model.stream import Duration
 from millrace_core.trigger.types.arguments import Syntax
@@ -28,5 +30,6 @@ INTERVAL = TriggerType(
     syntax=Syntax(then="SLIDING"),
     moment=WINDOW_UNTIL,
     measures=lambda trigger: Measures(length=trigger.interval, step=trigger.sliding),
+    on_clock=lambda trigger, timezone: msgspec.structs.replace(trigger, timezone=timezone),
     grid=Grid.of,
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from typing import overload
 
 import numpy as np
@@ -10,8 +12,9 @@ import numpy.typing as npt
 
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.model.stream import Duration
-from millrace_core.timeline import ticks
+from millrace_core.timeline import ticks, zone
 from millrace_core.timeline.precision import CALENDAR_MONTHS
+from millrace_core.timeline.schedule import on_clock
 from millrace_core.trigger.types.interval.spec import Interval
 
 Ints = npt.NDArray[np.int64]
@@ -22,22 +25,31 @@ class Grid:
     """Window 0 starts at ``offset``, each next one ``sliding`` later (seed 000).
 
     ``interval`` and ``sliding`` are counted in ticks, or, where ``month`` is set (to the ticks of a
-    millisecond), in months of the calendar (UTC); ``offset`` in ticks.
+    millisecond), in months of the calendar; ``offset`` in ticks. ``where``: whose clock shows days and
+    months. ``second``: the ticks of one, where these are not UTC's.
     """
 
     interval: int
     sliding: int
     offset: int = 0
     month: int = 0
+    where: tzinfo = UTC
+    second: int = 0
 
     @staticmethod
     def of(trigger: Interval, precision: Precision) -> Grid:
         """:raises MillraceError: for a length that is not a whole number of ticks."""
         offset = ticks(trigger.offset, precision) if trigger.offset else 0
+        where, per_second = zone(trigger.timezone), TICKS_PER_SECOND[precision]
+        second = 0 if where is UTC else per_second
         if trigger.interval.unit in CALENDAR_MONTHS:
-            per_ms = TICKS_PER_SECOND[precision] // 1000
-            return Grid(_months(trigger.interval), _months(trigger.sliding), offset, per_ms)
-        return Grid(ticks(trigger.interval, precision), ticks(trigger.sliding, precision), offset)
+            months = _months(trigger.interval), _months(trigger.sliding)
+            return Grid(*months, offset, per_second // 1000, where, second)
+        interval, sliding = ticks(trigger.interval, precision), ticks(trigger.sliding, precision)
+        # days are those of a clock; what slides by less would begin twice where it is put forward
+        if {trigger.interval.unit, trigger.sliding.unit} <= {"d", "w"}:
+            return Grid(interval, sliding, offset, 0, where, second)
+        return Grid(interval, sliding, offset)
 
     @property
     def overlap(self) -> int:
@@ -50,7 +62,8 @@ class Grid:
     def last(self, ts: Ints) -> Ints: ...
     def last(self, ts: int | Ints) -> int | Ints:
         """The last window that starts at or before ``ts``; where windows leave gaps it may end before."""
-        return self._position(ts) // self.sliding
+        found = self._position(ts) // self.sliding
+        return self._moved(found, ts, self.start) if self.second else found
 
     @overload
     def unclosed(self, ts: int) -> int: ...
@@ -58,7 +71,8 @@ class Grid:
     def unclosed(self, ts: Ints) -> Ints: ...
     def unclosed(self, ts: int | Ints) -> int | Ints:
         """The first window that ends after ``ts``: at T = ``ts`` all before it are closed (T >= end)."""
-        return (self._position(ts) - self.interval) // self.sliding + 1
+        found = (self._position(ts) - self.interval) // self.sliding + 1
+        return self._moved(found - 1, ts, self.end) + 1 if self.second else found
 
     @overload
     def start(self, window: int) -> int: ...
@@ -76,8 +90,18 @@ class Grid:
         """Where a window ends (the first time that is not in it), in ticks."""
         return self._time(window * self.sliding + self.interval)
 
+    def _moved(self, window: int | Ints, ts: int | Ints, edge: Callable[[Ints], Ints]) -> int | Ints:
+        """The last window whose ``edge`` is not after ``ts``, from one near it: clocks are changed by hours,
+        and by a day where the date line moved."""
+        found, times = np.atleast_1d(np.asarray(window)), np.atleast_1d(np.asarray(ts))
+        while (late := edge(found) > times).any():
+            found = found - late
+        while (early := edge(found + 1) <= times).any():
+            found = found + early
+        return found if isinstance(ts, np.ndarray) else int(found[0])
+
     def _position(self, ts: int | Ints) -> int | Ints:
-        """How many ticks, or whole months, lie between the offset and ``ts``."""
+        """How many ticks, or whole months, lie between the offset and ``ts``, by UTC's clock."""
         if not self.month:
             return ts - self.offset
         ms = np.floor_divide(np.asarray(ts) - self.offset, self.month)
@@ -86,10 +110,21 @@ class Grid:
 
     def _time(self, position: int | Ints) -> int | Ints:
         if not self.month:
-            return position + self.offset
-        months = np.asarray(position, dtype=np.int64).astype("datetime64[M]")
-        found = months.astype("datetime64[ms]").astype(np.int64) * self.month + self.offset
+            found = position + self.offset
+        else:
+            months = np.asarray(position, dtype=np.int64).astype("datetime64[M]")
+            found = months.astype("datetime64[ms]").astype(np.int64) * self.month + self.offset
+        if self.second:
+            found = self._instant(np.asarray(found))
         return found if isinstance(position, np.ndarray) else int(found)
+
+    def _instant(self, clock: Ints) -> Ints:
+        """When the clock shows these, in ticks."""
+        readings, place = np.unique(clock, return_inverse=True)
+        seconds, parts = np.divmod(readings, self.second)
+        instants = np.array([on_clock(self.where, second) for second in seconds.tolist()], dtype=np.int64)
+        found: Ints = (instants * self.second + parts)[place]
+        return found.reshape(clock.shape)
 
 
 def _months(duration: Duration) -> int:

@@ -9,6 +9,9 @@ from millrace_core.model.triggers import Trigger
 
 
 class Interval(Trigger, msgspec.Struct, frozen=True, tag_field="type", tag="Interval"):
+    """``timezone``: by whose clock days, weeks, months and years are counted."""
+
     interval: Duration
     sliding: Duration
     offset: Duration | None = None
+    timezone: str = "UTC"
