@@ -86,6 +86,15 @@ def test_what_comes_before_a_window_is_calculated_may_be_too_late_for_it(
     assert one.rows("ws", "n", "total") == [(100, 1, 2)]
 
 
+def test_a_window_that_has_late_rows_alone_is_filled(tmp_path: Path) -> None:
+    one = counting(tmp_path, "FILL(VALUE, -1, -2)")
+    one.put(101, 2)
+    one.cluster.now = 121
+    one.put(119, 50)  # its window was closed at 120
+    at(one, 130)
+    assert one.rows("ws", "n", "total") == [(100, 1, 2), (110, -1, -2), (120, -1, -2)]
+
+
 step = st.tuples(
     st.sampled_from(CHILDREN), st.integers(-25, 25), st.sampled_from([1, 10, 100]), st.integers(0, 7),
     st.sampled_from(["", "run", "tick", "tick"]),

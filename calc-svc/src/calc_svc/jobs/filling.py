@@ -24,6 +24,8 @@ from millrace_core.calc.retraction import Ranges, Settled, settled
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan
+from millrace_core.store.place import end_of
+from millrace_core.store.rows import HIGHEST
 from millrace_core.store.search import Ints
 from millrace_core.trigger.stream import compiled, essence
 from millrace_core.trigger.types import Grid, type_of
@@ -54,7 +56,11 @@ class Filling:
         rows = TriggerRows(compiled(essence(spec)), self.calculator.store.readable(spec.source.table))
         bounds = rows.bounds()
         if spec.emission.when == "force_window_close":
-            of_event = {id(event): _rows(spec, rows, event.group, bounds) for event in stage.asked}
+            # what came too late for a window is stored all the same
+            of_event = {
+                id(event): _rows(spec, rows, event.group, bounds, end_of(event.written))
+                for event in stage.asked
+            }
             return self._closed_by_the_clock(spec, grid, stage, outcomes, of_event, name, lane)
         left = settled(spec, stage.events, outcomes)
         calculated = {key for key, outcome in outcomes.items() if outcome.error is None}
@@ -263,10 +269,12 @@ class _Around:
         return found
 
 
-def _rows(spec: StreamSpec, rows: TriggerRows, group: Group, bounds: tuple[int, int]) -> Rows:
-    """The rows of a group that count for the stream."""
+def _rows(
+    spec: StreamSpec, rows: TriggerRows, group: Group, bounds: tuple[int, int], until: int = HIGHEST
+) -> Rows:
+    """The rows of a group that count for the stream; ``until``: as in :meth:`TriggerRows.reader`."""
     with rows.stored.lock:
-        read = rows.reader(group, members_of(spec, rows.stored, group).tolist())
+        read = rows.reader(group, members_of(spec, rows.stored, group).tolist(), until)
 
     def times(low: int, high: int) -> Ints:
         return np.asarray(read(low, high).rows.ts, dtype=np.int64)

@@ -141,8 +141,9 @@ class TriggerRows:
                 found.add_times(run.ts, times)
         return found
 
-    def reader(self, group: Group, children: Sequence[int]) -> Read:
-        """Reads one group: its rows of these tables."""
+    def reader(self, group: Group, children: Sequence[int], until: int = HIGHEST) -> Read:
+        """Reads one group: its rows of these tables; none that was written behind the place ``until``, in its
+        partition."""
         oldest, _ = self.bounds()
         numbers = np.array(children, dtype=np.int32)
         only = numbered(self.definition, {group: list(children)})
@@ -154,7 +155,8 @@ class TriggerRows:
                 else self.stored.view(low, high)
             )
             size = len(numbers)
-            data, _, child = view.slices.between(numbers, np.full(size, low), np.full(size, high))
+            ends = None if until == HIGHEST else np.full(size, until)
+            data, _, child = view.slices.between(numbers, np.full(size, low), np.full(size, high), ends)
             rows = self._rows(view, data, child, only)
             return Stretch(rows, low, high, low <= oldest)
 
