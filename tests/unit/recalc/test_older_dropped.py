@@ -103,7 +103,9 @@ def driven(folder: Path, mode: str, window: Window, watermark: int, update: int,
         if what == "put":
             one.put(ts, v, None, child)
             groups[child].put(ts, v)
-        elif not put_off:  # whether a window has closed before it is read again is then all that matters
+        # put off, it matters whether a window has closed before it is read again; one that has lost a row
+        # while it was open is read again in the end, with those that have rows in common with it
+        elif not put_off and window.slide == window.length:
             one.remove(ts, ts + length, child)
             groups[child].remove(ts, ts + length)
         if cut or not update:  # what is read again has what has come by then
