@@ -128,6 +128,24 @@ def test_an_answer_is_cut_when_what_was_told_before_is_calculated(log: MemoryLog
         assert three.done == [(LIVE.group, 2)]
 
 
+def test_after_a_restart_an_answer_waits_for_loops_that_have_not_begun(log: MemoryLog) -> None:
+    three = Three(log, SHOWN)
+    three.gate.set()
+    three.write(0, 1)
+    three.ask(1)
+    lane = Life(three.lane, LOGGER)
+    lane.start()
+    until(lambda: three.lane._answering < float("inf"))
+    assert three.done == []
+    live = [Life(one, LOGGER) for one in (three.live, three.again)]
+    for life in live:
+        life.start()
+    until(lambda: ANSWERED in three.slots)
+    assert three.done == [(LIVE.group, 1), ("cut", 0), ("answer", CUT + 1)]
+    for life in (lane, *live):
+        life.stop()
+
+
 def test_what_is_live_is_left_while_windows_are_cut(log: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "WAIT_SECONDS", 0.05)
     with Three(log, SHOWN) as three:

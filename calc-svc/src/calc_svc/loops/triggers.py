@@ -52,8 +52,9 @@ class TriggerLoop:
         self._dead = DeadLetters(log, "calc-svc", passed_over(self._logger))
         self._intake = Intake(self._dead, share)
         self.name, self.stopping = share.group, threading.Event()
-        self.running = False
-        """From its first begin to its end for good."""
+        self.running = True
+        """Until its end for good. It is waited for before it has begun, too: after a restart the loops begin
+        in any order."""
         self._reader: GroupReader | None = None
         self._reach = Reach(log, jobs)
         self._own: set[int] = set()
@@ -74,7 +75,6 @@ class TriggerLoop:
     def begin(self) -> None:
         self._passed = {}
         self._reader = self._log.subscribe(self.name, [topics.TRIGGERS.name])
-        self.running = True
 
     def step(self) -> None:
         """One round."""
