@@ -30,12 +30,8 @@ class Later(Running):
             super().define()
 
     def do(self, steps: Steps, *, answered: bool) -> None:
-        for what, child, forward, v, s, length, cut in steps:
-            ts = max(0, self.newest + forward)
-            if what == "put":
-                self.put(ts, v, s, child)
-            else:
-                self.remove(ts, ts + length, child)
+        for *change, cut in steps:
+            self.change(*change)
             if cut:
                 self.run()
             if cut and answered:

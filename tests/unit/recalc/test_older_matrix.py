@@ -37,6 +37,14 @@ class Running(Older):
         super().remove(first, last, child)
         self.changes.append(Change(child, len(self.changes), first, last, None))
 
+    def change(self, what: str, child: str, forward: int, v: int | None, s: int | None, length: int) -> None:
+        """``what``: "put" or "delete", ``forward`` behind the newest row (or before it)."""
+        ts = max(0, self.newest + forward)
+        if what == "put":
+            self.put(ts, v, s, child)
+        else:
+            self.remove(ts, ts + length, child)
+
     def pause_or_resume(self) -> None:
         self.paused = not self.paused
         if self.paused:
@@ -101,14 +109,11 @@ step = st.tuples(
 def driven(folder: Path, stream: Stream, steps: list[Any]) -> Running:
     one = Running(folder, stream)
     for what, child, forward, v, s, length, cut, answered in steps:
-        ts = max(0, one.newest + forward)
-        if what == "put":
-            one.put(ts, v, s, child)
-        elif what == "delete":
-            one.remove(ts, ts + length, child)
-        else:
+        if what == "pause":
             one.pause_or_resume()
             cut = True
+        else:
+            one.change(what, child, forward, v, s, length)
         if cut:
             one.run()
         if cut and answered:
@@ -147,12 +152,8 @@ def test_an_answer_may_come_late_and_know_more_rows_than_the_slots(
     stream = Stream("x", WINDOWS[window], by=by, older=mode, watermark=watermark)
     with tempfile.TemporaryDirectory() as folder:
         one = Running(Path(folder), stream)
-        for what, child, forward, v, s, length, then, answered in steps:
-            ts = max(0, one.newest + forward)
-            if what == "put":
-                one.put(ts, v, s, child)
-            else:
-                one.remove(ts, ts + length, child)
+        for *change, then, answered in steps:
+            one.change(*change)
             if then == "run":
                 one.run()
             elif then:

@@ -71,12 +71,8 @@ def test_what_is_shown_is_what_there_is(
     stream = Stream("x", WINDOWS[window], by=by, older="AT_ONCE", watermark=watermark, least=least)
     with tempfile.TemporaryDirectory() as folder:
         one = Running(Path(folder), stream)
-        for what, child, forward, v, s, length, cut in steps:
-            ts = max(0, one.newest + forward)
-            if what == "put":
-                one.put(ts, v, s, child)
-            else:
-                one.remove(ts, ts + length, child)
+        for *change, cut in steps:
+            one.change(*change)
             if cut:
                 one.settle()
                 assert one.results() == one.truth()

@@ -94,9 +94,7 @@ def coalesced(parts: Sequence[Part]) -> list[Part]:
         last = found[-1] if found else None
         if last is not None and last.group.id == part.group.id and part.first <= last.last + 1:
             found[-1] = msgspec.structs.replace(
-                last,
-                last=max(last.last, part.last),
-                open=last.open or part.open,
+                last, last=max(last.last, part.last), open=last.open or part.open
             )
         else:
             asked = latest[part.group.id]
