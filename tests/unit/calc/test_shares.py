@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 import structlog
 
@@ -24,7 +25,8 @@ from millrace_core.calc.product import Product
 from millrace_core.calc.waiting import Behind, Wanted
 from millrace_core.catalog import StreamEntry, encode, key_of
 from millrace_core.model.stream import Duration, StreamSpec
-from millrace_core.trigger.types import Period
+from millrace_core.model.triggers import Trigger
+from millrace_core.trigger.types import Period, Session
 from millrace_core.wire import events
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.topics import CATALOG, TOPICS, TRIGGERS
@@ -32,6 +34,7 @@ from millrace_service import Life
 from millrace_wal import MemoryLog, Message, replay
 
 ONE = 7
+EVERY_SECOND = Period(Duration(1, "s"))
 
 
 def event(number: int, rows: int = 0) -> TriggerEvent:
@@ -51,15 +54,17 @@ LOGGER = structlog.get_logger("test")
 class Both:
     """Both loops; what they calculate is noted in order. ``gate``: what is live waits for it."""
 
-    def __init__(self, log: MemoryLog) -> None:
+    def __init__(self, log: MemoryLog, trigger: Trigger = EVERY_SECOND) -> None:
         self.log, self.gate = log, threading.Event()
         self.done: list[tuple[str, int]] = []
         self.begun: list[str] = []
+        self.ends: list[int] = []
+        """Of the windows that are calculated, in order."""
         self.stored = True
         """Whether the rows are there that live triggers have seen."""
         self.catalog = CatalogView()
         self.catalog.status_position = 1 << 60
-        entry = StreamEntry(StreamSpec(ONE, "db", "s", "", Period(Duration(1, "s"))), "Running", 0, -1)
+        entry = StreamEntry(StreamSpec(ONE, "db", "s", "", trigger), "Running", 0, -1)
         self.catalog.apply(0, key_of(entry), encode(entry))
         overtaking = Overtaking()
         self.live = TriggerLoop(log, self._jobs(LIVE), overtaking)
@@ -71,6 +76,7 @@ class Both:
             if share is LIVE:
                 self.gate.wait(60)
             self.done += [(share.group, one.start) for batch in batches for one in batch.events]
+            self.ends += [one.end for batch in batches for one in batch.events]
             return Product(uid)
 
         def missing(wanted: Wanted) -> str | None:
@@ -89,8 +95,12 @@ class Both:
             stop=lambda: None, low_latency=lambda uid: False, wanted=wanted,
         ))  # fmt: skip
 
-    def write(self, slot: int, number: int, window: int | None = None) -> tuple[int, int]:
-        batch = TriggerBatch(ONE, 0, slot, number, {}, [event(number if window is None else window)])
+    def write(self, slot: int, number: int, window: int | None = None, seen: int = 0) -> tuple[int, int]:
+        """``seen``: how many rows it has seen, which is its end as well."""
+        one = event(number if window is None else window)
+        if seen:
+            one = msgspec.structs.replace(one, end=seen)
+        batch = TriggerBatch(ONE, 0, slot, number, {0: seen} if seen else {}, [one])
         (place,) = self.log.append([Message(TRIGGERS.name, f"{ONE}/{slot}".encode(), events.encode(batch))])
         return place
 
@@ -164,6 +174,20 @@ def test_answers_wait_for_live_triggers_that_wait_for_their_rows(log: MemoryLog,
         both.stored = True
         until(lambda: len(both.done) == 2)
         assert both.done == [(LIVE.group, 1), (AGAIN.group, 100)]
+
+
+@pytest.mark.parametrize("slot", range(4))
+def test_an_answer_that_waited_says_of_a_window_what_was_told_of_it_since(log: MemoryLog, slot: int) -> None:
+    """Chaos, seed 20: the end that history knew was written over that of what is live, which had seen more
+    rows; also after a kill between the two."""
+    for seen in (9, 12):
+        with Both(log, Session(Duration(5, "s"))) as both:
+            both.write(-1, seen, window=1, seen=5)
+            both.write(slot, seen, window=1, seen=seen)
+            both.gate.set()
+            until(lambda: len(both.done) == 2)
+        assert both.done == [(LIVE.group, 1), (AGAIN.group, 1)]
+        assert both.ends == [seen, seen]
 
 
 def test_after_a_restart_the_loop_of_answers_knows_that_nothing_is_live_any_more(log: MemoryLog) -> None:

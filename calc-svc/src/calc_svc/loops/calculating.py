@@ -15,6 +15,7 @@ from calc_svc import metrics
 from calc_svc.jobs.job import StreamJobs
 from calc_svc.jobs.waits import Waits
 from calc_svc.loops.counted import messages
+from calc_svc.loops.latest import LatestReader
 from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.patience import append_apart, patiently
 from millrace_core.calc.overtaking import Batches, one_writer
@@ -33,14 +34,14 @@ CUT_AGAIN = MillraceError(ErrorCode.UNAVAILABLE, "windows of the stream are bein
 
 class Calculating:
     """Used by one thread. ``side_by_side``: so many streams are calculated at a time; ``stopping``: ends what
-    is under way."""
+    is under way; ``latest``: where answers wait in the log, what is live has told since."""
 
     def __init__(
         self, log: Log, jobs: StreamJobs, overtaking: Overtaking, tally: Tally, stopping: threading.Event,
-        logger: FilteringBoundLogger, side_by_side: int = 1,
+        logger: FilteringBoundLogger, side_by_side: int = 1, latest: LatestReader | None = None,
     ) -> None:  # fmt: skip
         self._log, self._jobs, self._overtaking = log, jobs, overtaking
-        self._tally, self._stopping, self._logger = tally, stopping, logger
+        self._tally, self._stopping, self._logger, self._latest = tally, stopping, logger, latest
         self._workers = ThreadPoolExecutor(side_by_side, thread_name_prefix="job")
         self.since = float("inf")
         """When the jobs that run began (monotonic); infinite while none does."""
@@ -48,6 +49,8 @@ class Calculating:
     def close(self) -> None:
         """Calculate no more."""
         self._workers.shutdown()
+        if self._latest is not None:
+            self._latest.close()
 
     def persist(self, batches: Batches, arrivals: Sequence[Arrival], waits: Waits) -> Waiting | None:
         """Calculate and write what is of these streams: what those wait for that are to be calculated later;
@@ -74,7 +77,9 @@ class Calculating:
         while left:
             with self._overtaking.turn() as turn:
                 self.since = time.monotonic()
-                left = turn.freshened(left)
+                if (corrected := self._corrected(left)) is None:
+                    return None
+                left = corrected
                 calculate: Callable[..., Iterable[Product]] = self._workers.map if len(left) > 1 else map
                 found = list(calculate(partial(self._run, waits), left.items()))
                 self.since = float("inf")
@@ -88,6 +93,14 @@ class Calculating:
                 counted, waits = [], replace(waits, known=frozenset(left))
                 metrics.WINDOWS_OVERTAKEN.inc(sum(len(b.events) for some in left.values() for b in some))
         return waiting
+
+    def _corrected(self, batches: Batches) -> Batches | None:
+        """See :meth:`LatestReader.corrected`; None when stopped before the log could be read."""
+        latest = self._latest
+        if latest is None:
+            return batches
+        found = dict(batches)
+        return found if self.patiently(lambda: found.update(latest.corrected(batches))) else None
 
     def _run(self, waits: Waits, stream: tuple[int, Sequence[TriggerBatch]]) -> Product:
         return self._jobs.run(*stream, waits)

@@ -114,7 +114,7 @@ class Holding:
         kept: list[Record] = []
         marks: list[Message] = []
         for record in records:
-            uid = _stream(record)
+            uid = stream_of(record)
             part = uid, self.share.task(record.partition)
             if part in self._marks:
                 continue
@@ -177,7 +177,7 @@ class Holding:
             record
             for record in records
             if self.share.has(record)
-            and marks.get(part := (_stream(record), task), end) <= record.offset < known.get(part, end)
+            and marks.get(part := (stream_of(record), task), end) <= record.offset < known.get(part, end)
         ]
         behind = {
             part: self._behind(at, end, known.get(part, end), done)
@@ -195,7 +195,7 @@ class Holding:
 
     def calculated(self, chunk: Chunk, left: Mapping[Part, Left]) -> list[Message]:
         """The chunk is done with, but for what is ``left`` of it: what to write then."""
-        told = {(_stream(record), task) for record in chunk.records for _, task in chunk.parts}
+        told = {(stream_of(record), task) for record in chunk.records for _, task in chunk.parts}
         messages = []
         for part, behind in chunk.parts.items():
             waited, waits = self._left.pop(part, None), left.get(part)
@@ -241,7 +241,7 @@ class Holding:
         return self._reader
 
 
-def _stream(record: Record) -> int:
+def stream_of(record: Record) -> int:
     """The stream of a trigger message, by its key ``uid/slot``; -1 for another key."""
     uid = (record.key or b"").partition(b"/")[0]
     return int(uid) if uid.isdigit() and len(uid) <= DIGITS else -1

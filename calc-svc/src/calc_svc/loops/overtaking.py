@@ -25,11 +25,6 @@ class OneTurn:
         with self._lock:
             return self._turns.written(self._turn, batches)
 
-    def freshened(self, batches: Batches) -> Batches:
-        """See :meth:`Turns.freshened`."""
-        with self._lock:
-            return self._turns.freshened(batches)
-
 
 class Overtaking:
     """Thread-safe. One for all loops of a process."""

@@ -14,6 +14,7 @@ from calc_svc.jobs.waits import Waits
 from calc_svc.loops.calculating import Calculating, Waiting
 from calc_svc.loops.counted import tally_of
 from calc_svc.loops.holding import LIVE, Holding, Share
+from calc_svc.loops.latest import LatestReader
 from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.patience import patiently
 from calc_svc.loops.reach import Reach
@@ -68,8 +69,9 @@ class TriggerLoop:
             None if first is None else first._holding,
         )  # fmt: skip
         self._tally = tally_of(jobs.catalog, counters.CALC)
+        latest = None if share.live else LatestReader(log, jobs.catalog, self.stopping)
         self._calculating = Calculating(
-            log, jobs, overtaking, self._tally, self.stopping, self._logger, share.side_by_side
+            log, jobs, overtaking, self._tally, self.stopping, self._logger, share.side_by_side, latest
         )
 
     def begin(self) -> None:

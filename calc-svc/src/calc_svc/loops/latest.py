@@ -1,0 +1,83 @@
+"""What is live has told, read from the log beside the answers that are calculated
+(``millrace_core.recalc.latest``)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from calc_svc.loops.holding import stream_of
+from calc_svc.store.catalog import CatalogView
+from millrace_core.calc.overtaking import Batches
+from millrace_core.errors import MillraceError, WireError
+from millrace_core.recalc.latest import Latest, may_be_outdated
+from millrace_core.wire.events import ANSWERING, BATCHES, TriggerBatch, answers_request
+from millrace_core.wire.topics import TRIGGERS
+from millrace_wal import Log, Reader
+
+POLL = 0.1
+NS_PER_MS = 1_000_000
+SKEW_MS = 10_000
+"""By how much clocks of different machines may differ."""
+
+
+class LatestReader:
+    """Used by one thread; ``stopping``: ends a reading."""
+
+    def __init__(self, log: Log, catalog: CatalogView, stopping: threading.Event) -> None:
+        self._log, self._catalog, self._stopping = log, catalog, stopping
+        self._latest = Latest()
+        self._reader: Reader | None = None
+        self._since = 0
+        """From when on (ms) what was told has been read."""
+
+    def corrected(self, batches: Batches) -> Batches:
+        """These batches, where answers among them have what is live has told since.
+
+        :raises MillraceError: if the log cannot be read.
+        """
+        answers = [one for uid, some in batches.items() if self._of_interest(uid) for one in some]
+        answers = [one for one in answers if one.slot == ANSWERING and one.events]
+        if not answers:
+            return batches
+        try:
+            self._read(max(_asked(answers) - SKEW_MS, 0))
+        except MillraceError:
+            self.close()
+            raise
+        return {uid: [self._latest.corrected(one) for one in some] for uid, some in batches.items()}
+
+    def close(self) -> None:
+        """Forget everything; it is read anew."""
+        if self._reader is not None:
+            self._reader.close()
+        self._reader, self._latest = None, Latest()
+
+    def _of_interest(self, uid: int) -> bool:
+        entry = self._catalog.stream(uid)
+        return entry is not None and may_be_outdated(entry.spec)
+
+    def _read(self, since: int) -> None:
+        """What was told since then, up to now."""
+        if self._reader is None or since < self._since:
+            self.close()
+            self._since = since
+            self._reader = self._log.reader({TRIGGERS.name: self._log.offsets_at(TRIGGERS.name, since)})
+        ends = self._log.end_offsets(TRIGGERS.name)
+        while not self._stopping.is_set() and not _reached(self._reader, ends):
+            for record in self._reader.poll(POLL):
+                if answers_request(record.key) or not self._of_interest(stream_of(record)):
+                    continue
+                with suppress(WireError):  # the loop of what is live makes a dead letter of it
+                    self._latest.hear(BATCHES.read(record.key, record.value))
+
+
+def _asked(answers: Iterable[TriggerBatch]) -> int:
+    """When the first of these was asked for (ms): nothing that was told before knows more than it."""
+    return min(event.localtime for one in answers for event in one.events) // NS_PER_MS
+
+
+def _reached(reader: Reader, ends: Mapping[int, int]) -> bool:
+    at = reader.positions().get(TRIGGERS.name, {})
+    return all(at.get(partition, 0) >= end for partition, end in ends.items())

@@ -1,0 +1,81 @@
+"""What is live has told of windows since an answer was cut, which waits in the log meanwhile.
+
+An answer to a request is calculated after all that is live (decision 0024). A window that rows make may have
+got another end by then, and of windows that an answer takes back others may stand again. The loop of what is
+live has written these already. So what it told goes instead of the answer's word, or behind what is taken
+back: the topic ``triggers`` is the record of that (decision 0069).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from millrace_core.calc.overtaking import one_writer
+from millrace_core.model.stream import StreamSpec
+from millrace_core.recalc.reach import may_vanish
+from millrace_core.wire.control import Offsets
+from millrace_core.wire.events import ANSWERING, TriggerBatch, TriggerEvent
+
+MOST = 200_000
+"""Windows that are remembered."""
+
+
+def may_be_outdated(spec: StreamSpec) -> bool:
+    """Whether an answer's word about a window of the stream may be an old one when it is calculated: rows
+    give windows their ends, or results are taken back."""
+    return may_vanish(spec) or one_writer(spec)
+
+
+class Latest:
+    """The last that slots have told of each window, of the newest that were told of. Not thread-safe."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._told: dict[tuple[int, int], dict[int, tuple[Offsets, TriggerEvent]]] = {}
+        self._order: dict[tuple[int, int, int], None] = {}
+
+    def hear(self, batch: TriggerBatch) -> None:
+        """What a slot told; of each slot in order."""
+        if batch.slot < 0:
+            return
+        for event in batch.events:
+            if event.kind not in ("CLOSE", "RETRACT", "INVALID"):
+                continue
+            self._told.setdefault((batch.stream, event.group.id), {})[event.start] = batch.seen, event
+            window = batch.stream, event.group.id, event.start
+            self._order.pop(window, None)
+            self._order[window] = None
+        while len(self._order) > self._most:
+            stream, group, start = next(iter(self._order))
+            del self._order[stream, group, start]
+            del self._told[stream, group][start]
+
+    def corrected(self, batch: TriggerBatch) -> TriggerBatch:
+        """An answer with what is live has told since its rows were read; anything else as it is."""
+        if batch.slot != ANSWERING or not self._told:
+            return batch
+        return msgspec.structs.replace(batch, events=list(self._corrected(batch)))
+
+    def _corrected(self, batch: TriggerBatch) -> Iterator[TriggerEvent]:
+        for event in batch.events:
+            told = self._told.get((batch.stream, event.group.id))
+            if not told:
+                yield event
+            elif event.kind == "RETRACT":
+                yield event
+                for start in sorted(start for start in told if event.start <= start <= event.end):
+                    if (since := _since(told[start], batch.seen)) is not None and since.kind == "CLOSE":
+                        yield since
+            elif event.kind == "CLOSE" and event.start in told:
+                yield _since(told[event.start], batch.seen) or event
+            else:
+                yield event
+
+
+def _since(told: tuple[Offsets, TriggerEvent], seen: Offsets) -> TriggerEvent | None:
+    """What was told, by a slot that had seen more than these offsets."""
+    live, event = told
+    ahead = [offset - seen.get(partition, 0) for partition, offset in live.items()]
+    return event if ahead and min(ahead) >= 0 and max(ahead) > 0 else None
