@@ -276,3 +276,26 @@ def test_history_told_again_at_any_moment_changes_nothing(
                 together.requests += history
                 together.answer()
         same_but_empty(name, together.windows(), truth(spec, table, newest - watermark))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_slots_that_ask_twice_are_each_told_of_their_own_groups(
+    kit: Any, deployment: Any, tmp_path: Path, first: bool
+) -> None:
+    """As in a chaos run (seed 35): trigger-svc was killed while it asked, and asked again."""
+    fill = {"fill_history_first" if first else "fill_history": ALL}
+    children = ("c1", "c2", "c3", "c4")
+    together = deployment(tmp_path, make(kit, "session", **fill), children)
+    for child in children:
+        together.write(child, [1, 3])
+    together.run()
+    together.define()
+    together.run()
+    together.requests = sorted(2 * together.requests, key=lambda request: request.slot)
+    assert {request.slot for request in together.requests} == {0, 1}
+    together.answer_oldest(len(together.requests))
+    for child in children:
+        together.write(child, [5, 40])
+    together.run()
+    together.answer()
+    assert {child: together.windows(child) for child in children} == {child: {1: (5, 3)} for child in children}

@@ -30,8 +30,12 @@ class Running(Older):
 
     def put(self, ts: int, v: int | None = 1, s: int | None = None, child: str = "c1") -> dict[str, Any]:
         row = super().put(ts, v, s, child)
-        self.changes.append(Change(child, len(self.changes), ts, ts, row))
+        self.note(child, ts, row)
         return row
+
+    def note(self, child: str, ts: int, row: dict[str, Any]) -> None:
+        """This row was written."""
+        self.changes.append(Change(child, len(self.changes), ts, ts, row))
 
     def remove(self, first: int, last: int, child: str = "c1") -> None:
         super().remove(first, last, child)

@@ -39,6 +39,7 @@ from millrace_core.wire.events import Group, TriggerBatch
 from millrace_core.wire.recalc import Handover, Part, Past, Request
 from millrace_core.wire.topics import CATALOG, wal_topic
 
+TIMES_PER_MESSAGE = 5_000
 Later = Callable[[], Iterable[Request]]
 """What has been asked of a stream behind some requests, as of now."""
 
@@ -88,6 +89,9 @@ class Answers:
             case "UNTREATED":
                 for request in requests:
                     yield from self._untreated(request, rows, work)
+            case "ROWS":
+                for request in requests:
+                    yield from self._asked_for(request, rows, work)
             case _:
                 yield from self._again(requests, rows, writer, self.told)
 
@@ -299,6 +303,17 @@ class Answers:
             yield from chunks(request, pasts)
         yield Handover(request.stream, request.epoch, request.slot, done=True)
 
+    def _asked_for(self, request: Request, rows: TriggerRows, work: Work) -> Iterator[Output]:
+        """The rows that the request names, as they are stored; so many times a message."""
+        for table, numbers in request.rows.items():
+            every = sorted(numbers)
+            for begin in range(0, len(every), TIMES_PER_MESSAGE):
+                times = every[begin : begin + TIMES_PER_MESSAGE]
+                found = rows.at(table, times)
+                work.rows += sum(len(one.ts) for one in found)
+                asked = {table: {ts: numbers[ts] for ts in times}}
+                yield Handover(request.stream, request.epoch, request.slot, asked=asked, rows=found)
+
 
 def _of_the_same(requests: Sequence[Request], others: Iterable[Request]) -> list[Request]:
     """What others ask of the same stream, epoch and slots."""
@@ -316,8 +331,9 @@ def _numbered(requests: Sequence[Request], rows: TriggerRows) -> tuple[_Known, l
     """The groups of these requests' slots and whose rows are whose; and the slot of each group."""
     groups: dict[Group, list[int]] = {}
     slots: list[int] = []
-    for request in requests:
-        mine = rows.groups(request.slot, request.slots)
+    # one that was killed as it asked has asked twice
+    for slot, count in dict.fromkeys((request.slot, request.slots) for request in requests):
+        mine = rows.groups(slot, count)
         groups |= mine
-        slots += [request.slot] * len(mine)
+        slots += [slot] * len(mine)
     return _Known(list(groups), numbered(rows.definition, groups), groups), slots

@@ -33,12 +33,13 @@ from millrace_core.store.search import Ints
 from millrace_core.trigger.groups import RANGE
 from millrace_core.trigger.groups.columns import Array
 from millrace_core.trigger.groups.groups import part_of
+from millrace_core.trigger.groups.spans import spans_of as ranges_of
 from millrace_core.trigger.rows import Signal, evaluate
 from millrace_core.trigger.rows.keys import Values, values_of
 from millrace_core.trigger.stream import Definition
 from millrace_core.trigger.types.reach import Rows, Stretch
 from millrace_core.wire.events import Group
-from millrace_core.wire.recalc import Part, Request
+from millrace_core.wire.recalc import Part, Request, StoredRows
 
 SLICE_ROWS = 400_000
 """Rows that are looked at together."""
@@ -161,6 +162,40 @@ class TriggerRows:
             return Stretch(rows, low, high, low <= oldest)
 
         return read
+
+    def at(self, table: str, times: Sequence[int]) -> list[StoredRows]:
+        """What is stored of a table (empty: of the normal table that it is) at these times, and passes
+        PRE_FILTER: the rows of each of its groups."""
+        name, wanted = table or self.definition.table.name, set(times)
+        members = [member for member in self._members() if member[1] == name]
+        found: dict[Group, StoredRows] = {}
+        for base, numbers in grouped(self.definition, members).items():
+            for low, high in ranges_of(np.array(times, dtype=np.int64)):
+                for group, ts, columns in self._divided_rows(base, numbers, low, high):
+                    if ts in wanted:
+                        mine = found.setdefault(group, StoredRows(table, group, [], {n: [] for n in columns}))
+                        mine.ts.append(ts)
+                        for column, cell in columns.items():
+                            mine.columns[column].append(cell)
+        return list(found.values())
+
+    def _divided_rows(
+        self, base: Group, numbers: Sequence[int], low: int, high: int
+    ) -> Iterator[tuple[Group, int, dict[str, object]]]:
+        """The rows of these tables, which are grouped as ``base``, each with the group that its keys make."""
+        definition = self.definition
+        view, size = self.stored.view(low, high), len(numbers)
+        data, _, child = view.slices.between(
+            np.array(numbers, dtype=np.int32), np.full(size, low), np.full(size, high)
+        )
+        cells = self._cells(view, data, child)
+        kept = cells[definition.filter] if definition.filter else np.ones(len(data), dtype=bool)
+        columns = {one.name: cells[one].tolist() for one in definition.windower.signals}
+        ts = data[data.columns[0]].to_numpy().astype(np.int64).tolist()
+        for row, values in enumerate(values_of(definition.keys, cells)):
+            if kept[row]:
+                group = part_of(base, definition.spec.uid, values)
+                yield group, ts[row], {name: column[row] for name, column in columns.items()}
 
     def rewritten(self, part: Part, children: Sequence[int]) -> bool:
         """Whether a part is to be cut again: always, or only if rows of its tables were written over."""

@@ -233,7 +233,7 @@ class RecalcLoop:
 
     def _answer(self, batch: Batch, work: Work, reader: GroupReader) -> None:
         uid = batch.requests[0].stream
-        if self._writer is None or not self._writer.has(uid):
+        if self._writer is None or batch.source[2] == "ROWS" or not self._writer.has(uid):
             self._send(batch, work, reader, self._paced())
             return
         with self._writer.turn(uid, lambda: reader.poll(0, limit=0)) as calculate:

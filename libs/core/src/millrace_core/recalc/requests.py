@@ -10,7 +10,8 @@ from millrace_core.calc.waiting import Wanted
 from millrace_core.wire.recalc import Request, Why
 
 LANES: dict[str, frozenset[Why]] = {
-    "calc-recalc": frozenset({"CHANGE", "MANUAL"}), "calc-history": frozenset({"HISTORY", "UNTREATED"}),
+    "calc-recalc": frozenset({"CHANGE", "MANUAL", "ROWS"}),
+    "calc-history": frozenset({"HISTORY", "UNTREATED"}),
 }  # fmt: skip
 """Consumer group -> what it answers: a long history does not hold up late rows."""
 DONE = ("Finished", "Ignored")

@@ -15,9 +15,12 @@ from millrace_core.wire.events import Group
 from millrace_core.wire.reading import Format, Int64, strictly
 from millrace_core.wire.topics import HANDOVER, RECALC
 
-Why = Literal["CHANGE", "MANUAL", "HISTORY", "UNTREATED"]
+Why = Literal["CHANGE", "MANUAL", "HISTORY", "UNTREATED", "ROWS"]
 """CHANGE: late rows, updates, deletes. MANUAL: RECALCULATE STREAM. HISTORY: rows older than the stream.
-UNTREATED: rows written while it was stopped."""
+UNTREATED: rows written while it was stopped. ROWS: of which the slot knows the time alone."""
+
+Asked = dict[str, dict[int, int]]
+"""Rows by their table's name and time, and the number under which they were asked for last."""
 
 Taken = dict[str, dict[str, int]]
 """Of what came from the sources of virtual tables the last offset: name -> ``Origin.source`` -> offset."""
@@ -50,7 +53,7 @@ class Request(msgspec.Struct, frozen=True):
     WAL (partition -> [from, to)) whose rows are meant; ``origins``: of a virtual trigger table the same of
     its source tables instead, by topic. ``taken``: what lies behind these offsets alone. ``asked``: MANUAL:
     the range that the user named; ``left_out``: of COUNT_WINDOW the groups that have not come to its end, and
-    the latest T of them.
+    the latest T of them. ``rows``: ROWS: those that are meant.
     """
 
     stream: int
@@ -67,6 +70,7 @@ class Request(msgspec.Struct, frozen=True):
     taken: Taken = {}
     asked: tuple[int, int] | None = None
     left_out: tuple[int, int] | None = None
+    rows: Asked = {}
 
 
 class Opened(msgspec.Struct, frozen=True, array_like=True):
@@ -96,14 +100,30 @@ class Past(msgspec.Struct, frozen=True, array_like=True):
     opened: list[Opened] = []
 
 
+class StoredRows(msgspec.Struct, frozen=True, array_like=True):
+    """Rows of a table as they are stored, of one group, in order: their times, and the ``columns`` that the
+    trigger reads."""
+
+    table: str
+    group: Group
+    ts: list[Int64]
+    columns: dict[str, list[object]]
+
+
 class Handover(msgspec.Struct, frozen=True):
-    """For the one slot that asked. ``done``: all has been told; the slot evaluates its live rows."""
+    """For the one slot that asked. ``done``: all has been told; the slot evaluates its live rows.
+
+    ``asked``: what was asked for under ROWS and is answered here, ``rows``: those of them that are there and
+    that PRE_FILTER lets pass.
+    """
 
     stream: int
     epoch: int
     slot: int
     groups: list[Past] = []
     done: bool = False
+    asked: Asked = {}
+    rows: list[StoredRows] = []
 
 
 def key(stream: int, slot: int) -> bytes:

@@ -247,7 +247,7 @@ class TableReader:
                 seen = dict(slot.seen[topic])
                 out.extend(stream.judge_table(passed.rows, passed.group, passed.messages, seen))
                 if isinstance(stream, Stream):
-                    out.extend(stream.lose_versions(passed.versions, messages, seen))
+                    out.extend(stream.lose_versions(passed, messages, seen))
 
     def _miss(
         self, topic: str, stream: AnyStream, read_as: Mapping[Table, TableRows], groups: Masks, missed: Masks,
@@ -258,7 +258,7 @@ class TableReader:
         if isinstance(stream, Stream):
             with slot.changing(stream):
                 group = np.where(missed[stream.uid], groups[stream.uid], -1)
-                passed = passing(stream.state, read_as[stream.definition.table], group, messages)
+                passed = passing(stream.state, read_as[stream.definition.table], group, messages, missed=True)
                 seen = dict(slot.seen.get(topic, {}))
                 out.extend(stream.miss_versions(passed.versions, messages, seen))
 

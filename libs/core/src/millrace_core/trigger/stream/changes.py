@@ -45,6 +45,8 @@ class Changes:
         """Rows of a table are gone; ``written``: when that was (ms). ``missed``: the stream is stopped, or
         was then."""
         state = self.state
+        for ts in [ts for ts in state.life.partial.get(name, ()) if span[0] <= ts <= span[1]]:
+            del state.life.partial[name][ts]
         if missed and not state.life.running:
             state.life.missed.append((name, *span))
             return
@@ -211,6 +213,19 @@ class Changes:
             for place in places:
                 yield self._send_rewritten(place, name, ts, seen, written)
         state.passing = Groups()
+
+    @property
+    def loses_rewritten(self) -> bool:
+        """Whether a row that is written again may leave its group."""
+        definition = self.state.definition
+        return not definition.clock.ignore_disorder and definition.spec.emission.rewritten != "counted"
+
+    def lose_at(self, place: int, table: bytes, ts: Ints, written: int, seen: Offsets) -> Iterator[Output]:
+        """A group may have lost rows of a table at these times, for they are elsewhere now."""
+        if self.state.definition.home:
+            yield from self._lose_here(_lost_at([place], ts, written), seen)
+        else:
+            yield self._send_rewritten(place, table, ts, seen, written)
 
     def _send_rewritten(self, place: int, name: bytes, ts: Ints, seen: Offsets, written: int) -> Output:
         times, span = np.unique(ts), (int(ts.min()), int(ts.max()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,15 +71,15 @@ class Routes:
         return REGROUP.name, regroup.key(state.uid, group.id), regroup.encode(message)
 
     def send_on(
-        self, rows: Arrivals, written: Ints, seen: Offsets, messages: Messages, message: Ints
+        self, rows: Arrivals, written: Ints, seen: Offsets, table: Callable[[int], bytes]
     ) -> Iterator[Output]:
-        """Rows, each to the slot of its group. ``message``: the index of each one's."""
+        """Rows, each to the slot of its group. ``table``: the name of a row's."""
         if not len(rows.group):
             return
         begins = starts_of(rows.group).tolist()
         for begin, end in zip(begins, [*begins[1:], len(rows.group)], strict=True):
             group = self.state.passing.get(int(rows.group[begin]))
-            name = messages.key_of(int(message[begin])) or b""
+            name = table(begin)
             ts = rows.ts[begin:end].astype("<i8").tobytes()
             yield self.send(group, name, seen, int(written[begin:end].max()), ts)
 

@@ -34,6 +34,15 @@ EPOCH_BITS = 32
 """Regrouped messages of one epoch are numbered within this many bits."""
 
 
+class PartialRow(msgspec.Struct, array_like=True, frozen=True):
+    """A row that was asked for under this ``number``; when it was ``written`` (ms), and where."""
+
+    number: int
+    written: int
+    partition: int
+    offset: int
+
+
 class Life(msgspec.Struct, array_like=True):
     """What a stream in a slot is, apart from its groups; kept as it is.
 
@@ -59,6 +68,7 @@ class Life(msgspec.Struct, array_like=True):
     was stopped again.
     ``dirty``: closed windows that changed and are cut again at ``dirty_until`` (ns), as in ``deleted``;
     ``doubtful``: such as did if rows were written over (group id, first, last, first and last of the rows).
+    ``partial``: rows of tables, by time, that were asked for and have not come; ``asked``: how many were.
     """
 
     definition: bytes
@@ -92,6 +102,8 @@ class Life(msgspec.Struct, array_like=True):
     rewritten: dict[bytes, set[int]] = {}
     replaced: list[tuple[int, int]] = []
     doubtful: list[tuple[int, int, int, int, int]] = []
+    partial: dict[bytes, dict[int, PartialRow]] = {}
+    asked: int = 0
 
 
 class StreamState:
@@ -175,7 +187,7 @@ class StreamState:
         life.gone = True
         life.holding, life.deleted, life.awaited, life.unknown, life.newest = False, [], [], [], {}
         life.divided, life.lost, life.dirty, life.missed = {}, [], [], []
-        life.rewritten, life.replaced, life.doubtful = {}, [], []
+        life.rewritten, life.replaced, life.doubtful, life.partial = {}, [], [], {}
         self._begin()
 
     def resume(self, live_from: Offsets, epoch: int) -> None:
@@ -251,7 +263,10 @@ class StreamState:
     def part_of(self, table: bytes, base: Group, values: tuple[Any, ...]) -> int:
         """The group of those rows of a table whose keys have these values, made if need be: where it is
         evaluated here, or where it is sent on. ``base``: what the table is grouped as."""
-        group = part_of(base, self.uid, values)
+        return self.place_of_part(table, part_of(base, self.uid, values))
+
+    def place_of_part(self, table: bytes, group: Group) -> int:
+        """As :meth:`part_of`, of a group that is known; -1: its table has another successor by now."""
         if self.definition.home:
             return self.place_of(group)
         self.life.divided.setdefault(table, set()).add(group.id)
@@ -286,6 +301,7 @@ class StreamState:
         self.places.end(table)
         self.life.newest.pop(table, None)
         self.life.divided.pop(table, None)
+        self.life.partial.pop(table, None)
 
     @property
     def _columns(self) -> tuple[Columns, ...]:

@@ -13,10 +13,11 @@ from millrace_core.trigger.stream.changes import Changes
 from millrace_core.trigger.stream.definition import Definition
 from millrace_core.trigger.stream.history import History
 from millrace_core.trigger.stream.judging import Judging
+from millrace_core.trigger.stream.partial import Partial
 from millrace_core.trigger.stream.routes import Received, Routes
 from millrace_core.trigger.stream.state import Life, StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
-from millrace_core.trigger.stream.versions import Versions
+from millrace_core.trigger.stream.versions import Passed, Versions
 from millrace_core.wire.control import Offsets, Tick
 from millrace_core.wire.recalc import Handover, Taken
 
@@ -24,7 +25,8 @@ from millrace_core.wire.recalc import Handover, Taken
 class Stream:
     """What it keeps (``state``), and the parts that work on it: ``routes`` brings rows to the slot of their
     group, ``history`` holds live rows until the past has been told, ``judging`` evaluates them, ``changes``
-    asks for closed windows to be cut again, ``telling`` words what comes of it all."""
+    asks for closed windows to be cut again, ``partial`` for rows of which a part came, ``telling`` words what
+    comes of it all."""
 
     def __init__(self, life: Life, slot: int) -> None:
         self.state = StreamState(life, slot)
@@ -34,6 +36,7 @@ class Stream:
         self.judging = Judging(self.state, self.telling)
         self.changes = Changes(self.state, self.telling, self.judging, self.routes)
         self.history = History(self.state, self.telling, self.judging, self.changes)
+        self.partial = Partial(self.state, self.telling, self.history, self.changes, self.routes)
 
     # ------------------------------------------------------------------ what it is
 
@@ -101,7 +104,8 @@ class Stream:
         self, untreated: bool, origins: Mapping[str, Offsets], at: int, family: Family
     ) -> Iterator[Output]:
         """As :meth:`History.catch_up`."""
-        return self.history.catch_up(untreated, origins, at, family)
+        yield from self.history.catch_up(untreated, origins, at, family)
+        yield from self.partial.ask_again(self.life.live_from, at)
 
     def recalculate(self, first: int, last: int | None, seen: Offsets, at: int) -> Iterator[Output]:
         """As :meth:`History.recalculate`."""
@@ -155,7 +159,9 @@ class Stream:
         if self.definition.home:
             yield from self.history.take(arrived, written, seen)
         else:
-            yield from self.routes.send_on(arrived, written, seen, messages, message)
+            yield from self.routes.send_on(
+                arrived, written, seen, lambda row: messages.key_of(int(message[row])) or b""
+            )
 
     def judge_regrouped(self, received: Received) -> Iterator[Output]:
         """What other slots sent; deletes take effect between the rows that they lie between."""
@@ -186,17 +192,22 @@ class Stream:
         """As :meth:`Changes.delete`."""
         return self.changes.delete(name, span, written, seen, family, missed=missed)
 
-    def lose_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
-        """As :meth:`Changes.lose_versions`."""
-        return self.changes.lose_versions(versions, messages, seen)
+    def lose_versions(self, passed: Passed, messages: Messages, seen: Offsets) -> Iterator[Output]:
+        """As :meth:`Changes.lose_versions`, and :meth:`Partial.ask`."""
+        yield from self.changes.lose_versions(passed.versions, messages, seen)
+        yield from self.partial.ask(passed.unnamed, passed.whole, seen)
 
     def miss_versions(self, versions: Versions, messages: Messages, seen: Offsets) -> Iterator[Output]:
         """As :meth:`Changes.miss_versions`."""
         return self.changes.miss_versions(versions, messages, seen)
 
     def take_past(self, message: Handover, at: int, seen: Offsets) -> Iterator[Output]:
-        """As :meth:`History.take_past`."""
-        return self.history.take_past(message, at, seen)
+        """As :meth:`History.take_past`, or :meth:`Partial.take`."""
+        return (
+            self.partial.take(message, at, seen)
+            if message.asked
+            else self.history.take_past(message, at, seen)
+        )
 
     # ------------------------------------------------------------------ processing time
 

@@ -4,6 +4,9 @@ An update is disorder (seed 000). But a version that PRE_FILTER leaves out takes
 and one that names some columns only keeps the other cells as they are stored. Of both the slot knows nothing
 but the time; the stored rows know the rest.
 
+A row that does not name what the keys of groups read may even be of a group that the slot has never seen.
+Its stored version is asked for (``stream.partial``).
+
 Where rows are sent on to their group's slot, the slot of the table does not know what the group has
 evaluated. It remembers the newest time of each table: only a row that is not newer can rewrite one. Such a
 time is sent on, and the group's slot knows whether it is late.
@@ -11,7 +14,7 @@ time is sent on, and the group's slot knows whether it is late.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,27 +54,42 @@ NONE = np.empty(0, dtype=np.int64)
 NO_VERSIONS = Versions(NONE, NONE, NONE.astype(bool), NONE, NONE)
 
 
+class Unnamed(NamedTuple):
+    """A row whose group only the stored rows know: its table, when it was ``written`` (ms), and where."""
+
+    table: bytes
+    ts: int
+    written: int
+    partition: int
+    offset: int
+
+
 class Passed(NamedTuple):
     """``rows``: to evaluate, of ``messages``, whose groups ``group`` has; ``versions``: those that rewrite
-    others but cannot be evaluated, of the messages that came."""
+    others but cannot be evaluated, of the messages that came; ``unnamed``: those to ask for; ``whole``: the
+    places (table, time) that have been rewritten whole."""
 
     rows: TableRows
     group: Ints
     messages: Messages
     versions: Versions
+    unnamed: Sequence[Unnamed] = ()
+    whole: Collection[tuple[bytes, int]] = ()
 
 
-def passing(state: StreamState, rows: TableRows, group: Ints, messages: Messages) -> Passed:
+def passing(
+    state: StreamState, rows: TableRows, group: Ints, messages: Messages, *, missed: bool = False
+) -> Passed:
     """What there is to evaluate; what PRE_FILTER leaves out is counted. ``group[m]``: the stream's group of
     message ``m``, or what its table is grouped as where keys divide its rows; -1 for messages that do not
-    take part."""
+    take part. ``missed``: they came while the stream was stopped; nothing is asked for."""
     if state.definition.keys:
-        return _by_keys(state, rows, group, messages)
+        return _by_keys(state, rows, group, messages, missed=missed)
     judged, versions = _passing(state, rows, group, messages)
     return Passed(judged, group, messages, versions)
 
 
-def _by_keys(state: StreamState, rows: TableRows, group: Ints, messages: Messages) -> Passed:
+def _by_keys(state: StreamState, rows: TableRows, group: Ints, messages: Messages, *, missed: bool) -> Passed:
     """A row that rewrites another may have left its group: each group of the table may have lost it."""
     definition, owner = state.definition, group[rows.message]
     taken = owner >= 0
@@ -92,9 +110,22 @@ def _by_keys(state: StreamState, rows: TableRows, group: Ints, messages: Message
     )  # fmt: skip
     own = np.full(len(rows.ts), -1, dtype=np.int64)
     own[divided.row] = divided.group[divided.rows.message]
-    lost = _lost_by_keys(state, rows, taken & rewrites, own, unnamed | partial, (names, table), messages)
+    told = taken & rewrites
+    lost = _lost_by_keys(
+        state, rows, told if missed else told & ~unnamed, own, unnamed | partial, (names, table), messages
+    )
     kept = divided.rows.only(~partial[divided.row] & (own[divided.row] >= 0))
-    return Passed(kept, divided.group, divided.messages, lost)
+    passed_on = Passed(kept, divided.group, divided.messages, lost)
+    if missed or not (unnamed.any() or state.life.partial):
+        return passed_on
+    last = {(names[table[row]], int(rows.ts[row])): row for row in np.flatnonzero(told).tolist()}
+    asked = [
+        Unnamed(name, ts, int(messages.timestamp[at]), int(messages.partition[at]), int(messages.offset[at]))
+        for (name, ts), row in last.items()
+        if unnamed[row] and (at := int(rows.message[row])) >= 0
+    ]
+    whole = {one for one, row in last.items() if not unnamed[row]}
+    return passed_on._replace(unnamed=asked, whole=whole)
 
 
 def _lost_by_keys(
