@@ -159,7 +159,26 @@ class KafkaLog(Closing):
         return self._ask(lambda admin: trim.offsets_at(admin, topic, ends, at))
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
-        return self._ask(lambda admin: trim.committed(admin, group, topic))
+        found = self._metadata(topic).topics[topic]
+        if found.error is not None:
+            if found.error.code() in MISSING:
+                return {}
+            raise kafka_error(found.error, f"ask for the commits of group {group}")
+        # not by the client for administration: a connection that breaks while it asks who coordinates a group
+        # ends the process (librdkafka, pull request 5397)
+        client = Consumer(
+            self._common | {"group.id": group, "enable.auto.commit": False}, logger=self._logger
+        )
+        try:
+            places = client.committed([TopicPartition(topic, number) for number in found.partitions], _ASK)
+            for place in places:
+                if place.error is not None:
+                    raise KafkaException(place.error)
+            return {place.partition: place.offset for place in places if place.offset >= 0}
+        except KafkaException as error:
+            raise kafka_error(error, f"ask for the commits of group {group}") from error
+        finally:
+            client.close()
 
     def _ask(self, ask: Callable[[AdminClient], Answer]) -> Answer:
         try:

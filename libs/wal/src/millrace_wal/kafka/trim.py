@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -39,16 +39,6 @@ def offsets_at(admin: AdminClient, topic: str, ends: Mapping[int, int], at: int)
         where.partition: result.offset if result.offset >= 0 else ends[where.partition]
         for where, result in found.items()
     }
-
-
-def committed(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
-    """Partition -> offset up to which the group has committed; a partition without a commit is not in it."""
-    futures = admin.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group)], request_timeout=_ANSWER
-    )
-    found = dict(_settle(f"ask for the commits of group {group}", futures.items()))
-    places = [place for answer in found.values() for place in answer.topic_partitions]
-    return {one.partition: one.offset for one in places if one.topic == topic and one.offset >= 0}
 
 
 def keep_for(admin: AdminClient, retentions: Mapping[str, int]) -> None:
