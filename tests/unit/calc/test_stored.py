@@ -159,3 +159,21 @@ def test_files_that_are_put_together_go_after_a_while(
     stored.delta._vacuum(time.monotonic() + delta.KEEP_SECONDS + 1)
     assert len(list(stored.delta.path.glob("*.parquet"))) == 1
     assert sorted(ts for _, ts in running.rows()) == [0, 1, 2]
+
+
+def test_files_that_the_table_does_not_have_any_more_go_though_none_are_put_together(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With KEEP each file goes sooner or later, and few files never make enough to be put together."""
+    monkeypatch.setattr(delta, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(delta, "KEEP_SECONDS", 0.0)
+    running.define(Database("power", keep=1440))
+    stored = running.store.table(METERS)
+    for ts in (0, 3 * DAY):
+        running.send("m1", row(ts))
+        running.wait()
+        stored.flush()
+    assert stored.expire(1440, 3 * DAY * 1_000_000)
+    stored.maintain()
+    assert len(list(stored.delta.path.glob("*.parquet"))) == 1
+    assert [ts for _, ts in running.rows()] == [3 * DAY]

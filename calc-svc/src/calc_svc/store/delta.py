@@ -32,12 +32,13 @@ NAME = "-tbname"
 PLACE = "-place"  # where in the log the row was written last; NULL in files from before it was kept
 FIRST = "-first"  # where it was written first; NULL: where it was last, as in files from before this
 CONFIGURATION = {
-    "delta.logRetentionDuration": "interval 1 hours",
-    "delta.checkpointInterval": "50",
+    "delta.logRetentionDuration": "interval 10 minutes",
+    "delta.checkpointInterval": "20",
 }
 COMPACT_FILES = 48
 COMPACT_BYTES = 64 * 1024 * 1024
 KEEP_SECONDS = 600.0  # files that a running query may still read
+LOOK_SECONDS = 120.0  # between two looks for files that the table does not have any more
 Filter = tuple[str, str, object]
 """(column, comparison, value)."""
 
@@ -88,6 +89,7 @@ class DeltaRows:
         self.path = path
         self._commits = 0
         self._dead: dict[str, float] = {}
+        self._looked = time.monotonic()
         """Files that the table has no more, and since when (monotonic) that is known."""
         self.evolve(table)
 
@@ -302,15 +304,17 @@ class DeltaRows:
 
     def maintain(self) -> None:
         """Now and then put small files together and remove those that no reader can need."""
-        if self._commits < COMPACT_FILES:
-            return
-        self._commits = 0
-        delta = self.open()
-        if delta is not None:
+        now = time.monotonic()
+        compacts = self._commits >= COMPACT_FILES
+        delta = self.open() if compacts or now - self._looked >= LOOK_SECONDS else None
+        if delta is not None and compacts:
+            self._commits = 0
             before = delta.version()
             delta.optimize.compact(target_size=COMPACT_BYTES, max_concurrent_tasks=1)
             self._sync(before)
-            self._vacuum(time.monotonic())
+        if delta is not None:
+            self._looked = now
+            self._vacuum(now)
 
     def _vacuum(self, now: float) -> None:
         """Remove files that the table has not had for a while (Delta itself knows whole hours only). What
