@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from api_gateway.answer import Answer, AnswerColumn
 from api_gateway.session import Session
-from millrace_core.dialect.query.nodes import START
 from millrace_core.errors import ErrorCode, MillraceError, Position
+from millrace_core.language.query.nodes import START
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.model.types import DataType

@@ -14,10 +14,10 @@ from api_gateway.calc_client import CalcClient, Offsets
 from api_gateway.catalog.gate import Gate
 from api_gateway.catalog.topics import WalTopics
 from api_gateway.catalog.writer import CatalogWriter
-from api_gateway.iotdb.continuous import Continuous
+from api_gateway.firing import Listener, Nobody
 from api_gateway.receivers import Resolve, resolve
 from api_gateway.settings import GatewaySettings
-from api_gateway.tables.firing import Listener, Nobody
+from api_gateway.watching.continuous import Continuous
 from api_gateway.watching.status_board import StatusBoard
 from millrace_core.catalog import Catalog
 from millrace_core.model.schema import stable_hash

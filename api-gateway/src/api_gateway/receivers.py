@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from urllib.parse import urlsplit
 
-from millrace_core.dialect.statements import CreateLegacyStream, CreateStream
 from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.statements import CreateLegacyStream, CreateStream
 from millrace_core.notice.reach import Reach, place_of
 
 Resolve = Callable[[str], Sequence[str]]

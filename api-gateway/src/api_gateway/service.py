@@ -33,8 +33,8 @@ from api_gateway.settings import GatewaySettings
 from api_gateway.statements.execute import Executor
 from api_gateway.upkeep.recovery import settle
 from api_gateway.upkeep.registrations import Registrar
+from api_gateway.upkeep.stalls import Stalls
 from api_gateway.upkeep.trimming import Trimmer
-from api_gateway.watching.stalls import Stalls
 from api_gateway.watching.status_board import StatusBoard, StatusReader
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import TOPICS, wal_topic
@@ -66,7 +66,7 @@ class Gateway:
         )  # fmt: skip
         self._triggers = InsertTriggers(self.context)
         self.context.listener = self._triggers
-        running = Running(self.context)
+        running = Running(self.context, settle)
         self.executor = Executor(self.context, running)
         self.iotdb = IotdbExecutor(self.context, running)
         self.logins = Logins(self.context.catalog.users)

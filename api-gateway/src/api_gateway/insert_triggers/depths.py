@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from api_gateway.tables.firing import Spot
+from api_gateway.firing import Spot
 
 _Place = tuple[str, int, int]
 MOST = 500_000

@@ -17,13 +17,13 @@ import numpy as np
 
 from api_gateway import metrics
 from api_gateway.context import Context
+from api_gateway.firing import Firing, Spot
 from api_gateway.insert_triggers import progress
 from api_gateway.insert_triggers.depths import Depths
 from api_gateway.insert_triggers.instance import Outcome
 from api_gateway.insert_triggers.live import Live
 from api_gateway.insert_triggers.outputs import store
 from api_gateway.insert_triggers.progress import Done
-from api_gateway.tables.firing import Firing, Spot
 from millrace_core.dialect.iotdb.schema import TABLE, Schema
 from millrace_core.dialect.iotdb.triggers.life import Failure
 from millrace_core.dialect.iotdb.triggers.progress import Deep, Progress

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable
 
 from api_gateway.context import Context
+from api_gateway.firing import Firing
 from api_gateway.iotdb.write import Tablet, write_tablets
 from api_gateway.session import Session
-from api_gateway.tables.firing import Firing
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
 from millrace_core.dialect.iotdb.cursor import Cursor
 from millrace_core.dialect.iotdb.triggers.life import MOST_DEPTH, too_deep

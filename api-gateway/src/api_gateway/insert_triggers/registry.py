@@ -12,6 +12,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from api_gateway.context import Context, fresh_uid, milliseconds
+from api_gateway.firing import Firing, Spot
 from api_gateway.insert_triggers import files, progress
 from api_gateway.insert_triggers.before import fire_before
 from api_gateway.insert_triggers.depths import Depths
@@ -19,7 +20,6 @@ from api_gateway.insert_triggers.follower import Follower
 from api_gateway.insert_triggers.instance import Instance, Limits
 from api_gateway.insert_triggers.live import Live
 from api_gateway.session import Session
-from api_gateway.tables.firing import Firing, Spot
 from millrace_core.catalog import key_of
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
@@ -37,7 +37,7 @@ STOP_SECONDS = 10.0
 
 
 class InsertTriggers:
-    """The :class:`api_gateway.tables.firing.Listener` of the gateway; may be called by many threads."""
+    """The :class:`api_gateway.firing.Listener` of the gateway; may be called by many threads."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from api_gateway.context import Context, fresh_uid, milliseconds
+from api_gateway.firing import Firing
 from api_gateway.iotdb.into import run_into
 from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.iotdb.select import readable
 from api_gateway.session import Session
-from api_gateway.tables.firing import Firing
 from millrace_core.catalog import key_of
 from millrace_core.dialect.iotdb import IotdbError, Status, parse, times
 from millrace_core.dialect.iotdb import statements as s

@@ -18,12 +18,12 @@ from fastapi.responses import Response
 from api_gateway.access.body import read_body
 from api_gateway.access.gone import while_there
 from api_gateway.access.login import address_of, read_authorization
+from api_gateway.firing import Firing
 from api_gateway.iotdb.execute import IotdbExecutor
 from api_gateway.iotdb.login import IotdbLogins
 from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.iotdb.write import Tablet
 from api_gateway.session import Session
-from api_gateway.tables.firing import Firing
 from millrace_core.dialect.iotdb import IotdbError, Status, parse, status_of
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.codes import unsupported

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from api_gateway.context import Context
+from api_gateway.firing import Firing
 from api_gateway.iotdb.cq import create_cq, drop_cq, run_once, show_cqs
 from api_gateway.iotdb.cq_diagnosis import diagnose_cq
 from api_gateway.iotdb.cq_verification import verify_cq
@@ -26,7 +27,6 @@ from api_gateway.iotdb.triggers import create_trigger, drop_trigger, show_trigge
 from api_gateway.iotdb.write import Tablet, insert, write_tablets
 from api_gateway.running import Running
 from api_gateway.session import Session
-from api_gateway.tables.firing import Firing
 from millrace_core.dialect.iotdb import parse
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.errors import MillraceError
@@ -60,9 +60,9 @@ READERS = frozenset({s.Show, s.Count, s.Select, s.ShowTriggers, s.ShowCqs, s.Dia
 class IotdbExecutor:
     """Runs statements and writes rows; may be called by many threads."""
 
-    def __init__(self, context: Context, running: Running | None = None) -> None:
+    def __init__(self, context: Context, running: Running) -> None:
         self._context = context
-        self._running = running or Running(context)
+        self._running = running
 
     def execute(self, session: Session, sql: str) -> Reply:
         """:raises MillraceError: ``status_of`` gives what IoTDB's clients see of it."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from api_gateway.context import Context
+from api_gateway.firing import Firing
 from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Listing
 from api_gateway.iotdb.select import ask, readable
 from api_gateway.iotdb.write import Tablet, write_tablets
 from api_gateway.session import Session
-from api_gateway.tables.firing import Firing
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb import times
 from millrace_core.dialect.iotdb.select.assemble import Result

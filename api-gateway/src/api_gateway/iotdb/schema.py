@@ -20,9 +20,9 @@ from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
 from millrace_core.dialect.iotdb.paths import Pattern, write_path
 from millrace_core.dialect.iotdb.schema import TABLE, Schema, by_name, extended, new_child, new_table, path_of
-from millrace_core.dialect.names import Name
-from millrace_core.dialect.statements import DropDatabase
 from millrace_core.errors import MillraceError, Position
+from millrace_core.language.names import Name
+from millrace_core.language.statements import DropDatabase
 from millrace_core.model.device import Device
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.privileges import OF_DATABASE, SUPERUSER, Need, check, sees

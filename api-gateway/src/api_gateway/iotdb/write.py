@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from api_gateway.context import Context
+from api_gateway.firing import Firing
 from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Done
 from api_gateway.iotdb.schema import Wanted, ensure_all
 from api_gateway.session import Session
 from api_gateway.tables.find import TableName
-from api_gateway.tables.firing import Firing
 from api_gateway.tables.write import Rows, given, write
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb import times

@@ -15,10 +15,10 @@ from api_gateway.session import Session
 from api_gateway.statements.execute import Executor
 from api_gateway.statements.shows import state_for
 from millrace_core.catalog import StreamEntry
-from millrace_core.dialect import statements
 from millrace_core.dialect.front_ends import FRONT_ENDS
-from millrace_core.dialect.lexer import quote_name
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.language import statements
+from millrace_core.language.lexer import quote_name
 from millrace_core.model.life import life_of
 from millrace_core.privileges import OF_DATABASE, Need, check, sees
 from millrace_core.trigger.types import type_of

@@ -15,10 +15,10 @@ from api_gateway.answer import Answer, affected
 from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.tables.find import find_table
-from millrace_core.dialect.statements import AlterTable, Remove, SetComment, SetTags
 from millrace_core.dialect.tdengine.alter import alter, check_kind, new_tags
 from millrace_core.errors import CatalogError, ErrorCode, Position, SqlError
 from millrace_core.held import column_holders
+from millrace_core.language.statements import AlterTable, Remove, SetComment, SetTags
 from millrace_core.model.expression import fields_of
 from millrace_core.model.revisions import altered
 from millrace_core.model.schema import Child, Column, Table

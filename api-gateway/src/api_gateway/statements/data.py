@@ -11,10 +11,10 @@ from api_gateway.statements.tables import using_of
 from api_gateway.tables.find import find_table, full_name, missing
 from api_gateway.tables.write import Columns, Rows, check_stored, write
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.lexer import quote_name
-from millrace_core.dialect.statements import Delete, Insert, InsertTable
-from millrace_core.dialect.times import delete_range
-from millrace_core.dialect.values import insert_rows
+from millrace_core.language.lexer import quote_name
+from millrace_core.language.statements import Delete, Insert, InsertTable
+from millrace_core.language.times import delete_range
+from millrace_core.language.values import insert_rows
 from millrace_core.model.schema import Child, Table
 from millrace_core.privileges import Need, may
 from millrace_core.wire import operations

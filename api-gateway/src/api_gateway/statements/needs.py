@@ -13,11 +13,11 @@ from typing import Any
 
 from api_gateway.session import Session
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog, StreamEntry
-from millrace_core.dialect import statements as s
-from millrace_core.dialect.names import QualifiedName
-from millrace_core.dialect.query import parse_query
-from millrace_core.dialect.query.nodes import position_of
-from millrace_core.dialect.query.sources import read_by, sources
+from millrace_core.language import statements as s
+from millrace_core.language.names import QualifiedName
+from millrace_core.language.query import parse_query
+from millrace_core.language.query.nodes import position_of
+from millrace_core.language.query.sources import read_by, sources
 from millrace_core.privileges import (
     OF_DATABASE,
     SUPERUSER,

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from api_gateway.answer import INT, Answer, AnswerColumn, text_column
 from api_gateway.context import Context
 from api_gateway.session import Session, unknown_database
+from api_gateway.statements import queries
 from api_gateway.statements.stream_life import find_stream
 from api_gateway.tables.find import find_table
-from api_gateway.watching import queries
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog, StreamEntry
-from millrace_core.dialect.lexer import quote_name
-from millrace_core.dialect.statements import Describe, Show, ShowCreate, ShowTags
-from millrace_core.dialect.virtual import source_of
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.language.lexer import quote_name
+from millrace_core.language.statements import Describe, Show, ShowCreate, ShowTags
+from millrace_core.language.virtual import source_of
 from millrace_core.model.life import shown_state
 from millrace_core.model.schema import Child, Column, Origin, Table
 from millrace_core.model.types import TIMESTAMP

@@ -11,9 +11,9 @@ from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, milliseconds
 from api_gateway.session import Session
 from millrace_core.catalog import Catalog, Grant, GrantedTable, Snode, key_of
-from millrace_core.dialect import statements
-from millrace_core.dialect.names import Name
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.language import statements
+from millrace_core.language.names import Name
 from millrace_core.model.life import life_of
 from millrace_core.privileges import EVERY
 

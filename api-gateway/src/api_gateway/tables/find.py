@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from api_gateway.session import Session
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.names import QualifiedName
 from millrace_core.errors import CatalogError, ErrorCode, Position
+from millrace_core.language.names import QualifiedName
 from millrace_core.model.schema import Child, Database, Table
 
 

@@ -41,9 +41,9 @@ from itertools import groupby
 from api_gateway import metrics
 from api_gateway.access.caller import Caller
 from api_gateway.context import Context
+from api_gateway.firing import Firing, Spot
 from api_gateway.tables.children import Birth, Using, bear, conceive
 from api_gateway.tables.find import TableName, database_of, missing, table_of
-from api_gateway.tables.firing import Firing, Spot
 from millrace_core.catalog import Catalog
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
 from millrace_core.model.schema import Table

@@ -38,8 +38,8 @@ from millrace_core.calc.outcome import Outcome
 from millrace_core.calc.product import Product
 from millrace_core.calc.retraction import retracts
 from millrace_core.calc.waiting import Wanted
-from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.language.virtual import sources_of
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan

@@ -16,8 +16,8 @@ import polars as pl
 
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.table import StoredTable, View
-from millrace_core.dialect.virtual import Origins, members_of
 from millrace_core.errors import WireError
+from millrace_core.language.virtual import Origins, members_of
 from millrace_core.model.schema import Origin, Table, child_uid
 from millrace_core.store.family import Family
 from millrace_core.store.place import OFFSET_BITS, Spans, inside, nowhere, place_of

@@ -8,13 +8,16 @@ from sqlglot import exp
 
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog
 from millrace_core.conditions import condition, group_key
-from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.legacy.options import judged
 from millrace_core.dialect.legacy.query import Item, Key, follows_rows, is_start, over_columns, read
 from millrace_core.dialect.legacy.result import result_table
 from millrace_core.dialect.legacy.write import Calculation
-from millrace_core.dialect.query import parse_expression
-from millrace_core.dialect.statements import (
+from millrace_core.dialect.tdengine.options import notify
+from millrace_core.dialect.tdengine.trigger import trigger
+from millrace_core.errors import ErrorCode
+from millrace_core.language.arguments import bad
+from millrace_core.language.query import parse_expression
+from millrace_core.language.statements import (
     Argument,
     CreateLegacyStream,
     LegacyNotify,
@@ -23,9 +26,6 @@ from millrace_core.dialect.statements import (
     QualifiedName,
     TriggerClause,
 )
-from millrace_core.dialect.tdengine.options import notify
-from millrace_core.dialect.tdengine.trigger import trigger
-from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import GroupKey, Notify, Options, Places, Source, StreamSpec
 from millrace_core.model.triggers import Trait, Trigger

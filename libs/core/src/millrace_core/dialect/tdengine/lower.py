@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog
-from millrace_core.dialect.arguments import bad
-from millrace_core.dialect.statements import CreateStream, QualifiedName, SqlText
 from millrace_core.dialect.tdengine.options import Setting, notify, options
 from millrace_core.dialect.tdengine.output import check_not_source, output
 from millrace_core.dialect.tdengine.query import Offer, check_key, check_query
 from millrace_core.dialect.tdengine.trigger import trigger
 from millrace_core.errors import ErrorCode, Position
+from millrace_core.language.arguments import bad
+from millrace_core.language.statements import CreateStream, QualifiedName, SqlText
 from millrace_core.model.stream import Places, Source, StreamSpec
 from millrace_core.trigger.types import TriggerType, type_named
 

@@ -13,11 +13,11 @@ from millrace_core.plan.aggregates.cols import lower_cols, type_cols
 from millrace_core.plan.aggregates.table import AGGREGATES, COLS
 from millrace_core.plan.analytics.calls import FORECAST, lower_forecast_call, type_forecast
 from millrace_core.plan.functions.calls import CAST, lower_cast, lower_function, type_cast, type_function
+from millrace_core.plan.functions.protocols import Lowering, Typing
 from millrace_core.plan.functions.scalar import FUNCTIONS, LATER
 from millrace_core.plan.scope import near
 from millrace_core.plan.series.calls import lower_series_call, type_series
 from millrace_core.plan.series.table import SERIES
-from millrace_core.plan.types.protocols import Lowering, Typing
 from millrace_core.plan.types.typed import fail
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.language.query.nodes import DurationLiteral
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Duration
 from millrace_core.model.types import DataType

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import DurationLiteral
+from millrace_core.language.query.nodes import DurationLiteral
 from millrace_core.plan.functions.arguments import time_of, typed_argument
 from millrace_core.plan.functions.base import Call, check_count
+from millrace_core.plan.functions.casts import cast_type, convert
+from millrace_core.plan.functions.protocols import Lowering, Typing
 from millrace_core.plan.functions.quotients import quotient, whole_quotient
 from millrace_core.plan.functions.scalar import FUNCTIONS
-from millrace_core.plan.types.casts import cast_type, convert
-from millrace_core.plan.types.protocols import Lowering, Typing
 from millrace_core.plan.types.typed import BIGINT, TIMESTAMP, Typed, cast, typed, with_type
 
 CAST = "cast"

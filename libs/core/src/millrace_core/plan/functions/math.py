@@ -20,8 +20,8 @@ from millrace_core.plan.functions.base import (
     same,
     spark,
 )
+from millrace_core.plan.functions.casts import plain_text
 from millrace_core.plan.spark.pieces import call, text, when
-from millrace_core.plan.types.casts import plain_text
 from millrace_core.plan.types.typed import (
     BIGINT,
     DOUBLE,

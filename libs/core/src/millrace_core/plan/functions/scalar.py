@@ -24,11 +24,11 @@ from millrace_core.plan.functions.base import (
     same,
     spark,
 )
+from millrace_core.plan.functions.casts import cast_type, convert
 from millrace_core.plan.functions.math import MATH
 from millrace_core.plan.functions.text import TEXT
 from millrace_core.plan.functions.time import TIME
 from millrace_core.plan.spark.pieces import call
-from millrace_core.plan.types.casts import cast_type, convert
 from millrace_core.plan.types.typed import BIGINT, BOOL, Typed, common, number
 
 __all__ = ["FUNCTIONS", "LATER", "Call", "cast_type", "convert", "duration_ticks"]

@@ -22,6 +22,7 @@ from millrace_core.plan.functions.base import (
     same,
     spark,
 )
+from millrace_core.plan.functions.casts import convert, plain_text
 from millrace_core.plan.functions.formats import format_time
 from millrace_core.plan.functions.text_lengths import (
     char_type,
@@ -34,7 +35,6 @@ from millrace_core.plan.functions.text_lengths import (
 )
 from millrace_core.plan.functions.text_sizes import grown, repeat, replace
 from millrace_core.plan.spark.pieces import as_int, as_text, call, chain, text, when
-from millrace_core.plan.types.casts import convert, plain_text
 from millrace_core.plan.types.typed import BIGINT, Typed, cast, fail, number, typed, wrap
 
 MOST_CONCAT = 8

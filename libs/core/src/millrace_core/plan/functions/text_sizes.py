@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import position_of
 from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.query.nodes import position_of
 from millrace_core.model.types import MAX_LENGTH
 from millrace_core.plan.functions.base import Call, Rule
 from millrace_core.plan.functions.text_lengths import repeat_type, replace_type

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query.nodes import DurationLiteral
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.model.types import DataType
 from millrace_core.plan.functions.base import (

@@ -14,7 +14,7 @@ from sqlglot import exp
 from millrace_core.model.schema import Precision
 from millrace_core.plan.aggregates.table import AGGREGATES
 from millrace_core.plan.functions.scalar import duration_ticks
-from millrace_core.plan.spark.levels import (
+from millrace_core.plan.levels import (
     Levels,
     ascending,
     descending,

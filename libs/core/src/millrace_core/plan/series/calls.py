@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
+from millrace_core.plan.functions.protocols import Lowering, Typing
 from millrace_core.plan.series.table import REQUIRED, SERIES, Series
-from millrace_core.plan.types.protocols import Lowering, Typing
 from millrace_core.plan.types.typed import fail, typed, with_type
 
 

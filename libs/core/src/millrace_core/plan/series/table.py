@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query.nodes import DurationLiteral
 from millrace_core.plan.aggregates.table import AGGREGATES
 from millrace_core.plan.series import build
 from millrace_core.plan.types.typed import BIGINT, DOUBLE, Typed, fail

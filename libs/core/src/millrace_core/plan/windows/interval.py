@@ -12,10 +12,9 @@ from typing import Literal
 
 from sqlglot import exp
 
-from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query import nodes
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
-from millrace_core.plan.expressions.constants import constant
 from millrace_core.plan.functions.scalar import duration_ticks
 from millrace_core.plan.spark.zones import (
     SECONDS_PER_DAY,
@@ -26,6 +25,7 @@ from millrace_core.plan.spark.zones import (
     month_of,
     months_later,
 )  # fmt: skip
+from millrace_core.plan.types.constants import constant
 from millrace_core.plan.types.typed import fail, floor_mod, number, wrap
 from millrace_core.timeline import zone
 from millrace_core.timeline.precision import CALENDAR_MONTHS

@@ -6,17 +6,17 @@ from functools import partial
 
 from sqlglot import exp
 
-from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query import nodes
 from millrace_core.model.schema import Precision
-from millrace_core.plan.analytics.anomaly import Failing, cut_anomalies, read_window, tells_failures
 from millrace_core.plan.expressions.lower import Lowerer
-from millrace_core.plan.fill.range import range_of
-from millrace_core.plan.fill.windows import Filling
 from millrace_core.plan.keys import Keys
 from millrace_core.plan.scope import Context, Relation, Scope, column, own
 from millrace_core.plan.types.typed import BIGINT, TIMESTAMP, Typed, cast, fail, number, with_type, wrap
+from millrace_core.plan.windows.anomaly import Failing, cut_anomalies, read_window, tells_failures
+from millrace_core.plan.windows.filling import Filling
 from millrace_core.plan.windows.interval import Grid, with_lengths
+from millrace_core.plan.windows.range import range_of
 from millrace_core.plan.windows.rows import CUTTERS, STATE, Cutters, Rows, WindowState, cut_rows
 
 

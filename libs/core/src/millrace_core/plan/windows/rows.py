@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query import nodes
 from millrace_core.plan.functions.scalar import duration_ticks
+from millrace_core.plan.levels import Frame, ascending, descending, known, last_known, over, when
 from millrace_core.plan.scope import Relation, Scope, column, own
-from millrace_core.plan.spark.levels import Frame, ascending, descending, known, last_known, over, when
 from millrace_core.plan.types.typed import TIMESTAMP, Typed, fail, number, typed, with_type
 
 NUMBER, START, END, STATE = "_w", "_ws", "_we", "_state"

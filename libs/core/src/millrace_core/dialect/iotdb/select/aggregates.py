@@ -12,7 +12,7 @@ from typing import Any
 
 from millrace_core.dialect.iotdb.schema import TIME
 from millrace_core.dialect.iotdb.select.sql import NUMBERS, Sql
-from millrace_core.dialect.lexer import quote_name
+from millrace_core.language.lexer import quote_name
 
 Part = tuple[object, ...]
 """The values of one device's (or merged) columns for one aggregate."""

@@ -22,7 +22,7 @@ from millrace_core.dialect.iotdb.select.evaluate import Evaluation
 from millrace_core.dialect.iotdb.select.sql import Sql, render
 from millrace_core.dialect.iotdb.statements import Select
 from millrace_core.dialect.iotdb.times import Moment, TimeContext, resolve
-from millrace_core.dialect.lexer import quote_name
+from millrace_core.language.lexer import quote_name
 from millrace_core.model.device import Device, Series
 
 MOST_CHOICES = 10_000

@@ -29,7 +29,7 @@ from millrace_core.dialect.iotdb.select.last import as_aggregates
 from millrace_core.dialect.iotdb.select.sql import Missing, render
 from millrace_core.dialect.iotdb.statements import GroupBy, Select
 from millrace_core.dialect.iotdb.times import TimeContext, resolve
-from millrace_core.dialect.lexer import quote, quote_name
+from millrace_core.language.lexer import quote, quote_name
 from millrace_core.model.device import Device, Series
 
 NAMED_DEVICES = 500

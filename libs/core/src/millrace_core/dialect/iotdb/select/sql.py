@@ -12,7 +12,7 @@ from millrace_core.dialect.iotdb import expressions as e
 from millrace_core.dialect.iotdb.codes import semantic, unsupported
 from millrace_core.dialect.iotdb.schema import TIME
 from millrace_core.dialect.iotdb.times import Moment, TimeContext, resolve
-from millrace_core.dialect.lexer import quote, quote_name
+from millrace_core.language.lexer import quote, quote_name
 from millrace_core.model.device import Series
 
 NUMBERS = frozenset({"INT32", "INT64", "FLOAT", "DOUBLE"})

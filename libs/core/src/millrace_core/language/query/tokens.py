@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from millrace_core.dialect import lexer
-from millrace_core.dialect.lexer import TokenKind
 from millrace_core.errors import Position
+from millrace_core.language import lexer
+from millrace_core.language.lexer import TokenKind
 
 # sqlglot has no token types for these clauses; this one has no other use in the language
 CLAUSE = TokenType.QUALIFY

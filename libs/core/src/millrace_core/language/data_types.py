@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from millrace_core.dialect.cursor import Cursor
 from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.cursor import Cursor
 from millrace_core.model.types import ALIASES, MAX_LENGTH, TYPES, DataType
 
 SIZED = {"VARCHAR": MAX_LENGTH, "VARBINARY": MAX_LENGTH, "NCHAR": MAX_LENGTH // 4}

@@ -15,10 +15,10 @@ from functools import partial
 
 import numpy as np
 
-from millrace_core.dialect.lexer import DOUBLE_QUOTED, SINGLE_QUOTED, unquote
-from millrace_core.dialect.statements import InsertTable, Literal
-from millrace_core.dialect.times import INTEGER, TimeContext, timestamp
 from millrace_core.errors import ErrorCode, MillraceError, Position, SqlError
+from millrace_core.language.lexer import DOUBLE_QUOTED, SINGLE_QUOTED, unquote
+from millrace_core.language.statements import InsertTable, Literal
+from millrace_core.language.times import INTEGER, TimeContext, timestamp
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import DataType
 

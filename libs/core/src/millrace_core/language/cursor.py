@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from millrace_core.dialect.lexer import Lexer, Token, TokenKind
-from millrace_core.dialect.statements import Argument, Literal, Name, QualifiedName, SqlText
 from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.lexer import Lexer, Token, TokenKind
+from millrace_core.language.statements import Argument, Literal, Name, QualifiedName, SqlText
 from millrace_core.model.schema import MAX_NAME
 
 T = TypeVar("T")

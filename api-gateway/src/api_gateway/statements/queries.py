@@ -5,8 +5,8 @@ from __future__ import annotations
 from api_gateway.answer import INT, Answer, AnswerColumn, affected, text_column
 from api_gateway.context import Context
 from api_gateway.session import Session
-from millrace_core.dialect.statements import KillQuery
 from millrace_core.errors import MillraceError
+from millrace_core.language.statements import KillQuery
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.privileges import is_superuser
 

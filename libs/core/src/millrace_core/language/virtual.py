@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.names import Name, QualifiedName
-from millrace_core.dialect.statements import ColumnSource, CreateTable, CreateVirtualChild
 from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.names import Name, QualifiedName
+from millrace_core.language.statements import ColumnSource, CreateTable, CreateVirtualChild
 from millrace_core.model.schema import Child, Column, Origin, Precision, Table
 
 Origins = tuple[Origin | None, ...]

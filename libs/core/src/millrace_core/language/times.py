@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from millrace_core.dialect.lexer import Lexer, TokenKind, unquote
-from millrace_core.dialect.statements import Delete, Literal
 from millrace_core.errors import ErrorCode, MillraceError, SqlError
+from millrace_core.language.lexer import Lexer, TokenKind, unquote
+from millrace_core.language.statements import Delete, Literal
 from millrace_core.model.schema import Precision, Table
 from millrace_core.model.stream import Duration
 from millrace_core.timeline.calendar import add, local_midnight, zone

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from millrace_core.plan.scope import Result
-from millrace_core.plan.spark.shape import set_wise
+from millrace_core.plan.shape import set_wise
 from millrace_core.plan.types.typed import cast
 
 _VARYING = (exp.Column, exp.AggFunc, exp.Window, exp.Star, exp.Subquery, exp.Select)

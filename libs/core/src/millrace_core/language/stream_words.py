@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from millrace_core.dialect.cursor import Cursor
 from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.cursor import Cursor
 
 OPTIONS = ("trigger", "watermark", "ignore", "delete_mark", "fill_history")
 """Words with which an option of the older dialect begins."""

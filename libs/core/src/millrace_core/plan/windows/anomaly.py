@@ -26,8 +26,8 @@ from millrace_core.plan.analytics.gather import (
 )
 from millrace_core.plan.clauses import Clauses
 from millrace_core.plan.keys import Keys
+from millrace_core.plan.levels import SERIES_ROWS, alias, known, rows_of
 from millrace_core.plan.scope import Context, Relation, Scope, column
-from millrace_core.plan.spark.levels import SERIES_ROWS, alias, known, rows_of
 from millrace_core.plan.spark.pieces import call
 from millrace_core.plan.types.typed import BIGINT, DOUBLE, cast, fail
 from millrace_core.plan.windows.rows import NUMBER, Cut, Rows, first_to_last

@@ -16,10 +16,10 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from millrace_core.dialect.query import nodes
-from millrace_core.dialect.query.calls import CALLS
-from millrace_core.dialect.query.joins import parse_join
-from millrace_core.dialect.query.tokens import CLAUSE, CONTAINS, NMATCH
+from millrace_core.language.query import nodes
+from millrace_core.language.query.calls import CALLS
+from millrace_core.language.query.joins import parse_join
+from millrace_core.language.query.tokens import CLAUSE, CONTAINS, NMATCH
 
 # sqlglot's messages that name its own parts
 _MESSAGES = {

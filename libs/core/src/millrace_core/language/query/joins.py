@@ -10,8 +10,8 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from millrace_core.dialect.query.nodes import NearJoin
-from millrace_core.dialect.query.tokens import OTHER_JOINS, SIDES
+from millrace_core.language.query.nodes import NearJoin
+from millrace_core.language.query.tokens import OTHER_JOINS, SIDES
 
 NEAR_JOINS = frozenset({"ASOF", "WINDOW"})
 """Those that match rows by how near their times are."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import IntervalWindow
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query.nodes import IntervalWindow
 from millrace_core.model.schema import TICKS_PER_SECOND
 from millrace_core.plan.aggregates.base import Gathering, known, of_rows
 from millrace_core.plan.functions.base import constant_number, unit_ticks
+from millrace_core.plan.levels import last_known
 from millrace_core.plan.scope import Context, Scope, column, own
-from millrace_core.plan.spark.levels import last_known
 from millrace_core.plan.spark.pieces import call, chain, text, when
 from millrace_core.plan.types.typed import (
     DOUBLE,

@@ -7,12 +7,12 @@ from typing import cast
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from millrace_core.dialect.query import nodes
-from millrace_core.dialect.query.grammar import Millrace
-from millrace_core.dialect.query.nodes import START, position_at
-from millrace_core.dialect.query.size import balance, check_text, check_tree, too_deep
-from millrace_core.dialect.query.tokens import query_tokens
 from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.query import nodes
+from millrace_core.language.query.grammar import Millrace
+from millrace_core.language.query.nodes import START, position_at
+from millrace_core.language.query.size import balance, check_text, check_tree, too_deep
+from millrace_core.language.query.tokens import query_tokens
 from millrace_core.trigger.types.registry import placeholders as known_placeholders
 
 _DIALECT = Millrace()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millrace_core.dialect.lexer import START
-from millrace_core.dialect.names import Literal, Name, QualifiedName, SqlText
 from millrace_core.errors import Position
+from millrace_core.language.lexer import START
+from millrace_core.language.names import Literal, Name, QualifiedName, SqlText
 from millrace_core.model.types import DataType
 
 

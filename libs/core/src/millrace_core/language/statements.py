@@ -8,34 +8,34 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from millrace_core.dialect.lexer import START
-from millrace_core.dialect.names import Literal as Literal
-from millrace_core.dialect.names import Name as Name
-from millrace_core.dialect.names import QualifiedName as QualifiedName
-from millrace_core.dialect.names import SqlText as SqlText
-from millrace_core.dialect.rows import InsertRows
-from millrace_core.dialect.stream_statements import Argument as Argument
-from millrace_core.dialect.stream_statements import CreateLegacyStream as CreateLegacyStream
-from millrace_core.dialect.stream_statements import CreateStream as CreateStream
-from millrace_core.dialect.stream_statements import DiagnoseStream as DiagnoseStream
-from millrace_core.dialect.stream_statements import DropStream as DropStream
-from millrace_core.dialect.stream_statements import ExplainStream as ExplainStream
-from millrace_core.dialect.stream_statements import LegacyNotify as LegacyNotify
-from millrace_core.dialect.stream_statements import LegacyOption as LegacyOption
-from millrace_core.dialect.stream_statements import LegacyQuery as LegacyQuery
-from millrace_core.dialect.stream_statements import LegacyTag as LegacyTag
-from millrace_core.dialect.stream_statements import NotifyClause as NotifyClause
-from millrace_core.dialect.stream_statements import OptionClause as OptionClause
-from millrace_core.dialect.stream_statements import OutputColumn as OutputColumn
-from millrace_core.dialect.stream_statements import PauseStream as PauseStream
-from millrace_core.dialect.stream_statements import RecalculateStream as RecalculateStream
-from millrace_core.dialect.stream_statements import ResumeStream as ResumeStream
-from millrace_core.dialect.stream_statements import StartStream as StartStream
-from millrace_core.dialect.stream_statements import StopStream as StopStream
-from millrace_core.dialect.stream_statements import TagDefinition as TagDefinition
-from millrace_core.dialect.stream_statements import TriggerClause as TriggerClause
-from millrace_core.dialect.stream_statements import VerifyStream as VerifyStream
 from millrace_core.errors import Position
+from millrace_core.language.lexer import START
+from millrace_core.language.names import Literal as Literal
+from millrace_core.language.names import Name as Name
+from millrace_core.language.names import QualifiedName as QualifiedName
+from millrace_core.language.names import SqlText as SqlText
+from millrace_core.language.rows import InsertRows
+from millrace_core.language.stream_statements import Argument as Argument
+from millrace_core.language.stream_statements import CreateLegacyStream as CreateLegacyStream
+from millrace_core.language.stream_statements import CreateStream as CreateStream
+from millrace_core.language.stream_statements import DiagnoseStream as DiagnoseStream
+from millrace_core.language.stream_statements import DropStream as DropStream
+from millrace_core.language.stream_statements import ExplainStream as ExplainStream
+from millrace_core.language.stream_statements import LegacyNotify as LegacyNotify
+from millrace_core.language.stream_statements import LegacyOption as LegacyOption
+from millrace_core.language.stream_statements import LegacyQuery as LegacyQuery
+from millrace_core.language.stream_statements import LegacyTag as LegacyTag
+from millrace_core.language.stream_statements import NotifyClause as NotifyClause
+from millrace_core.language.stream_statements import OptionClause as OptionClause
+from millrace_core.language.stream_statements import OutputColumn as OutputColumn
+from millrace_core.language.stream_statements import PauseStream as PauseStream
+from millrace_core.language.stream_statements import RecalculateStream as RecalculateStream
+from millrace_core.language.stream_statements import ResumeStream as ResumeStream
+from millrace_core.language.stream_statements import StartStream as StartStream
+from millrace_core.language.stream_statements import StopStream as StopStream
+from millrace_core.language.stream_statements import TagDefinition as TagDefinition
+from millrace_core.language.stream_statements import TriggerClause as TriggerClause
+from millrace_core.language.stream_statements import VerifyStream as VerifyStream
 from millrace_core.model.schema import KEEP, WAL_RETENTION, Precision
 from millrace_core.model.types import DataType
 

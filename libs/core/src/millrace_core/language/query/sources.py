@@ -7,7 +7,7 @@ from functools import lru_cache
 from sqlglot import exp
 
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.query.parse import parse_query
+from millrace_core.language.query.parse import parse_query
 from millrace_core.model.stream import StreamSpec
 
 

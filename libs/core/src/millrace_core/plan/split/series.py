@@ -6,13 +6,13 @@ from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.clauses import Clauses
-from millrace_core.plan.fill.windows import Filling
 from millrace_core.plan.keys import Keys
+from millrace_core.plan.levels import Levels, carry, known, over_level, row_order, rows_of
 from millrace_core.plan.scope import Context, Scope, own
 from millrace_core.plan.series.build import Built, Call, typed_value
 from millrace_core.plan.series.table import SERIES
-from millrace_core.plan.spark.levels import Levels, carry, known, over_level, row_order, rows_of
 from millrace_core.plan.types.typed import fail
+from millrace_core.plan.windows.filling import Filling
 
 
 def lower_series(scope: Scope, ctx: Context) -> None:

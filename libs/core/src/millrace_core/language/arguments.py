@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from millrace_core.dialect.lexer import Token, TokenKind, tokens
-from millrace_core.dialect.statements import Argument
 from millrace_core.errors import MillraceError
+from millrace_core.language.lexer import Token, TokenKind, tokens
+from millrace_core.language.statements import Argument
 from millrace_core.model.rules import DurationRule, IntegerRule
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Duration, Unit

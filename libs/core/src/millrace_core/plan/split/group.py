@@ -15,12 +15,12 @@ from sqlglot import exp
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.aggregates.table import AGGREGATES
 from millrace_core.plan.clauses import Clauses
-from millrace_core.plan.fill.windows import Filling
-from millrace_core.plan.joins.pair import NearPair, timed_by
+from millrace_core.plan.join_pair import NearPair, timed_by
 from millrace_core.plan.keys import Keys
+from millrace_core.plan.levels import known, over_level
 from millrace_core.plan.scope import Context, Scope, column, own
-from millrace_core.plan.spark.levels import known, over_level
 from millrace_core.plan.types.typed import fail, number, with_type
+from millrace_core.plan.windows.filling import Filling
 from millrace_core.plan.windows.lower import join_numbers
 from millrace_core.plan.windows.rows import WindowState
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from millrace_core.dialect.query.nodes import START, position_at, position_of
 from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.query.nodes import START, position_at, position_of
 
 MOST_BYTES = 1 << 20
 """Of a query, as in TDengine."""
