@@ -26,7 +26,7 @@ from millrace_core.wire.topics import CONTROL
 from millrace_wal import Log, Message
 
 
-class Written:
+class OwnWrites:
     """The ends of what this gateway wrote to WAL topics: topic -> partition -> the offset behind."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Context:
     settings: GatewaySettings
     logger: FilteringBoundLogger
     gate: Gate = field(default_factory=Gate)
-    written: Written = field(default_factory=Written)
+    written: OwnWrites = field(default_factory=OwnWrites)
     continuous: Continuous = field(default_factory=Continuous)
     listener: Listener = field(default_factory=Nobody)
     """The triggers of IoTDB."""

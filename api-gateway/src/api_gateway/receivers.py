@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.language.statements import CreateLegacyStream, CreateStream
-from millrace_core.notice.reach import Reach, place_of
+from millrace_core.notice.allowed_addresses import AllowedAddresses, place_of
 
 Resolve = Callable[[str], Sequence[str]]
 """The IP addresses of a host; none for a name that is not known now."""
@@ -28,7 +28,9 @@ def resolve(host: str) -> Sequence[str]:
     return [str(where[0]) for *_, where in found]
 
 
-def refuse_private(statement: CreateStream | CreateLegacyStream, reach: Reach, resolve: Resolve) -> None:
+def refuse_private(
+    statement: CreateStream | CreateLegacyStream, reach: AllowedAddresses, resolve: Resolve
+) -> None:
     """:raises SqlError: NOT_ALLOWED for an address that lies where notifications may not go. A name that is
     not known now is checked by notify-svc, as every name is at every connection."""
     for url in statement.notify.urls if statement.notify is not None else ():

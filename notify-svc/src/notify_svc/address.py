@@ -16,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 from millrace_core.model.address import shown
 from millrace_core.notice.delivery import Delivery
 from millrace_core.notice.message import Outgoing
-from millrace_core.notice.progress import Place, Ticket
+from millrace_core.notice.progress import Partition, Ticket
 from notify_svc import metrics
 from notify_svc.network import Forbidden
 from notify_svc.settings import NotifySettings
@@ -41,7 +41,7 @@ def told(cause: Cause) -> Told:
     return cause if cause in ("bad_address", "forbidden", "full") else "unreached"
 
 
-Lane = tuple[int, Place]
+Lane = tuple[int, Partition]
 """A stream (its uid) and the partition in which its events lie: what is paused."""
 
 

@@ -9,7 +9,7 @@ import time
 
 from structlog.typing import FilteringBoundLogger
 
-from millrace_core.notice.progress import Place
+from millrace_core.notice.progress import Partition
 from millrace_core.wire import status
 from millrace_core.wire.topics import DEAD_LETTERS, NOTIFICATIONS, STATUS
 from millrace_service import behind, passed_over
@@ -49,11 +49,11 @@ class Intake:
         self._swept_at = 0.0
         self._done: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self._unsaid: list[Message] = []
-        self._uncommitted: dict[Place, int] = {}
+        self._uncommitted: dict[Partition, int] = {}
         self._kept: set[int] = set()
         self._pauses: Pauses = {}
         self._counted: Counted = {}
-        self._own: set[Place] = set()
+        self._own: set[Partition] = set()
         self._draining = threading.Event()
         self._directory: Directory | None = None
         self._reader: GroupReader | None = None

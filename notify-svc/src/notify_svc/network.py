@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.notice.reach import Reach, place_of
+from millrace_core.notice.allowed_addresses import AllowedAddresses, place_of
 from notify_svc.settings import NotifySettings
 
 
@@ -40,7 +40,7 @@ def inside(settings: NotifySettings) -> aiohttp.TCPConnector:
     return aiohttp.TCPConnector(ssl=settings.trust)
 
 
-def _within(reach: Reach) -> Callable[[Any], socket.socket]:
+def _within(reach: AllowedAddresses) -> Callable[[Any], socket.socket]:
     """Sockets to where notifications may go. Every connection passes here with the very address that it goes
     to, after names were resolved and redirects followed: a name that has changed since CREATE is checked
     anew."""

@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 
 from millrace_core.errors import WireError
 from millrace_core.notice.message import Outgoing
-from millrace_core.notice.progress import Place, Progress
+from millrace_core.notice.progress import CommitProgress, Partition
 from millrace_core.wire import notices, status
 from millrace_core.wire.counters import NOTIFY, Tally
 from millrace_core.wire.status import Counters, StreamPaused
@@ -33,7 +33,7 @@ class Report:
     and wait."""
 
     pauses: list[Message]
-    commits: dict[Place, int]
+    commits: dict[Partition, int]
     kept: set[int]
     counters: list[Message] = field(default_factory=list)
     unread: list[tuple[Record, WireError]] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Pusher:
         self._unread: list[tuple[Record, WireError]] = []
         self._addresses: dict[str, Address] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._progress = Progress()
+        self._progress = CommitProgress()
         self._full_since: float | None = None
         self._counted: Mapping[tuple[int, int], Counters] = {}
         self._tally = Tally(NOTIFY, settings.instance, lambda uid, part: self._counted.get((uid, part)))
@@ -129,7 +129,7 @@ class Pusher:
         metrics.WAITING.set(self.waiting)
 
     def report(
-        self, paused: Mapping[tuple[int, int], StreamPaused], own: AbstractSet[Place],
+        self, paused: Mapping[tuple[int, int], StreamPaused], own: AbstractSet[Partition],
         counted: Mapping[tuple[int, int], Counters] = MappingProxyType({}),
     ) -> Report:  # fmt: skip
         """What has changed. ``paused``, ``counted``: what the ``status`` topic says now; ``own``: the

@@ -26,8 +26,8 @@ from api_gateway.insert_triggers.outputs import store
 from api_gateway.insert_triggers.progress import Done
 from millrace_core.dialect.iotdb.schema import TABLE, Schema
 from millrace_core.dialect.iotdb.triggers.life import Failure
-from millrace_core.dialect.iotdb.triggers.progress import Deep, Progress
-from millrace_core.dialect.iotdb.triggers.tablets import Part, Watched, batch_of
+from millrace_core.dialect.iotdb.triggers.progress import Deep, TriggerProgress
+from millrace_core.dialect.iotdb.triggers.tablets import BatchTablet, Watched, batch_of
 from millrace_core.errors import MillraceError, WireError
 from millrace_core.model.schema import Table
 from millrace_core.wire.reading import name_of
@@ -63,7 +63,7 @@ class Follower:
         context: Context,
         live: Live,
         depths: Depths,
-        kept: Progress | None,
+        kept: TriggerProgress | None,
         lowest: Callable[[str, int], int],
     ) -> None:
         self.name, self.stopping = f"trigger {live.record.name}", threading.Event()
@@ -178,7 +178,9 @@ class Follower:
         except WireError:
             return None  # calc-svc makes a dead letter of it
 
-    def _settle(self, records: Sequence[Record], parts: Sequence[Part], outcomes: Sequence[Outcome]) -> None:
+    def _settle(
+        self, records: Sequence[Record], parts: Sequence[BatchTablet], outcomes: Sequence[Outcome]
+    ) -> None:
         """Store what was written; remember for requests what there is to tell."""
         told: dict[tuple[str, int, int], Fired] = {}
         by_depth: dict[int, list[tuple[Record, Outcome]]] = {}
@@ -248,7 +250,9 @@ class Follower:
         record = self._live.record
         self._forget_deep()
         deep = tuple(Deep(*place, depth) for place, depth in self._deep.items())
-        told = Progress(record.name, record.uid, self._number, progress.places_of(done), self._state, deep)
+        told = TriggerProgress(
+            record.name, record.uid, self._number, progress.places_of(done), self._state, deep
+        )
         self._log.append([progress.message(told)])
         self.durable, self._dirty = done, False
         self._keep_at = time.monotonic() + KEEP_SECONDS

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from millrace_triggers.frames import OUT_OF_MEMORY, Begin, Begun, Call, Channel, Reply
+from millrace_triggers.frames import OUT_OF_MEMORY, Begin, Begun, Channel, Reply, Request
 
 STARTUP = 60.0
 """Seconds that a Python may take until it answers, beyond what its trigger does."""
@@ -57,11 +57,11 @@ class TriggerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, call: Call) -> Any:
+    def ask(self, call: Request) -> Any:
         """The reply. :raises Gone: if there is none; the process has ended then."""
         return self._ask(call, 2 * self._seconds + MARGIN)
 
-    def _ask(self, call: Call, seconds: float) -> Any:
+    def _ask(self, call: Request, seconds: float) -> Any:
         try:
             self._channel.send(call, seconds)
             return self._channel.receive(seconds)

@@ -15,7 +15,7 @@ from api_gateway.iotdb.reply import Done
 from api_gateway.iotdb.schema import remove_series
 from api_gateway.session import Session
 from api_gateway.tables.find import TableName
-from api_gateway.tables.write import Rows, given, write
+from api_gateway.tables.write import GivenRows, given, write
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb import times
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
@@ -98,4 +98,4 @@ def _clear(
             some = at[begin : begin + CHUNK]
             cells = given({TIME: some, series.column: [None] * len(some)})
             # nothing that triggers see, and who asks may hold what they need
-            write(context, [Rows(table, cells)], session.caller, Firing(waits=False))
+            write(context, [GivenRows(table, cells)], session.caller, Firing(waits=False))

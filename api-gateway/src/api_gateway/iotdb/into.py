@@ -15,7 +15,7 @@ from api_gateway.session import Session
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb import times
 from millrace_core.dialect.iotdb.select.assemble import Result
-from millrace_core.dialect.iotdb.select.into import Goal, Rows, check_types, goals, written
+from millrace_core.dialect.iotdb.select.into import DeviceRows, Goal, check_types, goals, written
 from millrace_core.dialect.iotdb.select.lower import lower
 
 ROWS = 5_000
@@ -76,7 +76,7 @@ def _count(result: Result, goal: Goal) -> int:
     )
 
 
-def _parts(rows: Rows) -> Sequence[Tablet]:
+def _parts(rows: DeviceRows) -> Sequence[Tablet]:
     """Rows as they go into messages."""
     return [
         Tablet(

@@ -64,7 +64,7 @@ def selected(statement: s.Select) -> Iterator[Pattern]:
         return
     for item in statement.items:
         for node in e.walk(item.expression):
-            if isinstance(node, e.Series):
+            if isinstance(node, e.SeriesRef):
                 yield from (above(source.joined(node.path)) for source in statement.sources)
 
 

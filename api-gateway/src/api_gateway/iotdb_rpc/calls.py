@@ -138,7 +138,7 @@ class Calls:
 
     def _select(self, req: Any, where: e.Expression, *, last: bool = False) -> Any:
         items = [
-            s.Item(e.Series(Pattern(found.nodes[1:], _HERE)), None, str(found))
+            s.Item(e.SeriesRef(Pattern(found.nodes[1:], _HERE)), None, str(found))
             for found in _patterns(req.paths)
         ]
         statement = s.Select(_HERE, tuple(items), (Pattern((Node(ROOT),)),), where=where, last=last)

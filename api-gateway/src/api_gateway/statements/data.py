@@ -9,7 +9,7 @@ from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.statements.tables import using_of
 from api_gateway.tables.find import find_table, full_name, missing
-from api_gateway.tables.write import Columns, Rows, check_stored, write
+from api_gateway.tables.write import Columns, GivenRows, check_stored, write
 from millrace_core.catalog import Catalog
 from millrace_core.language.lexer import quote_name
 from millrace_core.language.statements import Delete, Insert, InsertTable
@@ -27,12 +27,12 @@ def insert(context: Context, session: Session, statement: Insert) -> Answer:
     return affected(write(context, [_rows(session, part) for part in statement.tables], session.caller))
 
 
-def _rows(session: Session, part: InsertTable) -> Rows:
+def _rows(session: Session, part: InsertTable) -> GivenRows:
     def cells(table: Table) -> Columns:
         return insert_rows(part, table, session.values(table.precision))
 
     using = None if part.using is None else using_of(session, part.using)
-    return Rows(full_name(session, part.name), cells, using)
+    return GivenRows(full_name(session, part.name), cells, using)
 
 
 def delete(context: Context, session: Session, statement: Delete) -> Answer:

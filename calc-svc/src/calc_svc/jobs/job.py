@@ -24,7 +24,7 @@ from calc_svc.store.tables import TableStore
 from millrace_core.calc.filling import query_of
 from millrace_core.calc.job import (
     Dropped,
-    Output,
+    OutputTable,
     Stage,
     deliver,
     errors_of,
@@ -306,7 +306,7 @@ class StreamJobs:
         if spec.output is not None:
             table = self.outputs.of(spec, waits)
             known = self.store.table(table).family.numbers if plan is not None and writes(spec) else {}
-            output = Output(
+            output = OutputTable(
                 table, lambda group: self.names.of(spec, group), known.__contains__,
                 lambda wanted: held.of(table, wanted),
             )  # fmt: skip

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.notice.reach import Reach, networks
+from millrace_core.notice.allowed_addresses import AllowedAddresses, networks
 from millrace_service.kafka import KafkaSettings
 from millrace_service.tls import Trust, trust
 from millrace_service.token import ServiceToken, find_token
@@ -184,9 +184,9 @@ class ServiceSettings(Addresses):
         return values | {"log_level": level.upper()} if isinstance(level, str) else values
 
     @property
-    def reach(self) -> Reach:
+    def reach(self) -> AllowedAddresses:
         """Where notifications may go."""
-        return Reach(self.notify_networks, self.notify_allow)
+        return AllowedAddresses(self.notify_networks, self.notify_allow)
 
     @field_validator("gateway_url", "calc_url", "notify_url", "trigger_url")
     @classmethod

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.legacy.query import Key, check_aliases
+from millrace_core.dialect.legacy.query import PartitionKey, check_aliases
 from millrace_core.dialect.legacy.write import replaced
 from millrace_core.errors import ErrorCode, Position
 from millrace_core.language.arguments import bad
@@ -23,7 +23,7 @@ MOST_CONVERTED = 4096
 
 
 def result_table(
-    statement: CreateLegacyStream, into: QualifiedName, names: Sequence[str], keys: Sequence[Key],
+    statement: CreateLegacyStream, into: QualifiedName, names: Sequence[str], keys: Sequence[PartitionKey],
     values: Mapping[str, str],
     source: Table, catalog: Catalog, database: str,
 ) -> Output:  # fmt: skip

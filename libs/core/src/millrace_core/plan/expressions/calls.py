@@ -22,7 +22,7 @@ from millrace_core.plan.types.typed import fail
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class CallFamily:
     """Functions that are typed and lowered alike, by their names."""
 
     names: Collection[str]
@@ -31,12 +31,12 @@ class Family:
 
 
 FAMILIES = (
-    Family((CAST,), type_cast, lower_cast),
-    Family(FUNCTIONS, type_function, lower_function),
-    Family(AGGREGATES.keys() - {COLS}, type_aggregate, lower_aggregate),
-    Family((COLS,), type_cols, lower_cols),
-    Family(SERIES, type_series, lower_series_call),
-    Family((FORECAST,), type_forecast, lower_forecast_call),
+    CallFamily((CAST,), type_cast, lower_cast),
+    CallFamily(FUNCTIONS, type_function, lower_function),
+    CallFamily(AGGREGATES.keys() - {COLS}, type_aggregate, lower_aggregate),
+    CallFamily((COLS,), type_cols, lower_cols),
+    CallFamily(SERIES, type_series, lower_series_call),
+    CallFamily((FORECAST,), type_forecast, lower_forecast_call),
 )
 _BY_NAME = {name: family for family in FAMILIES for name in family.names}
 

@@ -31,7 +31,7 @@ from millrace_core.plan.types.typed import (
     with_type,
     wrap,
 )
-from millrace_core.plan.windows.rows import Rows
+from millrace_core.plan.windows.rows import SelectedRows
 
 MOST = 1e308
 
@@ -40,7 +40,7 @@ MOST = 1e308
 class Steps:
     """The columns for the calls over one value, told apart by ``number``."""
 
-    rows: Rows
+    rows: SelectedRows
     number: int
 
     def name(self, part: str) -> str:
@@ -97,7 +97,7 @@ def _sum(value: exp.Expr) -> exp.Expr:
     return exp.Sum(this=value)
 
 
-def _window(name: str, rows: Rows) -> exp.Expr:
+def _window(name: str, rows: SelectedRows) -> exp.Expr:
     """``_wstart`` or ``_wend``; the pass for windows puts the expression there."""
     return with_type(column(name), Typed(TIMESTAMP, typed(rows.time).precision))
 
@@ -232,7 +232,7 @@ def lower_running(scope: Scope, ctx: Context) -> None:
         return
     group = select.args.get("group")
     parts = [*(select.args.get("partition_by") or []), *(group.expressions if group is not None else [])]
-    rows = Rows(scope, parts)
+    rows = SelectedRows(scope, parts)
     steps: dict[exp.Expr, Steps] = {}
     for node in found:
         steps.setdefault(node.expressions[0], Steps(rows, len(steps)))
@@ -245,7 +245,7 @@ def lower_running(scope: Scope, ctx: Context) -> None:
         node.replace(made)
 
 
-def _levels(rows: Rows, found: list[exp.Expr], steps: dict[exp.Expr, Steps], interval: bool) -> None:
+def _levels(rows: SelectedRows, found: list[exp.Expr], steps: dict[exp.Expr, Steps], interval: bool) -> None:
     values: dict[str, exp.Expr] = {}
     for node in found:
         if node.name != "elapsed":

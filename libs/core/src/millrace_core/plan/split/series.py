@@ -9,7 +9,7 @@ from millrace_core.plan.clauses import Clauses
 from millrace_core.plan.keys import Keys
 from millrace_core.plan.levels import Levels, carry, known, over_level, row_order, rows_of
 from millrace_core.plan.scope import Context, Scope, own
-from millrace_core.plan.series.build import Built, Call, typed_value
+from millrace_core.plan.series.build import Built, SeriesCall, typed_value
 from millrace_core.plan.series.table import SERIES
 from millrace_core.plan.types.typed import fail
 from millrace_core.plan.windows.filling import Filling
@@ -39,7 +39,7 @@ def lower_series(scope: Scope, ctx: Context) -> None:
             select.where(known(call.expressions[0]), copy=False)
         precision = (time.precision if time is not None else None) or ctx.precision
         value = levels.base(call.expressions[0])
-        built[call] = row.build(Call(levels, value, call.meta["constants"], precision))
+        built[call] = row.build(SeriesCall(levels, value, call.meta["constants"], precision))
     outer = _outer(scope, levels, keys, built)
     outer.set("from_", exp.From(this=rows_of(levels.select(select))))
     _filter(outer, list(built.values()))

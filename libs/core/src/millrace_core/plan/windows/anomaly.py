@@ -30,7 +30,7 @@ from millrace_core.plan.levels import SERIES_ROWS, alias, known, rows_of
 from millrace_core.plan.scope import Context, Relation, Scope, column
 from millrace_core.plan.spark.pieces import call
 from millrace_core.plan.types.typed import BIGINT, DOUBLE, cast, fail
-from millrace_core.plan.windows.rows import NUMBER, Cut, Rows, first_to_last
+from millrace_core.plan.windows.rows import NUMBER, Cut, SelectedRows, first_to_last
 
 FUNCTION = "millrace_anomalies"
 """``(array<struct<n, t, v>>, text) -> array<struct<w, e>>``: for the rows in order the number of each one's
@@ -75,7 +75,7 @@ def tells_failures(scope: Scope, ctx: Context) -> bool:
     )
 
 
-def cut_anomalies(window: exp.Expr, rows: Rows, *, tells: bool) -> Cut:
+def cut_anomalies(window: exp.Expr, rows: SelectedRows, *, tells: bool) -> Cut:
     """Cut the rows; those in no window are left out. ``tells``: what goes wrong becomes the column FAILED
     of one row of its partition, otherwise the query fails."""
     analysis: Analysis = window.meta["analysis"]

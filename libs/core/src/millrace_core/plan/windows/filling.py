@@ -12,7 +12,7 @@ from millrace_core.plan.expressions.lower import Lowerer
 from millrace_core.plan.scope import Context, Scope
 from millrace_core.plan.types.constants import constant
 from millrace_core.plan.types.typed import BIGINT, cast, fail
-from millrace_core.plan.windows.interval import Grid
+from millrace_core.plan.windows.interval import IntervalWindows
 from millrace_core.plan.windows.range import range_of
 
 MOST_WINDOWS = 10_000_000
@@ -27,13 +27,13 @@ class Filling:
     mode: str
     forced: bool
     values: tuple[exp.Expr, ...]
-    grid: Grid
+    grid: IntervalWindows
     low: exp.Expr | None
     high: exp.Expr | None
     at: exp.Expr
 
     @staticmethod
-    def of(fill: exp.Expr, grid: Grid, scope: Scope, ctx: Context) -> Filling:
+    def of(fill: exp.Expr, grid: IntervalWindows, scope: Scope, ctx: Context) -> Filling:
         """Read the clause, and the range from WHERE or from the trigger's own rows.
 
         :raises SqlError: NOT_ALLOWED without a range, INVALID_VALUE for values that are not constants and
@@ -71,7 +71,7 @@ class Filling:
         return None if self.high is None else cast(self.grid.position(self.high.copy()), BIGINT)
 
 
-def _check_length(fill: exp.Expr, grid: Grid, low: exp.Expr | None, high: exp.Expr | None) -> None:
+def _check_length(fill: exp.Expr, grid: IntervalWindows, low: exp.Expr | None, high: exp.Expr | None) -> None:
     first, last = (None if node is None else constant(node) for node in (low, high))
     if first is None or last is None:
         return

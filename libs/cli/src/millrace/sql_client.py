@@ -14,7 +14,7 @@ from millrace_service import Trust
 
 
 @dataclass(frozen=True)
-class Answer:
+class SqlResult:
     """A result: its columns (name, type, length) and rows. A statement without rows of its own has the one
     column ``affected_rows``."""
 
@@ -46,7 +46,7 @@ class Rest:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def execute(self, sql: str, db: str | None = None) -> Answer:
+    def execute(self, sql: str, db: str | None = None) -> SqlResult:
         """Runs one statement, in ``db`` if given."""
         path = f"{self._url}/rest/sql" + (f"/{db}" if db else "")
         try:
@@ -72,11 +72,11 @@ def _json(response: httpx.Response) -> dict[str, Any]:
     return body
 
 
-def answer(body: dict[str, Any]) -> Answer:
-    """The gateway's JSON as an :class:`Answer`; an error in it is raised."""
+def answer(body: dict[str, Any]) -> SqlResult:
+    """The gateway's JSON as an :class:`SqlResult`; an error in it is raised."""
     if body.get("code") != 0:
         number = body.get("code")
         code = next((one for one in ErrorCode if one.value.number == number), ErrorCode.INTERNAL)
         raise MillraceError(code, str(body.get("desc", "the gateway gave no reason")))
     columns = tuple((str(name), str(type_), int(length)) for name, type_, length in body["column_meta"])
-    return Answer(columns, tuple(tuple(row) for row in body["data"]))
+    return SqlResult(columns, tuple(tuple(row) for row in body["data"]))

@@ -12,7 +12,7 @@ import pytest
 
 from millrace.login import Login
 from millrace.processes import free_port
-from millrace.rest import Rest
+from millrace.sql_client import Rest
 from millrace_core.errors import ErrorCode, MillraceError
 
 

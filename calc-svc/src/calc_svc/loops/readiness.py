@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 from calc_svc.jobs.job import StreamJobs
 from millrace_core.calc.rounds import Round
-from millrace_core.calc.waiting import Behind, Left, Part, Wanted, in_words
+from millrace_core.calc.waiting import Behind, Left, StreamPartition, Wanted, in_words
 from millrace_core.wire.events import TriggerBatch
 from millrace_core.wire.topics import CATALOG
 from millrace_wal import Log
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Readiness:
     """Says which triggers of a round cannot be calculated yet."""
 
     log: Log
     jobs: StreamJobs
 
-    def left(self, found: Round, until: float) -> dict[Part, Left]:
+    def left(self, found: Round, until: float) -> dict[StreamPartition, Left]:
         """Wait for what the triggers have seen, up to ``until`` (monotonic): where those begin for which it
         has not come.
 
@@ -39,7 +39,7 @@ class Reach:
 
     def _unread(
         self, found: Round, until: float, wanted: Callable[[int, Sequence[TriggerBatch]], Wanted]
-    ) -> dict[Part, Left]:
+    ) -> dict[StreamPartition, Left]:
         store = self.jobs.store
         try:
             for uid, batches in found.streams.items():
@@ -47,7 +47,7 @@ class Reach:
             return {}
         except Behind:
             pass
-        left: dict[Part, Left] = {}
+        left: dict[StreamPartition, Left] = {}
         for arrival in found.fresh:
             if arrival.part not in left:
                 one = wanted(arrival.batch.stream, [arrival.batch])

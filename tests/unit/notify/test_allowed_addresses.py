@@ -12,7 +12,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace_core.notice.reach import ON_ONE_MACHINE, Reach, networks, place_of
+from millrace_core.notice.allowed_addresses import ON_ONE_MACHINE, AllowedAddresses, networks, place_of
 from notify_svc.network import Forbidden, connector
 
 INSIDE = [
@@ -34,16 +34,16 @@ OUTSIDE = [
 
 @pytest.mark.parametrize("text", INSIDE)
 def test_what_lies_behind_our_own_door_is_refused(text: str) -> None:
-    assert not Reach().permits(place_of(text))
+    assert not AllowedAddresses().permits(place_of(text))
 
 
 @pytest.mark.parametrize("text", OUTSIDE)
 def test_what_everybody_reaches_is_not(text: str) -> None:
-    assert Reach().permits(place_of(text))
+    assert AllowedAddresses().permits(place_of(text))
 
 
 def test_a_network_that_is_named_is_allowed_whichever_way_it_is_written() -> None:
-    reach = Reach(allowed="10.1.0.0/16, fd00::/8")
+    reach = AllowedAddresses(allowed="10.1.0.0/16, fd00::/8")
     for text in ("10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::a01:203", "fd12::1", "8.8.8.8"):
         assert reach.permits(place_of(text)), text
     for text in ("10.2.0.1", "::ffff:10.2.0.1", "127.0.0.1", "fe80::1"):
@@ -51,20 +51,20 @@ def test_a_network_that_is_named_is_allowed_whichever_way_it_is_written() -> Non
 
 
 def test_only_some_networks_may_be_told() -> None:
-    reach = Reach(only="127.0.0.2/32, 9.0.0.0/8", allowed="10.0.0.0/8")
+    reach = AllowedAddresses(only="127.0.0.2/32, 9.0.0.0/8", allowed="10.0.0.0/8")
     assert [reach.permits(place_of(text)) for text in ("127.0.0.2", "9.1.1.1")] == [True, True]
     assert not any(reach.permits(place_of(text)) for text in ("127.0.0.1", "8.8.8.8", "10.0.0.1", "::1"))
 
 
 def test_a_stack_of_one_machine_does_not_tell_link_local_addresses() -> None:
-    reach = Reach(allowed=ON_ONE_MACHINE)
+    reach = AllowedAddresses(allowed=ON_ONE_MACHINE)
     assert all(reach.permits(place_of(text)) for text in ("127.0.0.1", "::1", "192.168.1.1", "10.9.9.9"))
     assert not any(reach.permits(place_of(text)) for text in ("169.254.169.254", "fe80::1", "0.0.0.0", "::"))
 
 
 @given(st.ip_addresses(v=4))
 def test_an_address_is_judged_alike_however_ipv6_carries_it(inner: IPv4Address) -> None:
-    reach = Reach()
+    reach = AllowedAddresses()
     for outer in (
         IPv6Address(f"::ffff:{inner}"), IPv6Address(int(IPv6Address("64:ff9b::")) + int(inner))
     ):  # fmt: skip
