@@ -64,7 +64,8 @@ class Pusher:
 
     @property
     def load(self) -> int:
-        """How many events wait for addresses that take them; with too many nothing more is read."""
+        """How many events wait for addresses that accept them; if there are too many, nothing more is
+        read."""
         return sum(address.waiting for address in list(self._addresses.values()) if not address.stuck)
 
     def accept(self, records: Sequence[Record]) -> None:
@@ -162,8 +163,8 @@ class Pusher:
     def _pause(
         lane: Lane, address: Address, paused: Mapping[tuple[int, int], StreamPaused]
     ) -> StreamPaused | None:
-        """The pause of a lane that is not paused yet. Of a stream without uid (a message that an older
-        calc-svc wrote) nobody can be told."""
+        """The pause of a lane that is not paused yet. A stream without a uid (in a message that an older
+        calc-svc wrote) cannot be reported to anybody."""
         uid, (_, partition) = lane
         oldest = address.oldest(lane)
         if not uid or (uid, partition) in paused or oldest is None:
@@ -171,7 +172,7 @@ class Pusher:
         return StreamPaused(uid, partition, oldest, f"{address.reason}; its notifications wait")
 
     def release(self, streams: AbstractSet[int]) -> None:
-        """These streams are gone: what waits of theirs may be dropped."""
+        """These streams are gone: whatever of theirs is waiting may be dropped."""
         for address in self._addresses.values():
             address.release(streams)
 
@@ -199,7 +200,7 @@ class Pusher:
         }  # fmt: skip
 
     async def drain(self, seconds: float) -> None:
-        """Wait until the addresses that work have what waits for them, at most so long."""
+        """Wait until the addresses that work have what waits for them, but no longer than this."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if all(address.idle or address.failing for address in self._addresses.values()):
