@@ -1,4 +1,4 @@
-"""What statements work with, and the few steps that several of them share."""
+"""What statements work with, and the few steps that several of them have in common."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ class Context:
         return self.writer.catalog
 
     def append_rows(self, messages: Sequence[Message]) -> list[tuple[int, int]]:
-        """Append to WAL topics, durably; queries from now on see it. Gives partition and offset of each."""
+        """Append to WAL topics, durably; queries from now on see it. Returns partition and offset of each
+        message."""
         places = self.log.append(messages)
         self.written.note(messages, places)
         return places
@@ -99,7 +100,7 @@ class Context:
 
 
 def fresh_uid(*names: str) -> int:
-    """A uid that no table or stream had before, whatever its name."""
+    """A uid that no table or stream has had before, whatever its name."""
     return stable_hash(*names, time.time_ns(), secrets.randbits(64))
 
 

@@ -1,4 +1,4 @@
-"""What a write has to do with triggers that listen to inserts: who listens is known to the context alone."""
+"""What a write has to do with triggers that listen to inserts; only the context knows who listens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Spot(NamedTuple):
 
 @dataclass
 class Firing:
-    """One write. ``depth``: it comes of so many triggers' writes, one behind the other. ``waits``: until
+    """One write. ``depth``: how many triggers' writes led to it, one after the other. ``waits``: until
     AFTER triggers have fired for it; otherwise ``spots`` says where it went. ``notes``: failures that do not
     fail the write."""
 
@@ -41,7 +41,7 @@ class Listener(Protocol):
         """Whether a trigger watches any of what these messages write."""
 
     def before(self, written: Sequence[tuple[Table, Message]], firing: Firing) -> list[Message]:
-        """Fire BEFORE triggers; what is to be appended with the messages.
+        """Fire BEFORE triggers; returns what is to be appended together with the messages.
 
         :raises IotdbError: TRIGGER_FIRE_ERROR if one refuses them.
         """
@@ -60,7 +60,7 @@ class Listener(Protocol):
         """
 
     def bounds(self, topic: str, table: Table) -> list[Mapping[int, int]]:
-        """Up to where each AFTER trigger that reads the topic is done with it, for certain."""
+        """How far each AFTER trigger that reads the topic is done with it for certain."""
 
     def create(self, session: Session, statement: s.CreateTrigger) -> None: ...
 

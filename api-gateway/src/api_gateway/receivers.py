@@ -1,4 +1,4 @@
-"""Addresses of NOTIFY at CREATE: those that notifications may not go to are refused."""
+"""Addresses of NOTIFY at CREATE: an address that notifications may not go to is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ASKING = ThreadPoolExecutor(4, "resolve")
 
 
 def resolve(host: str) -> Sequence[str]:
-    """As a connection would, in whichever way an address is written."""
+    """Reads an address as a connection would, however it is written."""
     try:
         found = _ASKING.submit(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM).result(SECONDS)
     except (OSError, UnicodeError, NotInTime):

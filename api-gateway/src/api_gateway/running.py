@@ -1,4 +1,4 @@
-"""What goes for every statement of every dialect while it runs."""
+"""What applies to every statement of every dialect while it runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Running:
     def counted(self, kind: str, sql: str) -> Iterator[Counted]:
         """A statement runs: it is counted and timed, and so is what it fails with.
 
-        :raises MillraceError: INTERNAL in the place of an error that nobody has thought of, which is logged.
+        :raises MillraceError: INTERNAL in place of an unforeseen error, which is logged.
         """
         begin, found = time.monotonic(), Counted(kind)
         try:

@@ -109,8 +109,8 @@ class Gateway:
         )  # fmt: skip
 
     def _check_first_password(self) -> None:
-        """:raises MillraceError: NOT_ALLOWED if root has the password that everybody knows, and not only this
-        machine can reach the service."""
+        """:raises MillraceError: NOT_ALLOWED if root has its well-known password and other machines can reach
+        the service."""
         settings = self.context.settings
         if not self.logins.holds(ROOT, DEFAULT_PASSWORD):
             return
@@ -176,7 +176,8 @@ def gateway_app(gateway: Gateway) -> FastAPI:
 
 
 def _rpc_server(gateway: Gateway, known: IotdbLogins) -> RpcServer | None:
-    """IoTDB's RPC, if the settings want it; :raises MillraceError: if it cannot be had."""
+    """IoTDB's RPC, if the settings ask for it;
+    :raises MillraceError: if it is not installed."""
     settings = gateway.context.settings
     if not settings.iotdb_rpc_port:
         return None

@@ -26,7 +26,7 @@ def fire_before(
     kept: Callable[[Live], Message],
 ) -> list[Message]:  # fmt: skip
     """Fire them one after the other. What they write is stored once all have agreed. ``kept``: the message
-    that says what a stateful trigger keeps; those of all are given, to go into the log with the rows.
+    that says what a stateful trigger keeps; all of these are returned, to go into the log with the rows.
 
     :raises IotdbError: TRIGGER_FIRE_ERROR at the first failure of a PESSIMISTIC one.
     """

@@ -78,7 +78,7 @@ class Follower:
         self._number = 0 if kept is None else kept.number
         self._deep: dict[tuple[str, int, int], int] = {}
         self.durable = self._done
-        """Up to where it is done for certain, whatever ends the process."""
+        """How far it is done for certain, whatever ends the process."""
         self._dirty, self._keep_at = False, 0.0
         self._changed = threading.Condition()
         self._fired: dict[tuple[str, int, int], Fired] = {}
@@ -258,8 +258,8 @@ class Follower:
         self._keep_at = time.monotonic() + KEEP_SECONDS
 
     def _forget_deep(self) -> None:
-        """Depths of messages that everybody who watches them has passed are not needed. Of too many the last
-        ones are kept: of the others a crash makes rows that nobody's write led to."""
+        """Depths of messages that every trigger watching them has passed are no longer needed. If there are
+        too many, the last ones are kept: after a crash the rows of the others count as nobody's writes."""
         lowest: dict[tuple[str, int], int] = {}
         for topic, partition, offset in list(self._deep):
             if (topic, partition) not in lowest:

@@ -1,4 +1,4 @@
-"""The one instance of a trigger's class: its process, made anew whenever it is gone, and what it keeps."""
+"""The one instance of a trigger's class: its process, started anew whenever it is gone, and what it keeps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from millrace_triggers.frames import Begin, Begun, Ended, Fire, Fired, Written
 CHUNK = 2000
 """Tablets of one call, at most."""
 MOST_STATE = 4 * 1024 * 1024
-"""Bytes of what a class keeps: it must go into one message."""
+"""Bytes that a class may keep: they must fit into one message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class Limits:
 
 @dataclass(slots=True)
 class Outcome:
-    """Of one tablet. ``why``: it failed; ``writes``: of one that has not."""
+    """What became of one tablet. ``why``: it failed; ``writes``: if it did not."""
 
     why: str = ""
     writes: list[Written] = field(default_factory=list)
 
 
 class Instance:
-    """May be used by many threads: one after the other. ``state``: what the class keeps now (MessagePack)."""
+    """May be used by many threads, one after the other. ``state``: what the class keeps now (MessagePack)."""
 
     def __init__(self, record: InsertTrigger, limits: Limits, state: bytes | None = None) -> None:
         self.record, self._limits = record, limits

@@ -18,7 +18,7 @@ from millrace_core.wire.topics import table_of
 
 
 class Live:
-    """``failures``: so many firings have failed since the gateway began."""
+    """``failures``: how many firings have failed since the gateway began."""
 
     def __init__(self, context: Context, record: InsertTrigger, instance: Instance) -> None:
         self._context, self.record, self.instance = context, record, instance

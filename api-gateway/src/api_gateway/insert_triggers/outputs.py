@@ -1,4 +1,4 @@
-"""What triggers write: rows as their owner's, which fire triggers again."""
+"""What triggers write: rows that count as their owner's, and fire triggers again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from millrace_triggers.frames import Written
 
 
 def store(context: Context, trigger: InsertTrigger, writes: Iterable[Written], firing: Firing) -> None:
-    """Write them. :raises MillraceError: if they are refused, or come of too many triggers' writes."""
+    """Write them.
+    :raises MillraceError: if they are refused, or too many triggers' writes led to them."""
     if firing.depth > MOST_DEPTH:
         raise IotdbError(Status.TRIGGER_FIRE_ERROR, too_deep(trigger.name))
     session = Session(trigger.owner, None, context.settings.timezone, time.time_ns())

@@ -36,7 +36,7 @@ def message(progress: wire.TriggerProgress) -> Message:
 
 
 def gone(record: InsertTrigger) -> Message:
-    """That the trigger was dropped: nothing of it is kept."""
+    """Says that the trigger was dropped: nothing of it is kept."""
     return Message(INSERT_TRIGGERS.name, wire.key(record.name, record.uid), None)
 
 

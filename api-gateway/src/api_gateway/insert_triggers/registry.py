@@ -139,7 +139,7 @@ class InsertTriggers:
         self._activate(Live(self._context, record, instance), None)
 
     def _ends(self) -> tuple[DoneUpTo, ...]:
-        """Where the log ends now: rows before it are never seen."""
+        """Where the log ends now: earlier rows are never seen."""
         schema = Schema(self._context.catalog)
         tables = {wal_topic(db, TABLE): table for db in schema.databases() if (table := schema.table(db))}
         ends = self._context.log.ends_of(list(tables))
@@ -239,7 +239,8 @@ class InsertTriggers:
             own = False
 
     def _wait(self, spots: Sequence[Spot], until: float) -> tuple[list[Failure], list[Spot]]:
-        """The failures of what has fired for these, or has not by then, and where it has written."""
+        """The failures of triggers that have fired for these, or have not by then, and where they have
+        written."""
         failures: list[Failure] = []
         further: list[Spot] = []
         for live in self._active(before=False):

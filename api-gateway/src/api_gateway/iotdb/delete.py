@@ -31,7 +31,7 @@ from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 
 CHUNK = 5_000
-"""Rows of one message that makes values NULL."""
+"""Rows in one message that makes values NULL."""
 
 
 def delete(context: Context, session: Session, statement: s.Delete) -> Done:

@@ -70,23 +70,23 @@ class IotdbExecutor:
             return self.run(session, parse(sql))
 
     def run(self, session: Session, statement: s.Statement) -> Reply:
-        """A statement that was read already."""
+        """A statement that has already been parsed."""
         writes = isinstance(statement, s.Select) and bool(statement.into)
         with self._running.changing(writes or type(statement) not in READERS):
             return HANDLERS[type(statement)](self._context, session, statement)
 
     def perform(self, session: Session, statement: s.Statement) -> Reply:
-        """A statement of a protocol that does not bring it as text."""
+        """A statement from a protocol that does not send it as text."""
         with self._running.counted(f"Iotdb{type(statement).__name__}", ""):
             return self.run(session, statement)
 
     def create_series(self, session: Session, wanted: list[Wanted]) -> list[MillraceError | None]:
-        """Make series, as many as are not there yet; why each was not made."""
+        """Make the series that do not exist yet; returns for each why it was not made."""
         with self._running.counted("IotdbCreateTimeseries", ""), self._running.changing(True):
             return create_many(self._context, session, wanted)
 
     def write(self, session: Session, tablets: list[Tablet], firing: Firing | None = None) -> int:
-        """Rows of a protocol that brings them without SQL."""
+        """Rows from a protocol that sends them without SQL."""
         with self._running.counted("IotdbTablets", ""), self._running.changing(True):
             return write_tablets(self._context, session, tablets, firing)
 
@@ -100,6 +100,6 @@ class IotdbExecutor:
             return run_once(self._context, run)
 
     def query(self, session: Session, statement: s.Select, most: int) -> Reply:
-        """A SELECT of which no more than ``most`` rows are wanted; one more says that there are."""
+        """A SELECT of which at most ``most`` rows are wanted; one more says that there are more."""
         with self._running.counted("IotdbSelect", ""):
             return select(self._context, session, statement, most)

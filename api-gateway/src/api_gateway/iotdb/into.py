@@ -25,7 +25,7 @@ Guard = Callable[[], AbstractContextManager[None]]
 
 
 def select_into(context: Context, session: Session, statement: s.Select) -> Listing:
-    """Run it; what went where, as IoTDB lists it."""
+    """Run it; returns what went where, as IoTDB lists it."""
     firing = Firing(waits=False)
     found, result = run_into(context, session, statement, firing)
     # what a run of a continuous query holds while it writes, triggers may need

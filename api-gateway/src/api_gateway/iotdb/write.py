@@ -52,10 +52,11 @@ def insert(context: Context, session: Session, statement: s.Insert) -> Done:
 def write_tablets(
     context: Context, session: Session, tablets: Sequence[Tablet], firing: Firing | None = None
 ) -> int:
-    """Write rows of devices, all of them or none; how many there were. ``firing``: see
+    """Write rows of devices, all of them or none; returns how many there were. ``firing``: see
     :func:`api_gateway.tables.write.write`.
 
-    :raises IotdbError: METADATA_ERROR if values of some columns do not fit: the others are stored then.
+    :raises IotdbError: METADATA_ERROR if values of some columns do not fit: the others are stored
+        nevertheless.
     """
     devices = _devices(context, session, tablets)
     problems: list[str] = []

@@ -84,7 +84,7 @@ def write_altered(context: Context, table: Table) -> None:
     before = context.catalog.tables[table.db, table.name]
     children = list(context.catalog.children_of(table)) if before.tags != table.tags else []
     context.writer.write([table])
-    # by now the catalog has turned the tags; a record from before would be turned again at every start
+    # by now the catalog has reordered the tags; an older record would be reordered again at every start
     context.writer.write([context.catalog.children[child.db, child.name] for child in children])
 
 

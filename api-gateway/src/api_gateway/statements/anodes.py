@@ -1,4 +1,4 @@
-"""CREATE, UPDATE, DROP and SHOW ANODES: analytics services of somebody else (TDgpt's REST protocol)."""
+"""CREATE, UPDATE, DROP and SHOW ANODES: analytics services run by others (TDgpt's REST protocol)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def drop_anode(context: Context, _session: Session, statement: statements.DropAn
 
 
 def show_anodes(context: Context, session: Session, statement: statements.ShowAnodes) -> Answer:
-    """Whoever computes says what there is: calc-svc."""
+    """calc-svc computes, so it says which algorithms there are."""
     return context.calc.query(_ROWS[statement.full], session, context.writer.position, context.written.ends())
 
 

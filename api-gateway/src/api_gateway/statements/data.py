@@ -36,15 +36,15 @@ def _rows(session: Session, part: InsertTable) -> GivenRows:
 
 
 def delete(context: Context, session: Session, statement: Delete) -> Answer:
-    """Rows of a range of time, of one table or of all children; the answer is how many there were, for who
-    may read them."""
+    """Delete the rows of a range of time, of one table or of all children; those who may read them are told
+    how many there were."""
     table, child = find_table(context.catalog, session, statement.name)
     check_stored(table, full_name(session, statement.name))
     first, last = delete_range(statement, table, session.values(table.precision))
     if first > last:
         return affected(0)
     names = _victims(context.catalog, table, child, statement)
-    # who may write and not read learns nothing of what was there
+    # whoever may write but not read learns nothing about what was there
     counted = may(context.catalog, session.user, [Need("read", table.db, table=statement.name.name)])
     rows = _count(context, session, table, child, statement, first, last) if counted else 0
     with context.gate.shared():

@@ -17,7 +17,7 @@ from millrace_core.wire.topics import STATUS
 from millrace_wal import Message
 
 LIMIT, MOST = 1_000, 10_000
-"""How many groups are told of, and how many may be asked for."""
+"""How many groups are described, and how many may be asked for."""
 
 
 def diagnose_stream(context: Context, session: Session, statement: DiagnoseStream) -> Answer:

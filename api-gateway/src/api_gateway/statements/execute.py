@@ -131,8 +131,8 @@ class Executor:
         self._running.abandon(session)
 
     def _chosen(self, session: Session) -> Session:
-        """Without a database that the user does not know of. Statements that need it say so themselves: one
-        that makes it, or names another, does not."""
+        """The session without a database that the user may not know about. Statements that need it say so
+        themselves: one that makes it, or names another, does not."""
         db = session.database
         known = db is None or db in SYSTEM_DATABASES
         known = known or knows_database(self._context.catalog, session.user, db or "")

@@ -91,7 +91,7 @@ def _children(catalog: Catalog, session: Session, statement: s.CreateChildren) -
 
 
 def _own_password(_catalog: Catalog, session: Session, statement: s.AlterUser) -> Iterator[Need]:
-    """Everybody may change his own password."""
+    """All users may change their own passwords."""
     if statement.name.text != session.user:
         yield SUPERUSER
 
@@ -226,4 +226,4 @@ NEEDS: dict[type, Needs] = {
     s.ShowTags: _named("any"),
     s.Describe: _named("any"),
 }
-"""By statement; one that is not here is a superuser's."""
+"""By statement; one that is not listed here is for superusers."""

@@ -1,4 +1,4 @@
-"""SHOW QUERIES and KILL QUERY: the queries of users that run."""
+"""SHOW QUERIES and KILL QUERY: the users' queries that are running."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = (
     AnswerColumn("stable_query", BOOL), AnswerColumn("sub_query", BOOL), AnswerColumn("sub_num", INT),
     text_column("sub_status", 1000), text_column("sql", 2048),
 )  # fmt: skip
-"""Those of TDengine; what there is nothing to say of is NULL."""
+"""TDengine's columns; those that do not apply are NULL."""
 USER = 5
 LONGEST_SQL = 2048
 
@@ -39,7 +39,7 @@ def rows(context: Context, _session: Session, _db: str) -> list[list[object]]:
 
 
 def kill_query(context: Context, session: Session, statement: KillQuery) -> Answer:
-    """End a query; a user ends his own ones, a superuser all.
+    """End a query: users may end their own, a superuser any.
 
     :raises MillraceError: UNKNOWN_QUERY if it does not run, or is somebody else's.
     """

@@ -63,8 +63,8 @@ def drop_user(context: Context, _session: Session, statement: statements.DropUse
 def grant(context: Context, _session: Session, statement: statements.Grant) -> Answer:
     """GRANT and REVOKE of reading and writing databases or single tables.
 
-    REVOKE of what was not granted changes nothing; that of a database takes the privileges of its tables
-    along, while one of a table leaves a database's alone.
+    REVOKE of what was not granted changes nothing; that of a database removes the privileges on its tables as
+    well, while one of a table leaves a database's alone.
     """
     where = statement.user.position
     with context.writer.ddl:

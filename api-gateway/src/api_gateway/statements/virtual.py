@@ -74,7 +74,7 @@ def origin_records(
 def _links(
     context: Context, table: Table, name: str, origins: tuple[Origin | None, ...]
 ) -> list[tuple[Link, Table]]:
-    """One for each table that the virtual table ``name`` takes columns from and that is still there."""
+    """One for each existing table that the virtual table ``name`` takes columns from."""
     by_source: dict[tuple[str, str], tuple[Table, list[tuple[str, str]]]] = {}
     for column, origin in zip(table.columns, origins, strict=False):
         source = source_of(origin, context.catalog) if origin is not None else None

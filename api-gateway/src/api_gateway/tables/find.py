@@ -1,4 +1,4 @@
-"""Tables by their names, and the errors for names that nobody has, or somebody has already."""
+"""Tables by their names, and the errors for names that do not exist or are already taken."""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ def by_row(
 
 
 def write(context: Context, rows: Sequence[GivenRows], caller: Caller, firing: Firing | None = None) -> int:
-    """Write rows, as the module's text says; how many there were. ``firing``: what it has to do with
-    triggers, if whoever writes wants to know, or knows better.
+    """Write rows, as the module's text says; returns how many there were. ``firing``: what the write has to
+    do with triggers, if the caller wants to know or to decide.
 
     :raises MillraceError: if they are refused, or the broker does not take them.
     """
@@ -120,7 +120,7 @@ def check_stored(table: Table, name: TableName) -> None:
 
 @dataclass
 class _Batch:
-    """What rows come to: child tables to make, then messages in order; ``rows`` in all of them."""
+    """What rows amount to: child tables to make, then messages in order, with ``rows`` in all."""
 
     births: dict[TableName, Birth] = field(default_factory=dict)
     written: list[tuple[Table, Message]] = field(default_factory=list)
@@ -141,7 +141,7 @@ def _needs(catalog: Catalog, rows: Sequence[GivenRows]) -> Iterator[Need]:
 
 
 def _append(context: Context, batch: _Batch, firing: Firing, more: Sequence[Message] = ()) -> list[Spot]:
-    """Append the rows, and ``more`` with them; where they lie."""
+    """Append the rows, and ``more`` with them; returns where they lie."""
     messages = batch.messages
     if not messages and not more:
         return []

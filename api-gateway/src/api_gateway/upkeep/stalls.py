@@ -1,4 +1,4 @@
-"""What does not move in the services, for who asks for the streams (decision 0034)."""
+"""What has stalled in the services, for whoever asks for the streams (decision 0034)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from millrace_service import ServiceToken, Stall, instant
 from millrace_wal import Message
 
 EVERY = 5.0
-"""Seconds between two questions to a service."""
+"""Seconds between two requests to a service."""
 ANSWER_SECONDS = 2.0
 GATEWAY, NOTIFY = "api-gateway", "notify-svc"
 
 
 class _NotBelieved(Exception):
-    """The service has another token."""
+    """The service has a different token."""
 
 
 def _reason(error: Exception) -> str:
@@ -105,8 +105,8 @@ class Stalls:
 
 
 def changes(before: Mapping[bytes, Problem], now: Mapping[bytes, Problem]) -> Iterator[Message]:
-    """What the topic is to be told: what has stalled, and what has not any more. That more waits for the same
-    stall is no news."""
+    """What goes into the topic: what has stalled, and what no longer does. That more waits for the same stall
+    is not news."""
     for key, problem in now.items():
         if key not in before or before[key].stalled_since != problem.stalled_since:
             yield Message(STATUS.name, key, status.encode(problem))

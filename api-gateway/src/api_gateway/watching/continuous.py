@@ -1,4 +1,4 @@
-"""The continuous queries that run: whose turn it is, and what of each is told in the ``status`` topic."""
+"""The continuous queries: whose turn it is, and what the ``status`` topic says about each."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Continuous:
         self._turns = Turns()
         self._told: dict[int, status.QueryRuns] = {}
         self.ended = 0
-        """Runs that have ended, well or not."""
+        """Runs that have ended, successful or not."""
 
     def load(self, log: Log, catalog: Catalog) -> None:
-        """Go on where the topic says that each stands; what is told of those that are dropped goes."""
+        """Go on where the topic says that each stands; records of dropped ones are deleted."""
         for record in replay(log, STATUS.name):
             if (record.key or b"").startswith(status.RUNS.encode()):
                 try:
@@ -50,7 +50,7 @@ class Continuous:
             self._turns.enter(query)
 
     def leave(self, log: Log, uid: int) -> None:
-        """It is dropped: nothing is told of it any more."""
+        """It is dropped: its records are deleted."""
         with self._lock:
             self._turns.leave(uid)
             self._told.pop(uid, None)
@@ -62,18 +62,18 @@ class Continuous:
             return self._turns.take(_ms(now))
 
     def next_at(self) -> int | None:
-        """When the next run is due of those that wait."""
+        """When the next of the waiting runs is due."""
         with self._lock:
             found = self._turns.next_at()
         return None if found is None else found * 1_000_000
 
     def told(self, uid: int) -> tuple[status.QueryRuns, Standing | None]:
-        """What is told of a query, and where it stands."""
+        """What is known about a query, and where it stands."""
         with self._lock:
             return self._told.get(uid, status.QueryRuns(uid)), self._turns.standing(uid)
 
     def succeeded(self, log: Log, run: Run, rows: int, now: int, took: int = 0) -> None:
-        """Its rows are written: say so, durably. ``took``: so many nanoseconds.
+        """Its rows are written: say so, durably. ``took``: how many nanoseconds it took.
 
         :raises MillraceError: if that cannot be said; then the run has not succeeded.
         """
@@ -94,7 +94,7 @@ class Continuous:
     def failed(self, log: Log, run: Run, why: str, now: int, took: int = 0) -> bool:
         """It is tried again later; whether it failed otherwise before, or not at all.
 
-        :raises MillraceError: if that cannot be told; it is tried again nevertheless.
+        :raises MillraceError: if that cannot be recorded; it is tried again nevertheless.
         """
         with self._lock:
             self._turns.failed(run, _ms(now))
@@ -119,7 +119,7 @@ class Continuous:
 
 
 MESSAGE = 1000
-"""Characters of why a run failed that are told."""
+"""How many characters of a run's failure are recorded."""
 
 
 def _ms(now: int) -> int:
