@@ -23,7 +23,7 @@ from bench.stats import latencies_ms
 from bench.steady import LAST_SECONDS, RATE, STABLE, STREAM, TABLES, WIDTH, check, since, write
 from bench.workload import BASE, Window, steady
 from millrace.demo.listen import Event, Listener
-from millrace.rest import Rest
+from millrace.sql_client import Rest
 from millrace_core.errors import ErrorCode, MillraceError
 
 SECONDS, WARM = 120, 40

@@ -30,9 +30,9 @@ from millrace.java import find_java
 from millrace.settings import project_root
 from millrace_core.calc.product import Product
 from millrace_core.catalog import StreamEntry, encode, key_of
-from millrace_core.dialect.statements import CreateStream
 from millrace_core.dialect.tdengine import lower, parse
 from millrace_core.dialect.tdengine.output import complete
+from millrace_core.language.statements import CreateStream
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType

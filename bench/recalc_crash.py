@@ -32,7 +32,7 @@ from bench.recalc_crash_rows import (
 )
 from bench.stage import BenchError, say, stage
 from bench.workload import BASE
-from millrace.rest import Rest
+from millrace.sql_client import Rest
 from millrace.stack import Stack
 from millrace_core.errors import MillraceError
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 
 from millrace import processes
-from millrace.rest import Rest
 from millrace.settings import StackSettings, project_root
+from millrace.sql_client import Rest
 from millrace.stack import NAMES, Stack
 from millrace_wal import KafkaLog
 

@@ -1,12 +1,15 @@
-"""``python -m bench.table``: writes the tables of docs/BENCH.md from the figures in ``bench/published``.
+"""``python -m bench.table [results…]``: writes the tables of docs/BENCH.md from ``bench/published``.
 
+Results files of measures of our own (``bench/results/at_once.json``) are published first, with ``--note``.
 ``peers.json`` is a results file of ``bench.peers`` (``--out bench/published/peers.json`` adds to it); a part
 may have a ``note``. ``system.json`` is ``{"parts": [{date, command, commit, note, figures}]}``, with figures
-as a measure of our own wrote them; of a figure that several parts have the last counts.
+as a measure of our own wrote them; of a figure that several parts have the last counts, and a part of which
+no figure is shown any more is left out.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -33,18 +36,12 @@ SHOWN: tuple[tuple[str, str, float], ...] = (
     ("peak_memory_bytes", "MB", 1e-6),
 )
 """Path of a figure, its unit, its factor; in the order of a cell."""
-OWN: tuple[tuple[str, str, float], ...] = (
-    ("rows_per_s", "rows/s", 1),
-    ("latency_ms.p50", "latency p50, ms", 1),
-    ("latency_ms.p99", "latency p99, ms", 1),
-    ("recovery_s", "recovery, s", 1),
-    ("caught_up_s", "caught up, s", 1),
-    ("cpu_seconds_per_million_rows", "CPU s per million rows", 1),
-    ("peak_memory_bytes", "most memory, MB", 1e-6),
-)
-"""Path of a figure, what it is called, its factor; as lines stand."""
 OWN: tuple[Figure, ...] = (
     *goals.FIGURES,
+    Figure("at_once_result_ms.p50", "ms"),
+    Figure("at_once_result_ms.p99", "ms"),
+    Figure("window_close_result_ms.p50", "ms"),
+    Figure("window_close_result_ms.p99", "ms"),
     Figure("max_delay_off_ms.p50", "ms"),
     Figure("max_delay_off_ms.p99", "ms", "<=", 200),
     Figure("max_delay_off_beside_200_ms.p50", "ms"),
@@ -145,16 +142,36 @@ def _number(value: float) -> str:
 
 def _own(parts: Sequence[Mapping[str, Any]], letters: Sequence[str]) -> list[str]:
     lines = [("figure", "value", "goal", "", "of", "taken")]
-    for figure in OWN:
-        part = next((one for one in reversed(parts) if at(one["figures"], figure.path) is not None), None)
+    for figure in sorted(OWN, key=lambda one: bool(one.part)):  # the whole first
+        number = _shown_by(parts, figure)
         of = "the trigger stage" if figure.part else "the whole"
-        goal = "" if figure.goal is None else f"{figure.bound} {figure.goal:,g}"
-        if part is None or figure.value(part["figures"]) is None:
+        if number is None:
+            goal = "" if figure.goal is None else f"{figure.bound} {figure.goal:,g}"
             lines.append((f"`{figure.name}`", "not measured", goal, "", of, ""))
             continue
-        ((_, value, goal, verdict),) = goals.table(part["figures"], [figure])
-        lines.append((f"`{figure.name}`", value, goal, verdict, of, letters[parts.index(part)]))
+        ((_, value, goal, verdict),) = goals.table(parts[number]["figures"], [figure])
+        lines.append((f"`{figure.name}`", value, goal, verdict, of, letters[number]))
     return _markdown(lines)
+
+
+def _shown_by(parts: Sequence[Mapping[str, Any]], figure: Figure) -> int | None:
+    """Which part's value of a figure is shown: the last that has one."""
+    found = [n for n, part in enumerate(parts) if figure.value(part["figures"]) is not None]
+    return found[-1] if found else None
+
+
+def published(system: Mapping[str, Any], results: Mapping[str, Any], note: str = "") -> dict[str, Any]:
+    """What is published, with a results file as its last part. Pure.
+
+    :raises ValueError: if it has no figure that the tables show, or its sizes were small.
+    """
+    figures = {key: value for key, value in results.items() if key not in goals.ABOUT}
+    if "--quick" in results["command"] or not any(figure.value(figures) is not None for figure in OWN):
+        raise ValueError(f"{results['command']} has no figures to publish")
+    about = {key: results[key] for key in ("date", "command", "commit")}
+    parts = [*system["parts"], {**about, "note": note, "figures": figures}]
+    shown = {_shown_by(parts, figure) for figure in OWN}
+    return {"parts": [part for number, part in enumerate(parts) if number in shown]}
 
 
 def _taken(parts: Any) -> Iterator[str]:
@@ -179,5 +196,22 @@ def rewritten(document: str) -> str:
     return f"{before}{BEGIN}\n{tables(peers, system)}{END}{after}"
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The command line."""
+    root = argparse.ArgumentParser(
+        prog="bench.table", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    root.add_argument("results", nargs="*", type=Path, help="results files to publish")
+    root.add_argument("--note", default="", help="what is to be known of how they were taken")
+    given = root.parse_args()
+    file = PUBLISHED / "system.json"
+    system = json.loads(file.read_text())
+    for results in given.results:
+        system = published(system, json.loads(results.read_text()), given.note)
+    if given.results:
+        file.write_text(json.dumps(system, indent=1) + "\n")
     DOCUMENT.write_text(rewritten(DOCUMENT.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -83,7 +83,7 @@ _REQUEST = recalc.Request(NOBODY, 0, 1, 4, "MANUAL", {}, 0)
 _HANDOVER = recalc.Handover(NOBODY, 0, 1)
 _MOVED = regroup.Regrouped(NOBODY, 0, 1, 0, Group(0, (), None), "m1", {}, 0, b"")
 _WANTED = registrations.OutputWanted(NOBODY)
-_KEPT = progress.Progress("t", NOBODY, 1)
+_KEPT = progress.TriggerProgress("t", NOBODY, 1)
 _FAILED = status.StreamFailure(NOBODY, "", 0)
 SAMPLES: dict[str, Sample] = {
     CATALOG.name: Sample(

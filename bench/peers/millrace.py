@@ -18,8 +18,8 @@ from bench.peers.run import Load, Run, Topics
 from bench.stage import DB, BenchError, say, wait
 from bench.workload import rows_of
 from millrace import processes
-from millrace.rest import Rest
 from millrace.settings import SERVICES
+from millrace.sql_client import Rest
 from millrace.stack import Stack
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.timeline.text import parse_timestamp

@@ -24,8 +24,8 @@ from tests.chaos.round import Outcome, Round
 from tests.chaos.schedule import VICTIMS
 
 from millrace import processes
-from millrace.rest import Rest
 from millrace.settings import StackSettings, project_root
+from millrace.sql_client import Rest
 from millrace.stack import NAMES, Stack
 
 COLUMNS: tuple[str, ...] = (

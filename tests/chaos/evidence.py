@@ -15,7 +15,7 @@ from tests.chaos.changes import Change, changes
 from tests.chaos.oracle import Result
 from tests.chaos.streams import Stream, reading
 
-from millrace.rest import Rest
+from millrace.sql_client import Rest
 from millrace.stack import Stack
 from millrace_core.errors import MillraceError
 from millrace_core.wire import events, operations, recalc

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import Producer
 from tests.chaos.workload import Row, Step
 
-from millrace.rest import Rest
+from millrace.sql_client import Rest
 from millrace_core.errors import MillraceError
 from millrace_core.wire.topics import wal_topic
 

@@ -27,7 +27,7 @@ from tests.chaos.schedule import Disturbance
 from tests.chaos.streams import Stream, source_table, statement
 from tests.chaos.workload import METERS, TICKS, Step, closing, site_of, steps
 
-from millrace.rest import Rest
+from millrace.sql_client import Rest
 from millrace.stack import Stack
 from millrace_conformance.inbox import Inbox, Inboxes
 from millrace_core.errors import MillraceError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -75,6 +76,34 @@ def test_imports_form_no_circle() -> None:
     assert len(known) > 900
     graph = {name: set(imported(name, file, known)) for name, file in known.items()}
     assert circles(graph) == []
+
+
+def between_folders(graph: Mapping[str, set[str]]) -> Iterator[list[str]]:
+    """Circles between what lies side by side in one folder: a folder imports what any of its modules does.
+    A package's own ``__init__`` is its face, and is none of its members."""
+    parents = {name.rpartition(".")[0] for name in graph if "." in name}
+    parents |= {parent[: at.start()] for parent in parents for at in re.finditer(r"\.", parent)}
+    for parent in sorted(parents):
+        within: dict[str, set[str]] = {}
+        for name, targets in graph.items():
+            if not name.startswith(f"{parent}."):
+                continue
+            member = name[len(parent) + 1 :].split(".")[0]
+            others = {one[len(parent) + 1 :].split(".")[0] for one in targets if one.startswith(f"{parent}.")}
+            within.setdefault(member, set()).update(others - {member})
+        yield from ([f"{parent}.{one}" for one in circle] for circle in circles(within))
+
+
+def test_imports_of_folders_form_no_circle() -> None:
+    known = modules()
+    graph = {name: set(imported(name, file, known)) for name, file in known.items()}
+    assert list(between_folders(graph)) == []
+
+
+def test_the_search_finds_circles_of_folders() -> None:
+    graph = {"p.a.x": {"p.b.y"}, "p.b.y": set(), "p.b.z": {"p.a.w"}, "p.a.w": set(), "p.c": {"p.a.x"}}
+    assert circles(graph) == []
+    assert list(between_folders(graph)) == [["p.a", "p.b"]]
 
 
 def test_the_search_finds_circles(tmp_path: Path) -> None:

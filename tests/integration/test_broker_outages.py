@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Producer
 
 from millrace import broker, processes
-from millrace.rest import Rest
 from millrace.settings import StackSettings
+from millrace.sql_client import Rest
 from millrace.stack import Stack
 from millrace_core.errors import MillraceError
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from millrace.rest import Rest
+from millrace.sql_client import Rest
 from millrace.stack import Stack
 from millrace_core.wire import dead
 from millrace_core.wire.topics import DEAD_LETTERS, TOPICS, buried_by, wal_topic

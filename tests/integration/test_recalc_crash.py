@@ -11,7 +11,7 @@ import os
 import pytest
 from bench.recalc_crash import Round
 
-from millrace.rest import Rest
+from millrace.sql_client import Rest
 from millrace.stack import Stack
 
 RUNS = int(os.environ.get("MILLRACE_CRASH_RUNS", "3"))

@@ -26,8 +26,8 @@ from millrace import kafka_users
 from millrace.demo.steps import wait
 from millrace.login import Login
 from millrace.processes import free_port
-from millrace.rest import Rest
 from millrace.settings import SERVICES, StackSettings
+from millrace.sql_client import Rest
 from millrace.stack import NAMES, Stack
 from millrace_core.errors import MillraceError
 from millrace_wal import KafkaLog

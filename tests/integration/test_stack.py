@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from millrace.rest import Rest
 from millrace.settings import SERVICES, StackSettings
+from millrace.sql_client import Rest
 from millrace.stack import NAMES, Stack
 from millrace_core.errors import ErrorCode, MillraceError
 

@@ -82,7 +82,7 @@ def _converter(column: AnswerColumn, timezone: str) -> Callable[[object], object
 
 
 def _float32(value: object) -> object:
-    """The shortest number that is the same FLOAT: 1.1, not 1.10000002384."""
+    """The shortest number that stands for the same FLOAT: 1.1, not 1.10000002384."""
     if not isinstance(value, float) or not math.isfinite(value):
         return None
     return float(str(np.float32(value)))

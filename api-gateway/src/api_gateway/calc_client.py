@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from api_gateway.answer import Answer, AnswerColumn
 from api_gateway.session import Session
-from millrace_core.dialect.query.nodes import START
 from millrace_core.errors import ErrorCode, MillraceError, Position
+from millrace_core.language.query.nodes import START
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.model.types import DataType
@@ -23,7 +23,7 @@ from millrace_core.recalc.judged import Judged
 from millrace_service import ServiceToken, Trust
 
 MARGIN_SECONDS = 10.0
-"""calc-svc may answer so long after a query's time is over."""
+"""Seconds that calc-svc may take to answer after a query's time is over."""
 Offsets = dict[str, dict[int, int]]
 PRECISIONS: dict[str, Precision] = {precision: precision for precision in TICKS_PER_SECOND}
 
@@ -33,7 +33,7 @@ class _Described(msgspec.Struct):
 
 
 class RunningQuery(msgspec.Struct):
-    """A query as calc-svc tells of it. ``began``: nanoseconds since the epoch; ``took``: microseconds."""
+    """A query as calc-svc describes it. ``began``: nanoseconds since the epoch; ``took``: microseconds."""
 
     id: str
     user: str | None
@@ -91,7 +91,7 @@ class CalcClient:
         )
 
     def query(self, sql: str, session: Session, catalog: int, wal: Offsets) -> Answer:
-        """Rows of a query. ``catalog`` and ``wal``: first offsets that it need not have seen.
+        """Rows of a query. ``catalog`` and ``wal``: the first offsets that it need not have seen.
 
         :raises MillraceError: what calc-svc says is wrong; UNAVAILABLE or TIMEOUT if it does not answer.
         """

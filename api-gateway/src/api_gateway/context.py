@@ -1,4 +1,4 @@
-"""What statements work with, and the few steps that several of them share."""
+"""What statements work with, and the few steps that several of them have in common."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from api_gateway.calc_client import CalcClient, Offsets
 from api_gateway.catalog.gate import Gate
 from api_gateway.catalog.topics import WalTopics
 from api_gateway.catalog.writer import CatalogWriter
-from api_gateway.iotdb.continuous import Continuous
+from api_gateway.firing import Listener, Nobody
 from api_gateway.receivers import Resolve, resolve
 from api_gateway.settings import GatewaySettings
-from api_gateway.tables.firing import Listener, Nobody
+from api_gateway.watching.continuous import Continuous
 from api_gateway.watching.status_board import StatusBoard
 from millrace_core.catalog import Catalog
 from millrace_core.model.schema import stable_hash
@@ -26,7 +26,7 @@ from millrace_core.wire.topics import CONTROL
 from millrace_wal import Log, Message
 
 
-class Written:
+class OwnWrites:
     """The ends of what this gateway wrote to WAL topics: topic -> partition -> the offset behind."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Context:
     settings: GatewaySettings
     logger: FilteringBoundLogger
     gate: Gate = field(default_factory=Gate)
-    written: Written = field(default_factory=Written)
+    written: OwnWrites = field(default_factory=OwnWrites)
     continuous: Continuous = field(default_factory=Continuous)
     listener: Listener = field(default_factory=Nobody)
     """The triggers of IoTDB."""
@@ -83,7 +83,8 @@ class Context:
         return self.writer.catalog
 
     def append_rows(self, messages: Sequence[Message]) -> list[tuple[int, int]]:
-        """Append to WAL topics, durably; queries from now on see it. Gives partition and offset of each."""
+        """Append to WAL topics, durably; queries from now on see it. Returns partition and offset of each
+        message."""
         places = self.log.append(messages)
         self.written.note(messages, places)
         return places
@@ -99,7 +100,7 @@ class Context:
 
 
 def fresh_uid(*names: str) -> int:
-    """A uid that no table or stream had before, whatever its name."""
+    """A uid that no table or stream has had before, whatever its name."""
     return stable_hash(*names, time.time_ns(), secrets.randbits(64))
 
 

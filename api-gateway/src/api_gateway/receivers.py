@@ -1,4 +1,4 @@
-"""Addresses of NOTIFY at CREATE: those that notifications may not go to are refused."""
+"""Addresses of NOTIFY at CREATE: an address that notifications may not go to is refused."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from urllib.parse import urlsplit
 
-from millrace_core.dialect.statements import CreateLegacyStream, CreateStream
 from millrace_core.errors import ErrorCode, SqlError
-from millrace_core.notice.reach import Reach, place_of
+from millrace_core.language.statements import CreateLegacyStream, CreateStream
+from millrace_core.notice.allowed_addresses import AllowedAddresses, place_of
 
 Resolve = Callable[[str], Sequence[str]]
 """The IP addresses of a host; none for a name that is not known now."""
@@ -20,7 +20,7 @@ _ASKING = ThreadPoolExecutor(4, "resolve")
 
 
 def resolve(host: str) -> Sequence[str]:
-    """As a connection would, in whichever way an address is written."""
+    """Reads an address as a connection would, however it is written."""
     try:
         found = _ASKING.submit(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM).result(SECONDS)
     except (OSError, UnicodeError, NotInTime):
@@ -28,7 +28,9 @@ def resolve(host: str) -> Sequence[str]:
     return [str(where[0]) for *_, where in found]
 
 
-def refuse_private(statement: CreateStream | CreateLegacyStream, reach: Reach, resolve: Resolve) -> None:
+def refuse_private(
+    statement: CreateStream | CreateLegacyStream, reach: AllowedAddresses, resolve: Resolve
+) -> None:
     """:raises SqlError: NOT_ALLOWED for an address that lies where notifications may not go. A name that is
     not known now is checked by notify-svc, as every name is at every connection."""
     for url in statement.notify.urls if statement.notify is not None else ():

@@ -1,19 +1,18 @@
-"""What goes for every statement of every dialect while it runs."""
+"""What applies to every statement of every dialect while it runs."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from api_gateway import metrics
 from api_gateway.context import Context
 from api_gateway.session import Session
-from api_gateway.upkeep.recovery import settle
-from millrace_core.dialect.lexer import DOUBLE_QUOTED, SINGLE_QUOTED
 from millrace_core.errors import ErrorCode, Fault, MillraceError
+from millrace_core.language.lexer import DOUBLE_QUOTED, SINGLE_QUOTED
 
 LOGGED = 1000
 """Characters of a statement that go into the log."""
@@ -36,17 +35,18 @@ class Counted:
 
 class Running:
     """May be used by many threads. One for all dialects: what an outage has left open for one of them is
-    open for the others as well."""
+    open for the others as well. ``settle``: finds out what became of what was sent during an outage."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, settle: Callable[[Context], object]) -> None:
         self._context = context
+        self._settle = settle
         self._unsettled = False
 
     @contextmanager
     def counted(self, kind: str, sql: str) -> Iterator[Counted]:
         """A statement runs: it is counted and timed, and so is what it fails with.
 
-        :raises MillraceError: INTERNAL in the place of an error that nobody has thought of, which is logged.
+        :raises MillraceError: INTERNAL in place of an unforeseen error, which is logged.
         """
         begin, found = time.monotonic(), Counted(kind)
         try:
@@ -77,7 +77,7 @@ class Running:
         """A statement runs that ``changes`` something, or not. After an outage the broker may or may not have
         taken what was sent: that is found out before the next change."""
         if changes and self._unsettled:
-            settle(self._context)
+            self._settle(self._context)
             self._unsettled = False
         try:
             yield

@@ -33,8 +33,8 @@ from api_gateway.settings import GatewaySettings
 from api_gateway.statements.execute import Executor
 from api_gateway.upkeep.recovery import settle
 from api_gateway.upkeep.registrations import Registrar
+from api_gateway.upkeep.stalls import Stalls
 from api_gateway.upkeep.trimming import Trimmer
-from api_gateway.watching.stalls import Stalls
 from api_gateway.watching.status_board import StatusBoard, StatusReader
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import TOPICS, wal_topic
@@ -66,7 +66,7 @@ class Gateway:
         )  # fmt: skip
         self._triggers = InsertTriggers(self.context)
         self.context.listener = self._triggers
-        running = Running(self.context)
+        running = Running(self.context, settle)
         self.executor = Executor(self.context, running)
         self.iotdb = IotdbExecutor(self.context, running)
         self.logins = Logins(self.context.catalog.users)
@@ -109,8 +109,8 @@ class Gateway:
         )  # fmt: skip
 
     def _check_first_password(self) -> None:
-        """:raises MillraceError: NOT_ALLOWED if root has the password that everybody knows, and not only this
-        machine can reach the service."""
+        """:raises MillraceError: NOT_ALLOWED if root has its well-known password and other machines can reach
+        the service."""
         settings = self.context.settings
         if not self.logins.holds(ROOT, DEFAULT_PASSWORD):
             return
@@ -176,7 +176,8 @@ def gateway_app(gateway: Gateway) -> FastAPI:
 
 
 def _rpc_server(gateway: Gateway, known: IotdbLogins) -> RpcServer | None:
-    """IoTDB's RPC, if the settings want it; :raises MillraceError: if it cannot be had."""
+    """IoTDB's RPC, if the settings ask for it;
+    :raises MillraceError: if it is not installed."""
     settings = gateway.context.settings
     if not settings.iotdb_rpc_port:
         return None

@@ -7,10 +7,10 @@ import secrets
 from dataclasses import dataclass, field
 
 from api_gateway.access.caller import Caller
-from millrace_core.dialect import times
 from millrace_core.dialect.front_ends import Dialect
-from millrace_core.dialect.names import Name, QualifiedName
 from millrace_core.errors import CatalogError, ErrorCode
+from millrace_core.language import times
+from millrace_core.language.names import Name, QualifiedName
 from millrace_core.model.schema import Precision
 
 _GATEWAY = secrets.token_hex(4)

@@ -33,11 +33,11 @@ class GatewaySettings(ServiceSettings):
         SecretStr("taosdata"), description="Password that the user root gets at the very first start."
     )
     root_password_file: str = Field(
-        "", description="File that holds this password, such as a secret that is mounted."
+        "", description="File that holds this password, such as a mounted secret."
     )
     allow_default_password: bool = Field(
         False,
-        description="Start though root has its well-known password and the service listens beyond loopback.",
+        description="Start even if root has its well-known password and the service listens beyond loopback.",
     )
     timezone: str = Field(
         "UTC",
@@ -65,7 +65,7 @@ class GatewaySettings(ServiceSettings):
     keep_consumed_seconds: int = Field(
         7 * 86_400,
         ge=60,
-        description="The longest time for which inner topics keep what was consumed; most keep it for less.",
+        description="The longest time that internal topics keep what was consumed; most keep it for less.",
     )
     query_seconds: float = Field(
         60, gt=0, description="How long a query of a user may take, waiting included, in seconds."

@@ -1,4 +1,4 @@
-"""Who may subscribe to what: the gateway says."""
+"""Who may subscribe to what: the gateway decides."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cachetools import TTLCache
 from millrace_core.errors import ErrorCode, MillraceError
 
 Admit = Callable[[str, str], Awaitable[None]]
-"""Takes an Authorization header and a stream's full name. MillraceError says why it may not be read:
-AUTHENTICATION, PERMISSION, UNKNOWN_STREAM, or UNAVAILABLE when it cannot be told now."""
+"""Takes an Authorization header and a stream's full name. A MillraceError says why the stream may not be
+read: AUTHENTICATION, PERMISSION, UNKNOWN_STREAM, or UNAVAILABLE if that cannot be found out now."""
 
 _SCHEMES = ("basic ", "bearer ", "taosd ")
 _DENIED = {401: ErrorCode.AUTHENTICATION, 403: ErrorCode.PERMISSION, 404: ErrorCode.UNKNOWN_STREAM}

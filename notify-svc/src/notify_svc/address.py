@@ -16,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 from millrace_core.model.address import shown
 from millrace_core.notice.delivery import Delivery
 from millrace_core.notice.message import Outgoing
-from millrace_core.notice.progress import Place, Ticket
+from millrace_core.notice.progress import Partition, Ticket
 from notify_svc import metrics
 from notify_svc.network import Forbidden
 from notify_svc.settings import NotifySettings
@@ -36,13 +36,13 @@ REASONS: dict[Told, str] = {
 
 
 def told(cause: Cause) -> Told:
-    """A cause as users are told it: whoever names an address learns nothing of what listens there. Logs and
+    """A cause as users see it: whoever names an address learns nothing about what listens there. Logs and
     metrics have the cause itself."""
     return cause if cause in ("bad_address", "forbidden", "full") else "unreached"
 
 
-Lane = tuple[int, Place]
-"""A stream (its uid) and the partition in which its events lie: what is paused."""
+Lane = tuple[int, Partition]
+"""A stream (its uid) and the partition that its events are in: the unit that is paused."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +59,7 @@ class Mark:
 
 
 Finished = Callable[[list[Outgoing], Cause | None], None]
-"""Told of events that are done with: delivered (None), or dropped for a cause."""
+"""Called for events that are done with: delivered (None), or dropped for a cause."""
 
 _CLOSING = 1.0
 """Seconds for a connection's closing handshake."""
@@ -68,8 +68,8 @@ _CLOSING = 1.0
 class Address:
     """Delivers events to one URL, in order. All in one event loop.
 
-    A message counts as delivered when the receiver has answered the ping that was sent behind it: an answer
-    that every WebSocket library gives by itself once it has read the message.
+    A message counts as delivered when the receiver has answered the ping that was sent behind it: every
+    WebSocket library sends that answer by itself once it has read the message.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Address:
         self._wake.set()
 
     def slow_down(self) -> None:
-        """It holds up others: drop what need not be kept beyond what a stuck address may hold."""
+        """It holds up others: drop everything that need not be kept, beyond what a stuck address may hold."""
         self._settle(self._delivery.slow_down(), "full")
 
     def release(self, streams: Set[int]) -> None:
@@ -167,7 +167,8 @@ class Address:
             self._settle(dropped, cause)
 
     async def _woken(self, seconds: float) -> bool:
-        """Wait until something was offered or confirmed since the last ``clear``; False: not in time."""
+        """Wait until something has been offered or confirmed since the last ``clear``; False if not in
+        time."""
         try:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
@@ -177,7 +178,7 @@ class Address:
         return True
 
     async def _connection(self) -> Cause:
-        """One connection from its opening to its end; why it ended."""
+        """One connection, from opening to end; returns why it ended."""
         try:
             async with asyncio.timeout(self._settings.notify_connect_seconds):
                 # pings are answered below: their answers are what we wait for

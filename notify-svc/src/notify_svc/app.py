@@ -35,9 +35,9 @@ from notify_svc.subscribers import Subscriber
 
 _QUERY = {"event", "group", "after"}
 _POSITION = b"x-millrace-position"
-"""Header of the answer to a subscriber: where it begins, should it be cut off before its first message."""
+"""Header of the answer to a subscriber: where it begins, in case it is cut off before its first message."""
 _POLICY, _REASON = 1008, 123
-"""Close code for who may listen no more, and how many bytes a reason may have (RFC 6455)."""
+"""Close code for a subscriber that may no longer listen, and how long a reason may be (RFC 6455)."""
 _LOOK = 5.0
 """Seconds between looks at whether the broker answers."""
 
@@ -57,7 +57,7 @@ class _Parts:
 def notify_app(
     settings: NotifySettings, open_log: Callable[[], Log], logger: FilteringBoundLogger
 ) -> FastAPI:
-    """The app. Starts even while the broker is away: it is not ready then."""
+    """The app. It starts even while the broker is away, but is not ready then."""
     running: list[_Parts] = []
 
     @asynccontextmanager
@@ -104,7 +104,7 @@ def _health(running: Sequence[_Parts]) -> Health:
         return Health(False)
     parts = running[0]
     trouble = parts.reading.trouble
-    unread = "" if parts.intake.reads else trouble.why if trouble else "notifications are not read yet"
+    unread = "" if parts.intake.reads else trouble.why if trouble else "notifications are not being read yet"
     problem = unread or parts.broker
     detail = parts.pusher.state() | ({"problem": problem} if problem else {})
     return parts.lives.health(not problem, detail)
@@ -125,7 +125,7 @@ async def _look(log: Log, parts: _Parts) -> None:
 
 
 async def _admit(socket: WebSocket, name: str, admit: Admit, settings: NotifySettings) -> Subscriber:
-    """The subscriber that a request asks to be. MillraceError says why it may not."""
+    """The subscriber that a request asks for. A MillraceError says why it is refused."""
     await admit(socket.headers.get("authorization", ""), name)
     query = socket.query_params
     if unknown := set(query) - _QUERY:
@@ -145,7 +145,7 @@ async def _admit(socket: WebSocket, name: str, admit: Admit, settings: NotifySet
 async def _serve(
     socket: WebSocket, subscriber: Subscriber, feed: Feed, refused: Coroutine[None, None, str]
 ) -> None:
-    """Send what the subscriber gets until it leaves, or may listen no more: then it is told why."""
+    """Send the subscriber its events until it leaves or may no longer listen; then it is told why."""
     refusal = asyncio.create_task(refused)
     tasks = [
         asyncio.create_task(_send(socket, subscriber, feed)),
@@ -164,9 +164,9 @@ async def _serve(
 
 
 async def _until_refused(socket: WebSocket, name: str, admit: Admit, seconds: float) -> str:
-    """Ask again and again whether who opened the connection may still listen; why not, once that is so. A
-    gateway that is away refuses nobody. A stream that is not there twice in a row was dropped, and its last
-    events have been sent, or is not for this user any more."""
+    """Keep asking whether the user who opened the connection may still listen; returns the reason once that
+    is over. A gateway that is away refuses nobody. A stream that is missing twice in a row was dropped, and
+    its last events have been sent, or this user may no longer see it."""
     header = socket.headers.get("authorization", "")
     missing = False
     while True:
@@ -206,6 +206,6 @@ async def _send_missed(socket: WebSocket, missed: int | None, end: Positions) ->
 
 
 async def _listen(socket: WebSocket) -> None:
-    """Read on until the subscriber leaves; what it says does not matter."""
+    """Read on until the subscriber leaves; what it sends does not matter."""
     while (await socket.receive())["type"] != "websocket.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""What notify-svc knows of streams: which there are, and which are paused."""
+"""What notify-svc knows about streams: which exist, and which are paused."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Directory:
                 self._take(record)
 
     def gone(self, streams: set[int]) -> set[int]:
-        """Which of these streams, known from notifications that were read before, do not exist any more.
-        Empty while the catalog has not been read so far that this is sure."""
+        """Which of these streams, known from notifications that were read before, no longer exist. Empty
+        until enough of the catalog has been read to be sure."""
         end = self._log.end_offsets(CATALOG.name)[0]
         self.step()
         if self._reader.positions()[CATALOG.name][0] < end:

@@ -1,5 +1,4 @@
-"""Reads ``notifications`` for subscribers: once for all that want what comes, and again for those that
-resume."""
+"""Reads ``notifications`` for subscribers: once for all that follow, and again for those that resume."""
 
 from __future__ import annotations
 
@@ -55,8 +54,8 @@ class Feed:
 
     @asynccontextmanager
     async def subscribed(self, subscriber: Subscriber, after: str = "") -> AsyncIterator[Positions]:
-        """While this is open the subscriber gets every notice that is written, and those behind ``after``
-        before: the position of a message, or ``earliest`` for all that are kept. Gives where it begins.
+        """While this is open the subscriber gets every notice that is written, preceded by those behind
+        ``after``: the position of a message, or ``earliest`` for all that are kept. Yields where it begins.
 
         :raises MillraceError: INVALID_VALUE for a position that does not exist.
         """
@@ -97,7 +96,7 @@ class Feed:
             self._live.pop(subscriber.stream, None)
 
     async def _place(self, after: str) -> tuple[Positions, bool]:
-        """Where to read from, and whether something before that is not kept any more."""
+        """Where to read from, and whether something before that is no longer kept."""
         begins = await asyncio.to_thread(self._log.begin_offsets, _TOPIC)
         first = {partition: (offset, 0) for partition, offset in begins.items()}
         if after == EARLIEST:
@@ -110,7 +109,7 @@ class Feed:
         return found, any(wanted.get(partition, (0, 0)) < at for partition, at in found.items())
 
     async def _catch_up(self, subscriber: Subscriber) -> None:
-        """Hand it what it has not had, until it has reached the others."""
+        """Give it what it has not had yet, until it has caught up with the others."""
         while True:
             await subscriber.room()
             async with self._slots:
@@ -122,8 +121,8 @@ class Feed:
                     await asyncio.sleep(_RETRY)
 
     async def _read_on(self, subscriber: Subscriber) -> bool:
-        """Whether it has reached the others; False: it had no room for long, and others want to be read
-        for."""
+        """Whether it has caught up; False: it had no room for too long, and others are waiting for the
+        reader."""
         at = position.latest(subscriber.seen, subscriber.reached.positions)
         offsets = {partition: offset for partition, (offset, _) in at.items()}
         reader = await asyncio.to_thread(self._log.reader, {_TOPIC: offsets})

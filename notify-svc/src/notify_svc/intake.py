@@ -9,7 +9,7 @@ import time
 
 from structlog.typing import FilteringBoundLogger
 
-from millrace_core.notice.progress import Place
+from millrace_core.notice.progress import Partition
 from millrace_core.wire import status
 from millrace_core.wire.topics import DEAD_LETTERS, NOTIFICATIONS, STATUS
 from millrace_service import behind, passed_over
@@ -49,11 +49,11 @@ class Intake:
         self._swept_at = 0.0
         self._done: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self._unsaid: list[Message] = []
-        self._uncommitted: dict[Place, int] = {}
+        self._uncommitted: dict[Partition, int] = {}
         self._kept: set[int] = set()
         self._pauses: Pauses = {}
         self._counted: Counted = {}
-        self._own: set[Place] = set()
+        self._own: set[Partition] = set()
         self._draining = threading.Event()
         self._directory: Directory | None = None
         self._reader: GroupReader | None = None
@@ -93,7 +93,7 @@ class Intake:
         self._settle(reader)
 
     def end(self) -> None:
-        """Also write down what the addresses have taken before a stop."""
+        """Before a stop, also write down what the addresses have taken."""
         self.reads = False
         directory, self._directory = self._directory, None
         reader, self._reader = self._reader, None
@@ -107,14 +107,14 @@ class Intake:
                 reader.close()
 
     def look(self) -> tuple[object, str]:
-        """Up to where this instance has read its partitions, and what lies behind that."""
+        """How far this instance has read its partitions, and what lies beyond."""
         if self._limit() == 0:
             return None, ""  # those that are read wait for their addresses
         ends = self._log.end_offsets(NOTIFICATIONS.name)
         return dict(self._positions), behind(NOTIFICATIONS.name, ends, self._positions)
 
     def _limit(self) -> int:
-        """How many records to read now: none while enough wait for their addresses."""
+        """How many records to read now: none while enough are waiting for their addresses."""
         ahead = self._handed - self._pusher.accepted
         full = self._pusher.load + ahead >= self._settings.notify_waiting
         return 0 if full or self._draining.is_set() else 5000
@@ -132,7 +132,7 @@ class Intake:
         self._loop.call_soon_threadsafe(lambda: self._done.put(self._pusher.report(known, own, counted)))
 
     def _sweep(self, directory: Directory) -> None:
-        """Nobody waits for events of streams that were dropped since, nor are these paused."""
+        """Stop waiting for events of streams that have been dropped; they are not paused either."""
         now = time.monotonic()
         waiting = self._kept | {uid for uid, _ in self._pauses}
         if now - self._swept_at < _SWEEP_EVERY or not waiting:
@@ -149,8 +149,8 @@ class Intake:
             ]
 
     def _settle(self, reader: GroupReader) -> None:
-        """Write down what was reported. The end of a pause comes before the commit: after a kill between
-        them the events come again, and end it again; the other way round nothing would."""
+        """Write down what was reported. The end of a pause comes before the commit: after a kill between the
+        two the events come again and end it again; the other way round nothing would."""
         while not self._done.empty():
             report = self._done.get()
             self._unsaid += [*report.pauses, *report.counters]

@@ -17,7 +17,7 @@ WAITING = Gauge("millrace_notify_waiting", "Events that are neither delivered no
 CONNECTIONS = Gauge("millrace_notify_connections", "Open connections to addresses.")
 LATENCY = Histogram(
     "millrace_notify_latency_seconds",
-    "From a record of events being written to the log to all its addresses having it.",
+    "From the writing of a record of events to the log until all its addresses have it.",
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
 )
 SENT = Counter("millrace_notify_sent_total", "Events sent to subscribers.")

@@ -1,4 +1,4 @@
-"""Where connections to addresses may go, and whom they trust."""
+"""Where connections to addresses may go, and which authorities they trust."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.notice.reach import Reach, place_of
+from millrace_core.notice.allowed_addresses import AllowedAddresses, place_of
 from notify_svc.settings import NotifySettings
 
 
@@ -20,7 +20,7 @@ class Forbidden(PermissionError):
 
 
 def connector(settings: NotifySettings) -> aiohttp.TCPConnector:
-    """Makes the connections to addresses. No limit of their number.
+    """Makes the connections to addresses, without a limit on their number.
 
     :raises MillraceError: INVALID_VALUE for a file without certificates.
     """
@@ -40,10 +40,10 @@ def inside(settings: NotifySettings) -> aiohttp.TCPConnector:
     return aiohttp.TCPConnector(ssl=settings.trust)
 
 
-def _within(reach: Reach) -> Callable[[Any], socket.socket]:
-    """Sockets to where notifications may go. Every connection passes here with the very address that it goes
-    to, after names were resolved and redirects followed: a name that has changed since CREATE is checked
-    anew."""
+def _within(reach: AllowedAddresses) -> Callable[[Any], socket.socket]:
+    """Sockets to where notifications may go. Every connection passes here with the actual address that it
+    goes to, after names were resolved and redirects followed: a name that has changed since CREATE is checked
+    again."""
 
     def make(info: Any) -> socket.socket:
         family, kind, protocol, _, where = info

@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 
 from millrace_core.errors import WireError
 from millrace_core.notice.message import Outgoing
-from millrace_core.notice.progress import Place, Progress
+from millrace_core.notice.progress import CommitProgress, Partition
 from millrace_core.wire import notices, status
 from millrace_core.wire.counters import NOTIFY, Tally
 from millrace_core.wire.status import Counters, StreamPaused
@@ -33,7 +33,7 @@ class Report:
     and wait."""
 
     pauses: list[Message]
-    commits: dict[Place, int]
+    commits: dict[Partition, int]
     kept: set[int]
     counters: list[Message] = field(default_factory=list)
     unread: list[tuple[Record, WireError]] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Pusher:
         self._unread: list[tuple[Record, WireError]] = []
         self._addresses: dict[str, Address] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._progress = Progress()
+        self._progress = CommitProgress()
         self._full_since: float | None = None
         self._counted: Mapping[tuple[int, int], Counters] = {}
         self._tally = Tally(NOTIFY, settings.instance, lambda uid, part: self._counted.get((uid, part)))
@@ -64,7 +64,8 @@ class Pusher:
 
     @property
     def load(self) -> int:
-        """How many events wait for addresses that take them; with too many nothing more is read."""
+        """How many events wait for addresses that accept them; if there are too many, nothing more is
+        read."""
         return sum(address.waiting for address in list(self._addresses.values()) if not address.stuck)
 
     def accept(self, records: Sequence[Record]) -> None:
@@ -129,7 +130,7 @@ class Pusher:
         metrics.WAITING.set(self.waiting)
 
     def report(
-        self, paused: Mapping[tuple[int, int], StreamPaused], own: AbstractSet[Place],
+        self, paused: Mapping[tuple[int, int], StreamPaused], own: AbstractSet[Partition],
         counted: Mapping[tuple[int, int], Counters] = MappingProxyType({}),
     ) -> Report:  # fmt: skip
         """What has changed. ``paused``, ``counted``: what the ``status`` topic says now; ``own``: the
@@ -162,8 +163,8 @@ class Pusher:
     def _pause(
         lane: Lane, address: Address, paused: Mapping[tuple[int, int], StreamPaused]
     ) -> StreamPaused | None:
-        """The pause of a lane that is not paused yet. Of a stream without uid (a message that an older
-        calc-svc wrote) nobody can be told."""
+        """The pause of a lane that is not paused yet. A stream without a uid (in a message that an older
+        calc-svc wrote) cannot be reported to anybody."""
         uid, (_, partition) = lane
         oldest = address.oldest(lane)
         if not uid or (uid, partition) in paused or oldest is None:
@@ -171,7 +172,7 @@ class Pusher:
         return StreamPaused(uid, partition, oldest, f"{address.reason}; its notifications wait")
 
     def release(self, streams: AbstractSet[int]) -> None:
-        """These streams are gone: what waits of theirs may be dropped."""
+        """These streams are gone: whatever of theirs is waiting may be dropped."""
         for address in self._addresses.values():
             address.release(streams)
 
@@ -199,7 +200,7 @@ class Pusher:
         }  # fmt: skip
 
     async def drain(self, seconds: float) -> None:
-        """Wait until the addresses that work have what waits for them, at most so long."""
+        """Wait until the addresses that work have what waits for them, but no longer than this."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if all(address.idle or address.failing for address in self._addresses.values()):

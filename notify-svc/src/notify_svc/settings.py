@@ -18,7 +18,7 @@ class NotifySettings(ServiceSettings):
         default=5,
         ge=0,
         le=1000,
-        description="Failed attempts after the first until an address's events are dropped.",
+        description="Failed attempts after the first before an address's events are dropped.",
     )
     notify_first_pause: float = Field(
         default=0.1,
@@ -73,7 +73,7 @@ class NotifySettings(ServiceSettings):
         default="", description="PEM file of more authorities whose wss certificates are trusted."
     )
     notify_catch_ups: int = Field(
-        default=4, ge=1, le=100, description="Subscribers that are read old events for at the same time."
+        default=4, ge=1, le=100, description="Subscribers for which old events are read at the same time."
     )
     notify_subscriber_events: int = Field(
         default=1000, ge=1, description="Events that wait for a slow subscriber before it misses some."
@@ -83,7 +83,7 @@ class NotifySettings(ServiceSettings):
         default=5.0,
         gt=0,
         le=3600,
-        description="After how long it is asked again whether a subscriber may still listen, in seconds.",
+        description="How often it is asked again whether a subscriber may still listen, in seconds.",
     )
 
     @property

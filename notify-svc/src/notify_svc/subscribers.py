@@ -1,4 +1,4 @@
-"""Subscribers: who listens to a stream's events over a WebSocket of ours, without the stream naming them."""
+"""Subscribers: they listen to a stream's events over our WebSocket; the stream does not name them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Told:
 
 @dataclass(eq=False)
 class Reached:
-    """How far a reader has handed on what it reads; shared by those that it hands it to."""
+    """How far a reader has passed on what it reads; shared by those that it passes it to."""
 
     positions: Positions = field(default_factory=dict)
 
@@ -80,7 +80,7 @@ class Subscriber:
         return self._seen
 
     def begin(self, at: Positions, *, lost: bool = False) -> None:
-        """It stands here; ``lost``: what came before is not there any more."""
+        """It stands here; ``lost``: what came before no longer exists."""
         self._at, self._seen = dict(at), dict(at)
         self.reached = Reached(dict(at))
         if lost:

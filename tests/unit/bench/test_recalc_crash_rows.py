@@ -22,7 +22,7 @@ from bench.workload import BASE
 
 from millrace_core.recalc.cut import Cutter, in_order
 from millrace_core.trigger.types.count.windower import CountWindower
-from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.grid import IntervalGrid
 from millrace_core.trigger.types.interval.windower import IntervalWindower
 from millrace_core.trigger.types.occurrences import CLOSE
 from millrace_core.trigger.types.reach import Rows
@@ -49,7 +49,7 @@ def test_the_rows_make_the_windows_that_the_core_cuts(seed: int) -> None:
     assert {name: len(dict(found)) for name, found in whole.items()} == {"p0": 226, "p1": 226}
     assert ends(sessions(whole)) == cut(SessionWindower(GAP), whole)
     assert ends(counts(whole)) == cut(CountWindower(COUNT, COUNT), whole)
-    assert ends(intervals(again)) == cut(IntervalWindower(Grid(LENGTH, LENGTH)), again)
+    assert ends(intervals(again)) == cut(IntervalWindower(IntervalGrid(LENGTH, LENGTH)), again)
 
 
 def ends(windows: Windows) -> dict[tuple[str, int], tuple[int, int]]:

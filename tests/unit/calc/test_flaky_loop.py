@@ -24,14 +24,14 @@ from millrace_core.wire.status import StreamPaused, TriggersHeld
 from millrace_core.wire.topics import CATALOG, STATUS, TOPICS, TRIGGERS, wal_topic
 from millrace_service.life import Work
 from millrace_wal import MemoryLog, Message, replay
-from millrace_wal.flaky import FAILURES, KILLS, Fault, FlakyLog
+from millrace_wal.flaky import FAILURES, KILLS, FlakyLog, InjectedFault
 
 from ...conftest import examples
 from ...works import Steps
 from .calc_loop import ONE, OTHER, Jobs, define, trigger
 
-NONE, BEFORE, AFTER, HALF = Fault.NONE, Fault.BEFORE, Fault.AFTER, Fault.HALF
-KILLED, ENDED = Fault.KILLED_AFTER, Fault.ENDED
+NONE, BEFORE, AFTER, HALF = InjectedFault.NONE, InjectedFault.BEFORE, InjectedFault.AFTER, InjectedFault.HALF
+KILLED, ENDED = InjectedFault.KILLED_AFTER, InjectedFault.ENDED
 OUT = Table("db", "out", "normal", 5, "ms", (), (), 0)
 TOPIC = wal_topic("db", "out")
 Event = tuple[str, int]
@@ -129,7 +129,7 @@ class Calc:
         return all(self.reached.get(partition, 0) == end for partition, end in ends.items())
 
 
-def play(rounds: list[tuple[list[Event], list[Fault]]]) -> Calc:
+def play(rounds: list[tuple[list[Event], list[InjectedFault]]]) -> Calc:
     calc = Calc()
     for events_, what_fails in rounds:
         for event in events_:
@@ -160,7 +160,7 @@ faults = st.lists(st.sampled_from(FAILURES + KILLS), max_size=10)
 # the partition is lost with the poll that gives a trigger, behind one that is held
 @example([([("trigger", ONE), ("pause", ONE)], []), ([("trigger", ONE)] * 2, [ENDED])])
 @given(st.lists(st.tuples(happenings, faults), min_size=1, max_size=6))
-def test_what_is_committed_is_written_or_held(rounds: list[tuple[list[Event], list[Fault]]]) -> None:
+def test_what_is_committed_is_written_or_held(rounds: list[tuple[list[Event], list[InjectedFault]]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for module, names in ((loop, ("POLL", "WAIT_SECONDS", "AGAIN_WAIT_SECONDS", "PASS_SECONDS")),
                               (holding, ("POLL",))):  # fmt: skip

@@ -30,7 +30,7 @@ from millrace_core.store.rows import Flush
 from millrace_core.wire import dead, registrations, topics
 from millrace_core.wire.operations import Delete, encode_operation
 from millrace_wal import MemoryLog, Message, replay
-from millrace_wal.flaky import FAILURES, KILLS, Fault, FlakyLog, Killed
+from millrace_wal.flaky import FAILURES, KILLS, FlakyLog, InjectedFault, Killed
 
 from ...conftest import examples
 from ...works import Steps
@@ -162,7 +162,7 @@ class Storing:
     def letters(self) -> list[dead.DeadLetter]:
         return [dead.decode(r.value or b"") for r in replay(self.log.log, topics.DEAD_LETTERS.name)]
 
-    def round(self, events: list[Event], faults: list[Fault], disk: list[Disk], how: str) -> None:
+    def round(self, events: list[Event], faults: list[InjectedFault], disk: list[Disk], how: str) -> None:
         for event in events:
             self.send(*event)
         self.log.give(faults)
@@ -208,7 +208,7 @@ events_ = st.lists(st.tuples(kinds, st.integers(0, 3)), max_size=6)
 faults_ = st.lists(st.sampled_from(FAILURES + KILLS), max_size=14)
 disks = st.lists(st.sampled_from(list(Disk)), max_size=2)
 how_ = st.sampled_from(["read", "flush", "flush", "stop"])
-NONE, BEFORE, AFTER = Fault.NONE, Fault.BEFORE, Fault.AFTER
+NONE, BEFORE, AFTER = InjectedFault.NONE, InjectedFault.BEFORE, InjectedFault.AFTER
 ROW, BAD, REGISTER = ("row", 0), ("bad", 0), ("register", 1)
 
 
@@ -223,7 +223,9 @@ ROW, BAD, REGISTER = ("row", 0), ("bad", 0), ("register", 1)
 )
 @example([([], [BEFORE, BEFORE], [], "stop")])
 @given(st.lists(st.tuples(events_, faults_, disks, how_), min_size=1, max_size=5))
-def test_what_is_committed_is_done(rounds: list[tuple[list[Event], list[Fault], list[Disk], str]]) -> None:
+def test_what_is_committed_is_done(
+    rounds: list[tuple[list[Event], list[InjectedFault], list[Disk], str]],
+) -> None:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         for module, name in (
             (consumer, "POLL"), (consumer, "GATHER"), (consumer, "LIST_EVERY"), (patience, "PAUSE"),

@@ -9,7 +9,7 @@ from tests.unit.calc.test_results import OUT, SPEC, event
 
 from millrace_core.calc import job_size
 from millrace_core.calc.job import (
-    Output,
+    OutputTable,
     deliver,
     errors_of,
     job_of,
@@ -94,7 +94,7 @@ def test_a_refusal_takes_the_place_of_results_and_of_no_other_error() -> None:
 
 def test_results_are_written_and_told_of_in_the_output_tables_precision() -> None:
     closed = event()
-    output = Output(OUT, lambda group: SubTable("t_77", {"site": 4}), {"t_77"}.__contains__)
+    output = OutputTable(OUT, lambda group: SubTable("t_77", {"site": 4}), {"t_77"}.__contains__)
     plan = _Plan()
     found = deliver(SPEC, plan, output, [closed], {id(closed): outcome((60_000, 1.5))}, None)  # type: ignore[arg-type]
     (message,) = found.messages
@@ -107,7 +107,7 @@ def test_results_are_written_and_told_of_in_the_output_tables_precision() -> Non
 def test_a_stream_that_only_tells_writes_nothing() -> None:
     options = msgspec.structs.replace(SPEC.options, calc_notify_only=True)
     spec, closed = msgspec.structs.replace(SPEC, options=options), event()
-    output = Output(OUT, lambda group: SubTable("t_77", {}), lambda name: True)
+    output = OutputTable(OUT, lambda group: SubTable("t_77", {}), lambda name: True)
     found = deliver(spec, _Plan(), output, [closed], {id(closed): outcome((60_000, 1.5))}, None)  # type: ignore[arg-type]
     assert not writes(spec) and not found.messages
     assert "tableName" not in found.notices[0].event

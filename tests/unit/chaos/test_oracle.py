@@ -15,7 +15,7 @@ from millrace_core.timeline import Schedule
 from millrace_core.trigger.types.count.windower import CountWindower
 from millrace_core.trigger.types.event.arrays import EventRule
 from millrace_core.trigger.types.event.windower import EventWindower
-from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.grid import IntervalGrid
 from millrace_core.trigger.types.interval.windower import IntervalWindower
 from millrace_core.trigger.types.occurrences import CLOSE, ON_TIME
 from millrace_core.trigger.types.reach import Rows
@@ -195,7 +195,7 @@ def cut(stream: Stream, cells: list[tuple[int, Any, Any]]) -> set[tuple[int, int
 def windower_of(stream: Stream) -> Windower:
     match stream.trigger:
         case Interval(length, slide):
-            return IntervalWindower(Grid(length, slide))
+            return IntervalWindower(IntervalGrid(length, slide))
         case Session(gap):
             return SessionWindower(gap)
         case State(true_for):

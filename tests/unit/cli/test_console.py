@@ -10,7 +10,7 @@ from rich.console import Console
 
 from millrace import console
 from millrace.__main__ import main
-from millrace.rest import Answer
+from millrace.sql_client import SqlResult
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def own_stack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_rows_with_null_and_markup_are_shown_as_they_are(shown: io.StringIO) -> None:
     columns = (("n", "INT", 4), ("text", "VARCHAR", 16))
-    console.print_answer(Answer(columns, ((1, "[red]x"), (None, None))))
+    console.print_answer(SqlResult(columns, ((1, "[red]x"), (None, None))))
     lines = shown.getvalue()
     assert "[red]x" in lines
     assert "NULL" in lines
@@ -37,7 +37,7 @@ def test_rows_with_null_and_markup_are_shown_as_they_are(shown: io.StringIO) -> 
 
 
 def test_a_statement_without_rows_tells_how_many_it_touched(shown: io.StringIO) -> None:
-    console.print_answer(Answer((("affected_rows", "INT", 4),), ((3,),)))
+    console.print_answer(SqlResult((("affected_rows", "INT", 4),), ((3,),)))
     assert shown.getvalue() == "OK, 3 rows affected\n"
 
 
@@ -70,9 +70,9 @@ def test_the_prompt_runs_whole_statements_and_fails_as_a_script(
     class Gateway:
         """Takes statements as the client does, and refuses one."""
 
-        def execute(self, sql: str, db: str | None = None) -> Answer:
+        def execute(self, sql: str, db: str | None = None) -> SqlResult:
             asked.append((sql, db))
-            return Answer((("n", "INT", 4),), ((len(asked),),))
+            return SqlResult((("n", "INT", 4),), ((len(asked),),))
 
     monkeypatch.setattr("sys.stdin", io.StringIO("use d1;\n\nselect 1,\n 2;\nselect 3;\nquit\nselect 4;\n"))
     assert console.prompt(Gateway(), None) == 0  # type: ignore[arg-type]

@@ -164,7 +164,11 @@ def test_status_says_how_often_and_why() -> None:
     ("status", "body", "problem"),
     [
         (200, {"detail": {"stalled": []}}, ""),
-        (503, {"detail": {"problem": "notifications are not read yet"}}, "notifications are not read yet"),
+        (
+            503,
+            {"detail": {"problem": "notifications are not being read yet"}},
+            "notifications are not being read yet",
+        ),
         (503, {"detail": {"started": False, "stalled": []}}, ""),
         (
             503,

@@ -6,8 +6,8 @@ from millrace_core.calc.filling import query_of
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.dialect.legacy import lower
-from millrace_core.dialect.statements import CreateLegacyStream
 from millrace_core.errors import Position
+from millrace_core.language.statements import CreateLegacyStream
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.model.sub_tables import GROUP_TAG

@@ -13,8 +13,8 @@ import pytest
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.conditions import condition_expression
 from millrace_core.conditions.patterns import like, regular
-from millrace_core.dialect.query import parse_expression
 from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.query import parse_expression
 from millrace_core.model.expression import AnyExpression, Constant, fields_of
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.types import TIMESTAMP, DataType

@@ -6,10 +6,10 @@ import pytest
 
 from millrace_core.catalog import Catalog
 from millrace_core.dialect.front_ends import FRONT_ENDS
-from millrace_core.dialect.statements import CreateLegacyStream, CreateStream, ExplainStream
 from millrace_core.dialect.tdengine import explain
 from millrace_core.dialect.tdengine import lower as lower_newer
 from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.statements import CreateLegacyStream, CreateStream, ExplainStream
 from millrace_core.model.schema import MAX_NAME
 from millrace_core.model.stream import Duration, Emission
 from millrace_core.model.sub_tables import group_id, sub_table

@@ -11,8 +11,8 @@ import yaml
 
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.dialect.front_ends import FRONT_ENDS
-from millrace_core.dialect.statements import CreateTable
 from millrace_core.dialect.tdengine import explain
+from millrace_core.language.statements import CreateTable
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.stream import StreamSpec
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from millrace_core.catalog import Catalog, encode, key_of
-from millrace_core.dialect.statements import CreateStream
 from millrace_core.dialect.tdengine import lower, parse
 from millrace_core.errors import SqlError
+from millrace_core.language.statements import CreateStream
 from millrace_core.model.options import OPTIONS, Needs
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.model.stream import Duration, Emission, Options, StreamSpec

@@ -7,9 +7,9 @@ from typing import get_args
 
 import pytest
 
-from millrace_core.dialect import statements as s
 from millrace_core.dialect.tdengine import parse
 from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language import statements as s
 from millrace_core.model.types import DataType
 
 FORMS = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from millrace_core.dialect.query import nodes, parse_expression, parse_query, placeholders
-from millrace_core.dialect.query.nodes import position_of
 from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.query import nodes, parse_expression, parse_query, placeholders
+from millrace_core.language.query.nodes import position_of
 
 
 def test_names_fold_to_lower_case_unless_quoted() -> None:

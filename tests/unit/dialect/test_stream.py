@@ -7,11 +7,11 @@ import pytest
 
 from millrace_core.catalog import Catalog, encode, key_of
 from millrace_core.conditions import condition_expression
-from millrace_core.dialect.query import parse_expression
-from millrace_core.dialect.statements import CreateStream
 from millrace_core.dialect.tdengine import lower, parse
 from millrace_core.dialect.tdengine.output import complete
 from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.query import parse_expression
+from millrace_core.language.statements import CreateStream
 from millrace_core.model import options
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import Condition, Duration, Options, ResultColumn, StreamSpec

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace_core.dialect.lexer import quote
-from millrace_core.dialect.statements import Delete, Insert, InsertTable, Literal
 from millrace_core.dialect.tdengine import parse
-from millrace_core.dialect.times import TimeContext, delete_range, time_value
-from millrace_core.dialect.values import insert_rows, literal_value
 from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.lexer import quote
+from millrace_core.language.statements import Delete, Insert, InsertTable, Literal
+from millrace_core.language.times import TimeContext, delete_range, time_value
+from millrace_core.language.values import insert_rows, literal_value
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, TYPES, DataType
 from millrace_core.timeline import format_local

@@ -20,8 +20,8 @@ from api_gateway.answer import Answer
 from api_gateway.service import Gateway, gateway_app
 from api_gateway.session import Session
 from api_gateway.settings import GatewaySettings
-from api_gateway.upkeep import registrations, trimming
-from api_gateway.watching import stalls, status_board
+from api_gateway.upkeep import registrations, stalls, trimming
+from api_gateway.watching import status_board
 from millrace_core.errors import MillraceError
 from millrace_core.wire import control, status
 from millrace_core.wire.topics import CONTROL, STATUS

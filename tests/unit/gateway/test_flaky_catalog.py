@@ -14,11 +14,11 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
 from millrace_core.wire.topics import CATALOG
 from millrace_wal import MemoryLog, replay
-from millrace_wal.flaky import FAILURES, KILLS, Fault, FlakyLog, Killed
+from millrace_wal.flaky import FAILURES, KILLS, FlakyLog, InjectedFault, Killed
 
 from ...conftest import examples
 
-NONE, BEFORE, AFTER, HALF = Fault.NONE, Fault.BEFORE, Fault.AFTER, Fault.HALF
+NONE, BEFORE, AFTER, HALF = InjectedFault.NONE, InjectedFault.BEFORE, InjectedFault.AFTER, InjectedFault.HALF
 Names = tuple[int, ...]
 
 
@@ -86,7 +86,9 @@ faults = st.lists(st.sampled_from(FAILURES + KILLS), max_size=3)
 @example([((0, 1), [NONE, HALF]), ((0, 1), [])])
 @example([((0,), [NONE, AFTER]), ((0,), [BEFORE]), ((0,), [NONE, BEFORE]), ((0,), [])])
 @given(st.lists(st.tuples(names, faults), min_size=1, max_size=12))
-def test_whoever_looks_and_then_writes_sees_what_is_there(steps: list[tuple[Names, list[Fault]]]) -> None:
+def test_whoever_looks_and_then_writes_sees_what_is_there(
+    steps: list[tuple[Names, list[InjectedFault]]],
+) -> None:
     model = Model()
     for wanted, what_fails in steps:
         model.log.give(what_fails)

@@ -29,12 +29,12 @@ from millrace_core.wire.topics import CATALOG, REGISTRATIONS, TOPICS, wal_topic
 from millrace_service import ServiceToken
 from millrace_service.life import Work
 from millrace_wal import MemoryLog, Message, replay
-from millrace_wal.flaky import FAILURES, KILLS, Fault, FlakyLog
+from millrace_wal.flaky import FAILURES, KILLS, FlakyLog, InjectedFault
 
 from ...conftest import examples
 from ...works import Steps
 
-NONE, BEFORE, AFTER, HALF = Fault.NONE, Fault.BEFORE, Fault.AFTER, Fault.HALF
+NONE, BEFORE, AFTER, HALF = InjectedFault.NONE, InjectedFault.BEFORE, InjectedFault.AFTER, InjectedFault.HALF
 COLUMNS = (Column("ts", TIMESTAMP), Column("v", DataType.of("INT", None)))
 TAG = Column("site", DataType.of("INT", None))
 METERS = Table("d", "meters", "super", 1, "ms", COLUMNS, (TAG,))
@@ -137,7 +137,7 @@ TABLE: Event = ("table", 0)
 @example([([("meter", 0), ("meter", 1)], [NONE] * 4 + [HALF]), ([("meter", 2)], [])])
 @example([([TABLE], [NONE] * 7 + [AFTER]), ([TABLE], [])])
 @given(st.lists(st.tuples(events, faults), min_size=1, max_size=6))
-def test_what_is_committed_is_in_the_catalog(rounds: list[tuple[list[Event], list[Fault]]]) -> None:
+def test_what_is_committed_is_in_the_catalog(rounds: list[tuple[list[Event], list[InjectedFault]]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "POLL_SECONDS", 0)
         gateway = Gateway()

@@ -7,18 +7,15 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from api_gateway import running
 from api_gateway.running import Running
+from api_gateway.upkeep.recovery import settle
 from millrace_core.errors import ErrorCode, MillraceError
 
 
-def test_what_an_outage_leaves_open_is_found_out_before_the_next_change(
-    rig: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_outage_leaves_open_is_found_out_before_the_next_change(rig: Any) -> None:
     """Whichever dialect that is in: all of them change one catalog."""
     settled: list[object] = []
-    monkeypatch.setattr(running, "settle", settled.append)
-    of_all = Running(rig.gateway.context)
+    of_all = Running(rig.gateway.context, settled.append)
     for code, changes, then in [
         (ErrorCode.UNAVAILABLE, True, 1), (ErrorCode.UNAVAILABLE, False, 1), (ErrorCode.SYNTAX, True, 1),
         (ErrorCode.UNAVAILABLE, True, 2),
@@ -39,7 +36,7 @@ def test_both_dialects_of_a_gateway_share_it(rig: Any) -> None:
 
 def test_a_log_has_no_texts_of_a_statement(rig: Any) -> None:
     """They may be passwords, or addresses with such."""
-    of_all = Running(rig.gateway.context)
+    of_all = Running(rig.gateway.context, settle)
     with (
         capture_logs() as lines,
         pytest.raises(MillraceError),
@@ -51,7 +48,7 @@ def test_a_log_has_no_texts_of_a_statement(rig: Any) -> None:
 
 
 def test_an_error_that_nobody_has_thought_of_becomes_one_of_ours(rig: Any) -> None:
-    of_all = Running(rig.gateway.context)
+    of_all = Running(rig.gateway.context, settle)
     with pytest.raises(MillraceError) as caught, of_all.counted("Query", "SELECT 1") as counted:
         counted.kind = "Other"
         raise KeyError("x")

@@ -11,7 +11,7 @@ import pytest
 
 from api_gateway.context import Context
 from api_gateway.settings import GatewaySettings
-from api_gateway.watching.stalls import Stalls
+from api_gateway.upkeep.stalls import Stalls
 from api_gateway.watching.status_board import StatusBoard, StatusReader
 from millrace_core.catalog import Catalog, StreamEntry
 from millrace_core.model.stream import Duration, Notify, StreamSpec

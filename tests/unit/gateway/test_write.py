@@ -10,7 +10,7 @@ import pytest
 from api_gateway.access.caller import Caller
 from api_gateway.tables.children import Using
 from api_gateway.tables.find import TableName
-from api_gateway.tables.write import Columns, Rows, by_row, given, write
+from api_gateway.tables.write import Columns, GivenRows, by_row, given, write
 from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.wire import operations
 
@@ -29,11 +29,11 @@ def meters(rig: Any) -> Any:
     return rig
 
 
-def rows(name: str, columns: Columns, using: Using | None = None) -> Rows:
-    return Rows(TableName("d", name, Position(1, 7)), given(columns), using)
+def rows(name: str, columns: Columns, using: Using | None = None) -> GivenRows:
+    return GivenRows(TableName("d", name, Position(1, 7)), given(columns), using)
 
 
-def refused(rig: Any, *some: Rows, caller: Caller = ROOT) -> MillraceError:
+def refused(rig: Any, *some: GivenRows, caller: Caller = ROOT) -> MillraceError:
     """The error of rows that must be refused; nothing may be written."""
     before = rig.catalog_records(), rig.wal()
     with pytest.raises(MillraceError) as caught:
@@ -104,7 +104,7 @@ def test_one_bad_part_and_nothing_is_written(
 
 
 def test_a_database_that_is_not_there(meters: Any) -> None:
-    error = refused(meters, Rows(TableName("nowhere", "t"), given({"ts": [1]})))
+    error = refused(meters, GivenRows(TableName("nowhere", "t"), given({"ts": [1]})))
     assert error.code is ErrorCode.UNKNOWN_DATABASE
 
 

@@ -16,7 +16,7 @@ from millrace_core.wire import notices
 from millrace_core.wire.topics import CATALOG, DEAD_LETTERS, NOTIFICATIONS, STATUS
 from millrace_service.life import Work
 from millrace_wal import MemoryLog
-from millrace_wal.flaky import FAILURES, KILLS, Fault, FlakyLog
+from millrace_wal.flaky import FAILURES, KILLS, FlakyLog, InjectedFault
 from notify_svc import intake as module
 from notify_svc.intake import Intake
 from notify_svc.network import connector
@@ -27,8 +27,13 @@ from ...works import Steps
 from .conftest import LOGGER, Receiver, free_port, serving, stream, until, write
 from .conftest import settings as notify_settings
 
-NONE, BEFORE, AFTER, ENDED = Fault.NONE, Fault.BEFORE, Fault.AFTER, Fault.ENDED
-Round = tuple[int, list[Fault], bool]
+NONE, BEFORE, AFTER, ENDED = (
+    InjectedFault.NONE,
+    InjectedFault.BEFORE,
+    InjectedFault.AFTER,
+    InjectedFault.ENDED,
+)
+Round = tuple[int, list[InjectedFault], bool]
 """How many notices come, what fails, and whether the receiver gets time to take them."""
 
 

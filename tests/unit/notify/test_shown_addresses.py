@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from millrace_core.dialect.statements import CreateStream
 from millrace_core.dialect.tdengine.parser import parse
+from millrace_core.language.statements import CreateStream
 from millrace_core.model import address
 
 

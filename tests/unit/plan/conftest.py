@@ -19,14 +19,15 @@ from sqlglot import exp
 
 from millrace_analytics import columns, directory
 from millrace_core.catalog import Catalog, encode, key_of
-from millrace_core.dialect.query.nodes import position_at
+from millrace_core.language.query.nodes import position_at
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import Duration, Notify, Options, Places, Source, StreamSpec
 from millrace_core.model.triggers import Trigger
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, trigger_relation
-from millrace_core.plan.analytics import anomaly, forecast
+from millrace_core.plan.analytics import forecast
 from millrace_core.plan.spark.text import column_of
+from millrace_core.plan.windows import anomaly
 from millrace_core.trigger.types import Interval, Period, Session, Sliding
 from millrace_core.wire.events import Group, TriggerEvent, trigger_id
 from millrace_core.wire.rows.decoded import polars_type

@@ -19,20 +19,20 @@ from sqlglot import exp
 
 from millrace_analytics import directory
 from millrace_core.catalog import Catalog, encode, key_of
-from millrace_core.dialect import statements as st
 from millrace_core.dialect.front_ends import FRONT_ENDS
-from millrace_core.dialect.names import QualifiedName
-from millrace_core.dialect.query import parse_query
-from millrace_core.dialect.times import TimeContext
-from millrace_core.dialect.values import literal_value
 from millrace_core.errors import MillraceError
+from millrace_core.language import statements as st
+from millrace_core.language.names import QualifiedName
+from millrace_core.language.query import parse_query
+from millrace_core.language.times import TimeContext
+from millrace_core.language.values import literal_value
 from millrace_core.model.schema import TICKS_PER_SECOND, Child, Column, Database, Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan, plan_query, plan_stream
 from millrace_core.plan.aggregates.table import AGGREGATES
 from millrace_core.plan.functions.scalar import FUNCTIONS
 from millrace_core.plan.series.table import SERIES
-from millrace_core.plan.spark.shape import set_wise
+from millrace_core.plan.shape import set_wise
 from millrace_core.plan.system.streams import News
 from millrace_core.plan.system.tables import system_rows
 from millrace_core.wire.events import Group

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from millrace_conformance.values import same_rows
-from millrace_core.dialect import statements as st
 from millrace_core.dialect.tdengine import parse
-from millrace_core.dialect.times import TimeContext
-from millrace_core.dialect.values import insert_rows
 from millrace_core.errors import MillraceError
+from millrace_core.language import statements as st
+from millrace_core.language.times import TimeContext
+from millrace_core.language.values import insert_rows
 from millrace_core.model.schema import Database, Table
 from millrace_core.plan import Plan
 from millrace_core.timeline import zone

@@ -18,7 +18,7 @@ from millrace_core.timeline import Schedule
 from millrace_core.trigger.types.count.windower import CountWindower
 from millrace_core.trigger.types.event.arrays import EventRule
 from millrace_core.trigger.types.event.windower import EventWindower
-from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.grid import IntervalGrid
 from millrace_core.trigger.types.interval.windower import IntervalWindower
 from millrace_core.trigger.types.occurrences import CLOSE, INVALID, OPEN, RETRACT
 from millrace_core.trigger.types.reach import Rows, Stretch
@@ -43,9 +43,9 @@ def event(true_for: int) -> Windower:
 
 
 WINDOWERS: dict[str, Callable[[], Windower]] = {
-    "interval": lambda: IntervalWindower(Grid(10, 10)),
-    "overlapping": lambda: IntervalWindower(Grid(10, 3, 1)),
-    "gaps": lambda: IntervalWindower(Grid(4, 10), empty=False),
+    "interval": lambda: IntervalWindower(IntervalGrid(10, 10)),
+    "overlapping": lambda: IntervalWindower(IntervalGrid(10, 3, 1)),
+    "gaps": lambda: IntervalWindower(IntervalGrid(4, 10), empty=False),
     "session": lambda: SessionWindower(5),
     "state": lambda: StateWindower("v", StateRule(0, 0, False, True, True)),
     "state1": lambda: StateWindower("v", StateRule(1, 3, False, True, True)),

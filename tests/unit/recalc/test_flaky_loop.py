@@ -23,13 +23,13 @@ from millrace_core.wire.recalc import Handover, Request, Why
 from millrace_core.wire.topics import HANDOVER, RECALC, TOPICS, TRIGGERS
 from millrace_service.life import Work as Lived
 from millrace_wal import MemoryLog, Message, replay
-from millrace_wal.flaky import FAILURES, KILLS, Fault, FlakyLog
+from millrace_wal.flaky import FAILURES, KILLS, FlakyLog, InjectedFault
 
 from ...conftest import examples
 from ...works import Steps
 
-NONE, BEFORE, AFTER, HALF = Fault.NONE, Fault.BEFORE, Fault.AFTER, Fault.HALF
-KILLED, ENDED = Fault.KILLED_AFTER, Fault.ENDED
+NONE, BEFORE, AFTER, HALF = InjectedFault.NONE, InjectedFault.BEFORE, InjectedFault.AFTER, InjectedFault.HALF
+KILLED, ENDED = InjectedFault.KILLED_AFTER, InjectedFault.ENDED
 STREAMS = (7, 8)
 EVENTS = 3
 """Messages that answer one request."""
@@ -140,7 +140,9 @@ faults = st.lists(st.sampled_from(FAILURES + KILLS), max_size=12)
 @example([([("HISTORY", 7)], [NONE] * 6 + [AFTER]), ([("HISTORY", 7)], [NONE] * 3 + [KILLED])])
 @example([([("behind", 7), ("CHANGE", 7), ("CHANGE", 8)], []), ([("CHANGE", 7)], [ENDED])])
 @given(rounds=st.lists(st.tuples(happenings, faults), min_size=1, max_size=6))
-def test_what_is_committed_is_answered(group: str, rounds: list[tuple[list[Event], list[Fault]]]) -> None:
+def test_what_is_committed_is_answered(
+    group: str, rounds: list[tuple[list[Event], list[InjectedFault]]]
+) -> None:
     lane = Lane(group)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("POLL", "GATHER_SECONDS", "WAIT_SECONDS", "AGAIN_SECONDS"):

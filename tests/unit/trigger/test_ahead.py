@@ -11,7 +11,7 @@ import pytest
 from millrace_core.wire import control, recalc
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, wal_topic
 from millrace_wal import Message, Record
-from millrace_wal.flaky import Fault
+from millrace_wal.flaky import InjectedFault
 from trigger_svc.ahead import PATIENCE, Waiting
 from trigger_svc.metrics import IMPATIENT
 from trigger_svc.positions import behind
@@ -229,9 +229,9 @@ def test_a_topic_that_is_made_later_is_read(one: Deployment, kit: Any, monkeypat
 
 
 @pytest.mark.parametrize("fails", range(12))
-@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.HALF])
+@pytest.mark.parametrize("fault", [InjectedFault.BEFORE, InjectedFault.AFTER, InjectedFault.HALF])
 def test_wherever_the_broker_fails_it_begins_anew_and_nothing_is_lost(
-    tmp_path: Path, kit: Any, fails: int, fault: Fault
+    tmp_path: Path, kit: Any, fails: int, fault: InjectedFault
 ) -> None:
     one = Deployment(tmp_path, kit)
     one.define(1)
@@ -240,7 +240,7 @@ def test_wherever_the_broker_fails_it_begins_anew_and_nothing_is_lost(
         one.write("a", ts)
     one.tick()
     life = Steps(lambda: one.ahead)
-    one.flaky.give([*[Fault.NONE] * (3 * fails), fault, Fault.NONE, fault])
+    one.flaky.give([*[InjectedFault.NONE] * (3 * fails), fault, InjectedFault.NONE, fault])
     for _ in range(200):
         life.step()
     one.flaky.give([])

@@ -18,7 +18,7 @@ import pytest
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK
-from millrace_wal.flaky import Fault
+from millrace_wal.flaky import InjectedFault
 from trigger_svc.batches import SMALL_BYTES, Batches, BeginAgain, Lengths
 from trigger_svc.ledger.states import Positions
 from trigger_svc.positions import Ends, between, fetch
@@ -220,7 +220,7 @@ def test_what_the_log_refuses_is_known(one: Deployment) -> None:
     batches = without_reader(one)
     one.define(1)
     one.evaluator.ready()
-    one.flaky.give([Fault.BEFORE])
+    one.flaky.give([InjectedFault.BEFORE])
     with pytest.raises(MillraceError) as caught:
         batches.run()
     assert batches.failure is caught.value and caught.value.code is ErrorCode.UNAVAILABLE

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from millrace_core.trigger.groups import Columns
 from millrace_core.trigger.groups.watermark import NEVER, Clock, ClockMemory, Evaluated
-from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.grid import IntervalGrid
 from millrace_core.trigger.types.interval.windower import IntervalMemory, IntervalWindower
 from millrace_core.trigger.types.windower import Windower
 
@@ -16,7 +16,7 @@ from .conftest import GROUPS, arrivals, as_arrivals, clocks, ordered
 
 batches = st.lists(arrivals, max_size=4)
 grids = st.builds(
-    Grid,
+    IntervalGrid,
     interval=st.sampled_from([5, 10, 13]),
     sliding=st.sampled_from([3, 5, 10, 20]),
     offset=st.integers(0, 2),
@@ -103,7 +103,7 @@ def test_clock(clock: Clock, some: list[list[tuple[int, int]]]) -> None:
 @settings(max_examples=examples(300))
 @given(clocks, grids, st.booleans(), st.integers(1, 6), batches)
 def test_interval(
-    clock: Clock, grid: Grid, empty: bool, most: int, some: list[list[tuple[int, int]]]
+    clock: Clock, grid: IntervalGrid, empty: bool, most: int, some: list[list[tuple[int, int]]]
 ) -> None:
     windower = IntervalWindower(grid, empty, most)
     clocked = Columns(ClockMemory)

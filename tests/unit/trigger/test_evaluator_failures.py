@@ -14,7 +14,7 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire import control, events, status
 from millrace_core.wire.topics import REGROUP, STATUS, wal_topic
 from millrace_wal import replay
-from millrace_wal.flaky import Fault
+from millrace_wal.flaky import InjectedFault
 
 from .deployment import METERS, Deployment, Died
 
@@ -41,14 +41,14 @@ def closed(one: Deployment, uid: int = 1) -> set[tuple[str, int]]:
     return {(table, start) for stream, _, _, start, _, table, *_ in one.events() if stream == uid}
 
 
-@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.HALF])
-def test_what_could_not_be_sent_is_not_sealed(one: Deployment, fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [InjectedFault.BEFORE, InjectedFault.HALF])
+def test_what_could_not_be_sent_is_not_sealed(one: Deployment, fault: InjectedFault) -> None:
     one.write("a", 1)
     one.write("a", 12)
     one.read_ahead()
     one.seal()
     one.write("a", 25)
-    one.flaky.give([Fault.NONE, fault])
+    one.flaky.give([InjectedFault.NONE, fault])
     with pytest.raises(MillraceError):
         one.read_ahead()
     assert one.flaky.calls[-1] == ("append", fault)
@@ -140,7 +140,7 @@ def test_the_log_that_is_away_is_asked_again(one: Deployment) -> None:
     one.write("a", 1)
     one.read_ahead()
     one.kill()
-    one.flaky.give([Fault.BEFORE])
+    one.flaky.give([InjectedFault.BEFORE])
     with pytest.raises(MillraceError) as caught:
         one.evaluator.ready()
     assert caught.value.code is ErrorCode.UNAVAILABLE

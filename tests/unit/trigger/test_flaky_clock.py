@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL, TOPICS, wal_topic
 from millrace_wal import MemoryLog, Message, Record, replay
-from millrace_wal.flaky import FAILURES, Fault, FlakyLog
+from millrace_wal.flaky import FAILURES, FlakyLog, InjectedFault
 from millrace_wal.memory import MemoryReader
 from trigger_svc.clock import Clock
 
 from ...conftest import examples
 from ...works import Steps
 
-NONE, BEFORE, AFTER, HALF = Fault.NONE, Fault.BEFORE, Fault.AFTER, Fault.HALF
+NONE, BEFORE, AFTER, HALF = InjectedFault.NONE, InjectedFault.BEFORE, InjectedFault.AFTER, InjectedFault.HALF
 MS = 1_000_000
 HOUR = 3_600_000 * MS
 TOPIC = wal_topic("d", "meters")
@@ -58,7 +58,7 @@ def ticks(log: MemoryLog) -> list[control.Tick]:
 @example([NONE] * 8 + [BEFORE])
 @example([NONE] * 7 + [HALF, AFTER])
 @given(what_fails=st.lists(st.sampled_from(FAILURES), max_size=14))
-def test_an_instant_is_told_with_the_ends_of_its_table(kit: Any, what_fails: list[Fault]) -> None:
+def test_an_instant_is_told_with_the_ends_of_its_table(kit: Any, what_fails: list[InjectedFault]) -> None:
     instant = 500_000 * HOUR
     time = Time(instant - 700 * MS)
     flaky = FlakyLog(time)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from millrace_core.wire import status
 from millrace_core.wire.topics import CLOCK, STATUS, TOPICS, wal_topic
 from millrace_wal import MemoryLog, Record, replay
-from millrace_wal.flaky import FAILURES, KILLS, Fault, FlakyLog
+from millrace_wal.flaky import FAILURES, KILLS, FlakyLog, InjectedFault
 from trigger_svc.reporter import Reporter
 
 from ...conftest import examples
 from ...works import Steps
 
-NONE, KILLED_AFTER = Fault.NONE, Fault.KILLED_AFTER
+NONE, KILLED_AFTER = InjectedFault.NONE, InjectedFault.KILLED_AFTER
 NAMES = [wal_topic("d", name) for name in ("a", "b", "c")]
 Change = tuple[int, bool]
 """A topic, by its number, is read on (or comes), or it goes."""
@@ -50,7 +50,7 @@ class Query:
     what_fails=st.lists(st.sampled_from([*FAILURES, *KILLS]), max_size=16),
 )
 def test_what_is_told_last_is_how_far_the_query_is(
-    changes: Sequence[Change], what_fails: list[Fault]
+    changes: Sequence[Change], what_fails: list[InjectedFault]
 ) -> None:
     moments = count()
     log = MemoryLog(lambda: next(moments))

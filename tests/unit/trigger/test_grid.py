@@ -14,16 +14,20 @@ from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Duration
 from millrace_core.timeline import zone
 from millrace_core.trigger.types import Interval
-from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.grid import IntervalGrid
 
 DAY = 86_400_000
 grids = st.builds(
-    Grid, st.integers(1, 30), st.integers(1, 30), st.integers(0, 5 * DAY), st.sampled_from([0, 1, 1000])
+    IntervalGrid,
+    st.integers(1, 30),
+    st.integers(1, 30),
+    st.integers(0, 5 * DAY),
+    st.sampled_from([0, 1, 1000]),
 )
 
 
 @given(grids, st.integers(-(10**14), 10**14))
-def test_numbers_and_times_say_the_same(grid: Grid, ts: int) -> None:
+def test_numbers_and_times_say_the_same(grid: IntervalGrid, ts: int) -> None:
     last, unclosed = grid.last(ts), grid.unclosed(ts)
     assert grid.start(last) <= ts < grid.start(last + 1)
     assert grid.end(unclosed - 1) <= ts < grid.end(unclosed)
@@ -52,7 +56,7 @@ def test_days_and_months_are_those_of_a_clock(
     where: str, interval: str, sliding: str, ts: int, hours: int
 ) -> None:
     offset = Duration(hours, "h") if hours else None
-    grid = Grid.of(Interval(length(interval), length(sliding), offset, where), "ms")
+    grid = IntervalGrid.of(Interval(length(interval), length(sliding), offset, where), "ms")
     last, unclosed = grid.last(ts), grid.unclosed(ts)
     assert grid.start(last) <= ts < grid.start(last + 1)
     assert grid.end(unclosed - 1) <= ts < grid.end(unclosed)
@@ -74,12 +78,12 @@ def test_days_and_months_are_those_of_a_clock(
 
 def test_what_slides_by_less_than_a_day_counts_hours() -> None:
     """Where the clock is put forward two windows would begin at once."""
-    assert Grid.of(Interval(Duration(1, "d"), Duration(6, "h"), None, "Europe/Berlin"), "ms") == Grid(
-        DAY, DAY // 4
-    )
-    assert Grid.of(Interval(Duration(24, "h"), Duration(24, "h"), None, "Europe/Berlin"), "ms") == Grid(
-        DAY, DAY
-    )
+    assert IntervalGrid.of(
+        Interval(Duration(1, "d"), Duration(6, "h"), None, "Europe/Berlin"), "ms"
+    ) == IntervalGrid(DAY, DAY // 4)
+    assert IntervalGrid.of(
+        Interval(Duration(24, "h"), Duration(24, "h"), None, "Europe/Berlin"), "ms"
+    ) == IntervalGrid(DAY, DAY)
 
 
 @pytest.mark.parametrize(("precision", "factor"), [("ms", 1), ("us", 1_000), ("ns", 1_000_000)])
@@ -87,10 +91,10 @@ def test_months_and_years_are_those_of_the_calendar(precision: Precision, factor
     def at(*day: Any) -> int:
         return int(datetime(*day, tzinfo=UTC).timestamp()) * 1000 * factor
 
-    month = Grid.of(Interval(Duration(1, "n"), Duration(1, "n")), precision)
+    month = IntervalGrid.of(Interval(Duration(1, "n"), Duration(1, "n")), precision)
     window = month.last(at(2024, 2, 29))
     assert (month.start(window), month.end(window)) == (at(2024, 2, 1), at(2024, 3, 1))
-    year = Grid.of(Interval(Duration(1, "y"), Duration(6, "n"), Duration(1, "d")), precision)
+    year = IntervalGrid.of(Interval(Duration(1, "y"), Duration(6, "n"), Duration(1, "d")), precision)
     window = year.last(at(2024, 7, 1, 23))
     assert (year.start(window), year.end(window)) == (at(2024, 1, 2), at(2025, 1, 2))
     assert year.overlap == 2

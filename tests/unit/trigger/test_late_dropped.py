@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from millrace_core.trigger.groups import Columns
 from millrace_core.trigger.groups.watermark import Arrivals, Clock, ClockMemory
 from millrace_core.trigger.types.event.arrays import END, START
-from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.grid import IntervalGrid
 from millrace_core.trigger.types.interval.windower import IntervalWindower
 from millrace_core.trigger.types.occurrences import CLOSE, INVALID, REDO, RETRACT, Occurrences
 from millrace_core.trigger.types.session.windower import SessionWindower
@@ -92,9 +92,11 @@ def no_columns(values: list[Any]) -> dict[str, Any]:
 ONE = st.just(1)
 WINDOWS: dict[str, Kind] = {
     "interval": Kind(
-        lambda: IntervalWindower(Grid(6, 6), empty=False), ONE, no_columns, intervals(6, 6)
+        lambda: IntervalWindower(IntervalGrid(6, 6), empty=False), ONE, no_columns, intervals(6, 6)
     ),
-    "sliding": Kind(lambda: IntervalWindower(Grid(6, 2), empty=False), ONE, no_columns, intervals(6, 2)),
+    "sliding": Kind(
+        lambda: IntervalWindower(IntervalGrid(6, 2), empty=False), ONE, no_columns, intervals(6, 2)
+    ),
     "session": Kind(lambda: SessionWindower(GAP, retracts=True), ONE, no_columns, sessions),
     "state": Kind(
         lambda: retracting("state"), st.sampled_from([1, 1, 2, 3]),

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from millrace_core.conditions import condition_expression
-from millrace_core.dialect.query import parse_expression
+from millrace_core.language.query import parse_expression
 from millrace_core.model.schema import Child, Table
 from millrace_core.model.stream import Condition, StreamSpec
 from millrace_core.trigger.stream import compiled, essence

@@ -11,7 +11,7 @@ from millrace_wal import GroupReader, Log, MemoryLog, Message, Reader
 from millrace_wal.contract.groups import EndClient, GroupContract
 from millrace_wal.contract.log import LogContract
 from millrace_wal.contract.trim import TrimContract
-from millrace_wal.flaky import Fault, FlakyGroupReader, FlakyLog, Killed
+from millrace_wal.flaky import FlakyGroupReader, FlakyLog, InjectedFault, Killed
 
 PACE = 0.02
 """Below it is a log in memory, which gives at once what it has."""
@@ -46,7 +46,7 @@ class TestFlakyTrim(TrimContract):
     pass
 
 
-def flaky(*faults: Fault) -> FlakyLog:
+def flaky(*faults: InjectedFault) -> FlakyLog:
     inner = MemoryLog()
     inner.ensure_topics([("t", 1)])
     return FlakyLog(inner, faults)
@@ -55,23 +55,25 @@ def flaky(*faults: Fault) -> FlakyLog:
 @pytest.mark.parametrize(
     ("fault", "there", "code"),
     [
-        (Fault.BEFORE, 0, ErrorCode.UNAVAILABLE),
-        (Fault.HALF, 1, ErrorCode.TIMEOUT),
-        (Fault.AFTER, 2, ErrorCode.TIMEOUT),
+        (InjectedFault.BEFORE, 0, ErrorCode.UNAVAILABLE),
+        (InjectedFault.HALF, 1, ErrorCode.TIMEOUT),
+        (InjectedFault.AFTER, 2, ErrorCode.TIMEOUT),
     ],
 )
-def test_an_append_that_fails(fault: Fault, there: int, code: ErrorCode) -> None:
+def test_an_append_that_fails(fault: InjectedFault, there: int, code: ErrorCode) -> None:
     log = flaky(fault)
     with pytest.raises(MillraceError) as raised:
         log.append(TWO)
     assert raised.value.code is code and code.value.retry
     assert log.log.end_offsets("t") == {0: there}
     assert log.append(TWO) == [(0, there), (0, there + 1)]
-    assert log.calls == [("append", fault), ("append", Fault.NONE)]
+    assert log.calls == [("append", fault), ("append", InjectedFault.NONE)]
 
 
-@pytest.mark.parametrize(("fault", "there"), [(Fault.KILLED_BEFORE, 0), (Fault.KILLED_AFTER, 2)])
-def test_a_process_that_is_killed(fault: Fault, there: int) -> None:
+@pytest.mark.parametrize(
+    ("fault", "there"), [(InjectedFault.KILLED_BEFORE, 0), (InjectedFault.KILLED_AFTER, 2)]
+)
+def test_a_process_that_is_killed(fault: InjectedFault, there: int) -> None:
     log = flaky(fault)
     with pytest.raises(Killed):
         log.append(TWO)
@@ -82,14 +84,14 @@ def test_what_a_killed_process_read_goes_to_the_next() -> None:
     log = flaky()
     log.append(TWO)
     killed = log.subscribe("g", ["t"])
-    log.give([Fault.KILLED_AFTER])
+    log.give([InjectedFault.KILLED_AFTER])
     with pytest.raises(Killed):
         killed.poll(0)
     assert len(log.subscribe("g", ["t"]).poll(0)) == 2
 
 
-@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.HALF, Fault.AFTER])
-def test_a_poll_that_fails_has_given_nothing(fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [InjectedFault.BEFORE, InjectedFault.HALF, InjectedFault.AFTER])
+def test_a_poll_that_fails_has_given_nothing(fault: InjectedFault) -> None:
     log = flaky()
     log.append(TWO)
     reader, member = log.reader({"t": {0: 0}}), log.subscribe("g", ["t"])
@@ -103,10 +105,11 @@ def test_a_poll_that_fails_has_given_nothing(fault: Fault) -> None:
 @pytest.mark.parametrize(
     ("fault", "committed", "raises"),
     [
-        (Fault.BEFORE, 0, True), (Fault.HALF, 0, True), (Fault.AFTER, 1, True), (Fault.ENDED, 1, False),
+        (InjectedFault.BEFORE, 0, True), (InjectedFault.HALF, 0, True),
+        (InjectedFault.AFTER, 1, True), (InjectedFault.ENDED, 1, False),
     ],
 )  # fmt: skip
-def test_a_commit_that_fails(fault: Fault, committed: int, raises: bool) -> None:
+def test_a_commit_that_fails(fault: InjectedFault, committed: int, raises: bool) -> None:
     heard: list[tuple[str, Mapping[tuple[str, int], int]]] = []
     log = flaky()
     log.on_commit = lambda group, offsets: heard.append((group, offsets))
@@ -130,7 +133,7 @@ def test_a_member_whose_client_has_ended_begins_where_commits_stand() -> None:
     member = log.subscribe("g", ["t"])
     assert len(member.poll(0)) == 2
     member.commit({("t", 0): 1})
-    log.give([Fault.ENDED])
+    log.give([InjectedFault.ENDED])
     assert member.poll(0) == []
     assert member.poll(0) == []
     assert [record.value for record in member.poll(0)] == [b"2"]

@@ -15,7 +15,7 @@ from millrace_core import catalog
 from millrace_core.errors import ErrorCode, WireError
 from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.model.device import Device, Series
-from millrace_core.model.insert_trigger import InsertTrigger, Place
+from millrace_core.model.insert_trigger import DoneUpTo, InsertTrigger
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.stream import Duration, StreamSpec
 from millrace_core.model.types import TIMESTAMP, DataType
@@ -202,7 +202,7 @@ RECORDS = [
     ContinuousQuery("q", 1, "CREATE CQ q", "root", "UTC", 0, 1000, 0, 1000, 0),
     Device("d", "root.d.d1", (Series("v", "DOUBLE", "v"),)),
     InsertTrigger(
-        "t", 1, False, True, "root.**", "m:C", {}, "OPTIMISTIC", "root", begins=(Place("w", 1, {0: 5}),)
+        "t", 1, False, True, "root.**", "m:C", {}, "OPTIMISTIC", "root", begins=(DoneUpTo("w", 1, {0: 5}),)
     ),
     catalog.StreamEntry(StreamSpec(1, "d", "s", "", Period(Duration(1, "s"))), "Running", 0, 0),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Failed logins, one after another, make the next one wait: of a user from an address."""
+"""Failed logins of one user from one address, one after another, make the next one wait."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Failures(NamedTuple):
 
 
 class Attempts:
-    """``clock``: seconds that never go back. Whoever fails from elsewhere keeps nobody out."""
+    """``clock``: seconds that never go back. Failures from another address lock nobody out."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -33,8 +33,8 @@ class Attempts:
         self._lock = threading.Lock()
 
     def check(self, name: str, address: str) -> None:
-        """:raises MillraceError: AUTHENTICATION while this user must wait here; whether the password is right
-        is not looked at then."""
+        """:raises MillraceError: AUTHENTICATION while this user must wait here; the password is not even
+        checked then."""
         with self._lock:
             known = self._failed.get((name, address))
         left = known.until - self._clock() if known else 0.0
@@ -44,7 +44,7 @@ class Attempts:
             )
 
     def failed(self, name: str, address: str) -> None:
-        """The password was wrong, or nobody has the name."""
+        """The password was wrong, or no user has that name."""
         with self._lock:
             known = self._failed.get((name, address))
             number = known.number + 1 if known else 1
@@ -52,6 +52,6 @@ class Attempts:
             self._failed[name, address] = _Failures(number, self._clock() + wait)
 
     def passed(self, name: str, address: str) -> None:
-        """It was right: the failures before are forgotten."""
+        """It was right: earlier failures are forgotten."""
         with self._lock:
             self._failed.pop((name, address), None)

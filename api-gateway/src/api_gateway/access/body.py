@@ -1,4 +1,4 @@
-"""What is read of a request's body, once the caller is known."""
+"""How much of a request's body is read, once the caller is known."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from millrace_core.errors import ErrorCode, MillraceError
 
 
 def known_first(logins: Logins, most: int) -> type[APIRoute]:
-    """Routes that read nothing from somebody who is not known, and bodies of no more than ``most`` bytes.
-    FastAPI itself reads a body before anything that a route depends on is asked."""
+    """Routes that read nothing from an unknown caller, and no body longer than ``most`` bytes. FastAPI itself
+    reads the body before it resolves a route's dependencies."""
 
     class KnownFirst(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -38,7 +38,7 @@ def known_first(logins: Logins, most: int) -> type[APIRoute]:
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """:raises MillraceError: TOO_LARGE as soon as it is seen to be."""
+    """:raises MillraceError: TOO_LARGE as soon as that is known."""
     told = request.headers.get("content-length", "")
     size, parts = int(told) if told.isdecimal() else 0, []
     if size <= most:

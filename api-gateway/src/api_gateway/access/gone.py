@@ -1,4 +1,4 @@
-"""Clients that go away: what still runs for them is ended."""
+"""Clients that go away: whatever still runs for them is ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
 AGAIN = 1.0
-"""Seconds until it is tried once more: a query may not have begun yet."""
+"""Seconds until the next try: a query may not have begun yet."""
 _leaving: list[CapacityLimiter] = []
 Found = TypeVar("Found")
 

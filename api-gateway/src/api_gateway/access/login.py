@@ -28,7 +28,8 @@ _REMEMBERED = 1024
 DEFAULT_PASSWORD = "taosdata"  # noqa: S105
 _NO_SALT = "00" * 16
 COST = 1 << 12
-"""Of one password: some milliseconds and 4 MB. What is stored says nothing of it: it stays as it is."""
+"""Costs some milliseconds and 4 MB per password. Stored hashes do not say how they were made, so this cannot
+change."""
 
 
 def hash_password(password: str, salt: str) -> str:
@@ -48,7 +49,7 @@ def _cipher() -> Cipher[ECB]:
 
 
 def address_of(request: Request) -> str:
-    """Where a request comes from; empty if the server does not say."""
+    """Where a request comes from; empty if the server does not tell."""
     return request.client.host if request.client else ""
 
 
@@ -119,8 +120,8 @@ class Logins:
     def check(self, name: str, password: str, address: str = "") -> User:
         """The user. ``address``: where the request comes from.
 
-        :raises MillraceError: AUTHENTICATION, the same for an unknown name and a wrong password; and while
-            :class:`Attempts` has them wait.
+        :raises MillraceError: AUTHENTICATION, the same for an unknown name and a wrong password; also while
+            :class:`Attempts` makes them wait.
         """
         self._attempts.check(name, address)
         user = self._users.get(name)
@@ -133,12 +134,12 @@ class Logins:
         return user
 
     def holds(self, name: str, password: str) -> bool:
-        """Whether this is the user's password; not somebody's attempt to log in."""
+        """Whether this is the user's password; does not count as an attempt to log in."""
         user = self._users.get(name)
         return user is not None and self._matches(user, password)
 
     def stands(self, user: User) -> bool:
-        """Whether somebody who was let in as this user would be again."""
+        """Whether somebody who was let in as this user would still be let in."""
         found = self._users.get(user.name)
         return found is not None and (found.password, found.salt) == (user.password, user.salt)
 

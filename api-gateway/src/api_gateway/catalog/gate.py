@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Gate:
-    """Who wants to be alone goes before those who come later, so that it cannot starve."""
+    """Whoever wants to be alone goes before those who come later, so that it cannot starve."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -19,8 +19,8 @@ from millrace_wal import Log
 
 MAX_TOPIC = 249  # characters of a topic's name (Kafka)
 BETWEEN_SECONDS = 60.0
-"""Deletions are this far apart at least, and take all topics that have rested by then: who asks for the ends
-of all topics while one is being deleted may wait for seconds, as trigger-svc's query does."""
+"""Deletions are at least this far apart, and take all topics that have rested by then: whoever asks for the
+ends of all topics while one is being deleted may wait for seconds, as trigger-svc's query does."""
 
 
 class WalTopics:
@@ -43,8 +43,8 @@ class WalTopics:
         self._deleted_at = float("-inf")
 
     def make(self, db: str, table: str, partitions: int, where: Position | None, kept_ms: int = -1) -> None:
-        """An empty topic for a new table; nothing of what a dropped table left under the name is in it.
-        ``kept_ms``: for how long it keeps what everybody has done with, -1: for ever.
+        """An empty topic for a new table; it holds nothing that a dropped table left under the name.
+        ``kept_ms``: how long it keeps what everybody is done with, -1: for ever.
 
         :raises MillraceError: INVALID_VALUE for a name that is too long once escaped; TIMEOUT if trigger-svc
             has not let go of the dropped table.
@@ -98,7 +98,7 @@ class WalTopics:
             self._resting.update({topic: until for topic in left if topic not in self._pending})
 
     def retire(self, topics: Sequence[str], control: int) -> None:
-        """These topics are nobody's once the control record is in force."""
+        """These topics belong to nobody once the control record is in force."""
         with self._lock:
             self._pending.update(dict.fromkeys(topics, control))
 

@@ -17,10 +17,9 @@ from millrace_wal import Record as Found
 
 
 class Ddl:
-    """Held by whoever looks at the catalog and then writes, so that definitions come one after another.
-
-    Whoever has it sees all that the topic holds, also of a write whose outcome was not known: ``settle`` is
-    called first. A table that is there after all is not made again under another uid.
+    """Held by whoever looks at the catalog and then writes, so that definitions come one after another. Its
+    holder sees all that the topic holds, including a write whose outcome was unknown: ``settle`` is called
+    first. So a table that exists after all is not made again under another uid.
     """
 
     def __init__(self, settle: Callable[[], None]) -> None:
@@ -64,8 +63,8 @@ class CatalogWriter:
     def write(self, put: Sequence[Record] = (), remove: Sequence[bytes] = ()) -> None:
         """Remove keys and put records, in this order; durable, and in ``catalog``, when it returns.
 
-        :raises MillraceError: UNAVAILABLE or TIMEOUT; then ``catalog`` is as it was. What of it reached the
-            topic nevertheless is read back before anybody looks and writes again (:class:`Ddl`).
+        :raises MillraceError: UNAVAILABLE or TIMEOUT; then ``catalog`` is as it was. Whatever of it reached
+            the topic nevertheless is read back before anybody looks and writes again (:class:`Ddl`).
         """
         changes: list[tuple[bytes, bytes | None]] = [(key, None) for key in remove]
         changes += [(key_of(record), encode(record)) for record in put]

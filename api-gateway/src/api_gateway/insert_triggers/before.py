@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from api_gateway import metrics
 from api_gateway.context import Context
+from api_gateway.firing import Firing
 from api_gateway.insert_triggers.instance import Outcome
 from api_gateway.insert_triggers.live import Live
 from api_gateway.insert_triggers.outputs import store
-from api_gateway.tables.firing import Firing
 from millrace_core.dialect.iotdb.triggers.life import Failure, refused
 from millrace_core.dialect.iotdb.triggers.tablets import Batch, Watched, batch_of
 from millrace_core.errors import MillraceError
@@ -26,7 +26,7 @@ def fire_before(
     kept: Callable[[Live], Message],
 ) -> list[Message]:  # fmt: skip
     """Fire them one after the other. What they write is stored once all have agreed. ``kept``: the message
-    that says what a stateful trigger keeps; those of all are given, to go into the log with the rows.
+    that says what a stateful trigger keeps; all of these are returned, to go into the log with the rows.
 
     :raises IotdbError: TRIGGER_FIRE_ERROR at the first failure of a PESSIMISTIC one.
     """

@@ -1,4 +1,4 @@
-"""How deep rows are that triggers have written: by where they lie in the log."""
+"""The depth of rows that triggers have written, by where they lie in the log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from api_gateway.tables.firing import Spot
+from api_gateway.firing import Spot
 
 _Place = tuple[str, int, int]
 MOST = 500_000
@@ -44,7 +44,7 @@ class Depths:
                 self._known.pop(next(iter(self._known)))
 
     def settle(self, seconds: float) -> None:
-        """Wait until the writes that are under way now are over, so long at most."""
+        """Wait until the writes that are under way now are over, but no longer than this."""
         with self._changed:
             now = set(self._under_way)
             if now:

@@ -23,8 +23,8 @@ _SUFFIXES = (".py", ".zip", ".whl")
 def place_of(folder: Path, statement: CreateTrigger) -> str | None:
     """What the class is loaded from, below ``folder``; None: the folder itself.
 
-    :raises IotdbError: CREATE_TRIGGER_ERROR for a file that is not there or not below it,
-        TRIGGER_DOWNLOAD_ERROR for one that cannot be fetched or is not the one that the hash means.
+    :raises IotdbError: CREATE_TRIGGER_ERROR for a file that does not exist or is not below it,
+        TRIGGER_DOWNLOAD_ERROR for one that cannot be fetched or does not have that hash.
     """
     if statement.uri is None:
         return None

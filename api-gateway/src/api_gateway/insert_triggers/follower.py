@@ -17,17 +17,17 @@ import numpy as np
 
 from api_gateway import metrics
 from api_gateway.context import Context
+from api_gateway.firing import Firing, Spot
 from api_gateway.insert_triggers import progress
 from api_gateway.insert_triggers.depths import Depths
 from api_gateway.insert_triggers.instance import Outcome
 from api_gateway.insert_triggers.live import Live
 from api_gateway.insert_triggers.outputs import store
 from api_gateway.insert_triggers.progress import Done
-from api_gateway.tables.firing import Firing, Spot
 from millrace_core.dialect.iotdb.schema import TABLE, Schema
 from millrace_core.dialect.iotdb.triggers.life import Failure
-from millrace_core.dialect.iotdb.triggers.progress import Deep, Progress
-from millrace_core.dialect.iotdb.triggers.tablets import Part, Watched, batch_of
+from millrace_core.dialect.iotdb.triggers.progress import Deep, TriggerProgress
+from millrace_core.dialect.iotdb.triggers.tablets import BatchTablet, Watched, batch_of
 from millrace_core.errors import MillraceError, WireError
 from millrace_core.model.schema import Table
 from millrace_core.wire.reading import name_of
@@ -63,7 +63,7 @@ class Follower:
         context: Context,
         live: Live,
         depths: Depths,
-        kept: Progress | None,
+        kept: TriggerProgress | None,
         lowest: Callable[[str, int], int],
     ) -> None:
         self.name, self.stopping = f"trigger {live.record.name}", threading.Event()
@@ -78,7 +78,7 @@ class Follower:
         self._number = 0 if kept is None else kept.number
         self._deep: dict[tuple[str, int, int], int] = {}
         self.durable = self._done
-        """Up to where it is done for certain, whatever ends the process."""
+        """How far it is done for certain, whatever ends the process."""
         self._dirty, self._keep_at = False, 0.0
         self._changed = threading.Condition()
         self._fired: dict[tuple[str, int, int], Fired] = {}
@@ -178,7 +178,9 @@ class Follower:
         except WireError:
             return None  # calc-svc makes a dead letter of it
 
-    def _settle(self, records: Sequence[Record], parts: Sequence[Part], outcomes: Sequence[Outcome]) -> None:
+    def _settle(
+        self, records: Sequence[Record], parts: Sequence[BatchTablet], outcomes: Sequence[Outcome]
+    ) -> None:
         """Store what was written; remember for requests what there is to tell."""
         told: dict[tuple[str, int, int], Fired] = {}
         by_depth: dict[int, list[tuple[Record, Outcome]]] = {}
@@ -248,14 +250,16 @@ class Follower:
         record = self._live.record
         self._forget_deep()
         deep = tuple(Deep(*place, depth) for place, depth in self._deep.items())
-        told = Progress(record.name, record.uid, self._number, progress.places_of(done), self._state, deep)
+        told = TriggerProgress(
+            record.name, record.uid, self._number, progress.places_of(done), self._state, deep
+        )
         self._log.append([progress.message(told)])
         self.durable, self._dirty = done, False
         self._keep_at = time.monotonic() + KEEP_SECONDS
 
     def _forget_deep(self) -> None:
-        """Depths of messages that everybody who watches them has passed are not needed. Of too many the last
-        ones are kept: of the others a crash makes rows that nobody's write led to."""
+        """Depths of messages that every trigger watching them has passed are no longer needed. If there are
+        too many, the last ones are kept: after a crash the rows of the others count as nobody's writes."""
         lowest: dict[tuple[str, int], int] = {}
         for topic, partition, offset in list(self._deep):
             if (topic, partition) not in lowest:

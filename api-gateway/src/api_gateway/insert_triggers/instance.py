@@ -1,4 +1,4 @@
-"""The one instance of a trigger's class: its process, made anew whenever it is gone, and what it keeps."""
+"""The one instance of a trigger's class: its process, started anew whenever it is gone, and what it keeps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from api_gateway.insert_triggers import files
 from api_gateway.insert_triggers.process import Gone, TriggerProcess
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
-from millrace_core.dialect.iotdb.triggers.tablets import Batch, Part
+from millrace_core.dialect.iotdb.triggers.tablets import Batch, BatchTablet
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.insert_trigger import InsertTrigger
 from millrace_triggers import frames
@@ -21,7 +21,7 @@ from millrace_triggers.frames import Begin, Begun, Ended, Fire, Fired, Written
 CHUNK = 2000
 """Tablets of one call, at most."""
 MOST_STATE = 4 * 1024 * 1024
-"""Bytes of what a class keeps: it must go into one message."""
+"""Bytes that a class may keep: they must fit into one message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class Limits:
 
 @dataclass(slots=True)
 class Outcome:
-    """Of one tablet. ``why``: it failed; ``writes``: of one that has not."""
+    """What became of one tablet. ``why``: it failed; ``writes``: if it did not."""
 
     why: str = ""
     writes: list[Written] = field(default_factory=list)
 
 
 class Instance:
-    """May be used by many threads: one after the other. ``state``: what the class keeps now (MessagePack)."""
+    """May be used by many threads, one after the other. ``state``: what the class keeps now (MessagePack)."""
 
     def __init__(self, record: InsertTrigger, limits: Limits, state: bytes | None = None) -> None:
         self.record, self._limits = record, limits
@@ -138,7 +138,7 @@ class Instance:
 
     # -- firing ----------------------------------------------------------------------------------------------
 
-    def fire(self, batch: Batch, parts: Sequence[Part]) -> list[Outcome]:
+    def fire(self, batch: Batch, parts: Sequence[BatchTablet]) -> list[Outcome]:
         """Fire tablets of a batch, in order; the outcome of each. One that takes too long, or ends two
         processes one after the other, has failed; the others are fired by the next process, from what was
         kept before.
@@ -177,14 +177,14 @@ class Instance:
         return found
 
 
-def framed(batch: Batch, parts: Sequence[Part], *, state: bool) -> Fire:
+def framed(batch: Batch, parts: Sequence[BatchTablet], *, state: bool) -> Fire:
     """Tablets that follow each other, as they go to a process."""
     begin, end = parts[0].begin, parts[-1].end
     rows = slice(begin, end)
     return Fire(
         np.ascontiguousarray(batch.times[rows], "<i8").tobytes(),
         [frames.pack(type_, values[rows], present[rows]) for type_, values, present in batch.columns],
-        [[frames.Series(*one) for one in series] for series in batch.series],
-        [frames.Part(one.device, one.begin - begin, one.end - begin, one.series) for one in parts],
+        [[frames.FrameSeries(*one) for one in series] for series in batch.series],
+        [frames.FrameTablet(one.device, one.begin - begin, one.end - begin, one.series) for one in parts],
         state,
     )

@@ -9,7 +9,7 @@ from api_gateway.context import Context
 from api_gateway.insert_triggers.instance import Instance
 from millrace_core.dialect.iotdb.paths import read_path
 from millrace_core.dialect.iotdb.schema import TABLE, Schema
-from millrace_core.dialect.iotdb.triggers.life import Failure, State, moved
+from millrace_core.dialect.iotdb.triggers.life import Failure, TriggerState, moved
 from millrace_core.dialect.iotdb.triggers.tablets import Watched
 from millrace_core.dialect.iotdb.triggers.watch import Watch, read_pattern
 from millrace_core.errors import WireError
@@ -18,11 +18,11 @@ from millrace_core.wire.topics import table_of
 
 
 class Live:
-    """``failures``: so many firings have failed since the gateway began."""
+    """``failures``: how many firings have failed since the gateway began."""
 
     def __init__(self, context: Context, record: InsertTrigger, instance: Instance) -> None:
         self._context, self.record, self.instance = context, record, instance
-        self.state = State.ACTIVE
+        self.state = TriggerState.ACTIVE
         self._watch = Watch(read_pattern(record.pattern))
         self._databases: dict[str, bool] = {}
         self.failures = 0
@@ -58,5 +58,5 @@ class Live:
         )
         return Failure(self.record.name, self.record.strategy, why)
 
-    def move(self, to: State) -> None:
+    def move(self, to: TriggerState) -> None:
         self.state = moved(self.state, to)

@@ -1,4 +1,4 @@
-"""What triggers write: rows as their owner's, which fire triggers again."""
+"""What triggers write: rows that count as their owner's, and fire triggers again."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable
 
 from api_gateway.context import Context
+from api_gateway.firing import Firing
 from api_gateway.iotdb.write import Tablet, write_tablets
 from api_gateway.session import Session
-from api_gateway.tables.firing import Firing
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
 from millrace_core.dialect.iotdb.cursor import Cursor
 from millrace_core.dialect.iotdb.triggers.life import MOST_DEPTH, too_deep
@@ -17,7 +17,8 @@ from millrace_triggers.frames import Written
 
 
 def store(context: Context, trigger: InsertTrigger, writes: Iterable[Written], firing: Firing) -> None:
-    """Write them. :raises MillraceError: if they are refused, or come of too many triggers' writes."""
+    """Write them.
+    :raises MillraceError: if they are refused, or too many triggers' writes led to them."""
     if firing.depth > MOST_DEPTH:
         raise IotdbError(Status.TRIGGER_FIRE_ERROR, too_deep(trigger.name))
     session = Session(trigger.owner, None, context.settings.timezone, time.time_ns())

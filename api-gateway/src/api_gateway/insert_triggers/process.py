@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from millrace_triggers.frames import OUT_OF_MEMORY, Begin, Begun, Call, Channel, Reply
+from millrace_triggers.frames import OUT_OF_MEMORY, Begin, Begun, Channel, Reply, Request
 
 STARTUP = 60.0
-"""Seconds that a Python may take until it answers, beyond what its trigger does."""
+"""Seconds that Python may take to answer, in addition to what its trigger does."""
 MARGIN = 5.0
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""Of our environment; what is secret stays here."""
+"""What is handed on of our environment; secrets stay here."""
 _ALONE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 """One thread is enough, and each takes address space."""
 
@@ -33,7 +33,7 @@ class Gone(Exception):
 
 
 class TriggerProcess:
-    """Used by one thread at a time. ``begin``: what it is first told."""
+    """Used by one thread at a time. ``begin``: the first thing that it is told."""
 
     def __init__(self, begin: Begin) -> None:
         self._seconds = begin.seconds
@@ -57,11 +57,11 @@ class TriggerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, call: Call) -> Any:
+    def ask(self, call: Request) -> Any:
         """The reply. :raises Gone: if there is none; the process has ended then."""
         return self._ask(call, 2 * self._seconds + MARGIN)
 
-    def _ask(self, call: Call, seconds: float) -> Any:
+    def _ask(self, call: Request, seconds: float) -> Any:
         try:
             self._channel.send(call, seconds)
             return self._channel.receive(seconds)

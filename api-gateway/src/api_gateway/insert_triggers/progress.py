@@ -7,14 +7,14 @@ from contextlib import suppress
 
 from millrace_core.dialect.iotdb.triggers import progress as wire
 from millrace_core.errors import WireError
-from millrace_core.model.insert_trigger import InsertTrigger, Place
+from millrace_core.model.insert_trigger import DoneUpTo, InsertTrigger
 from millrace_core.wire.topics import INSERT_TRIGGERS
 from millrace_wal import DeadLetters, Log, Message, replay
 
 
-def load(log: Log, dead: DeadLetters) -> dict[int, wire.Progress]:
+def load(log: Log, dead: DeadLetters) -> dict[int, wire.TriggerProgress]:
     """The last progress of each trigger, by its uid."""
-    found: dict[int, wire.Progress] = {}
+    found: dict[int, wire.TriggerProgress] = {}
     for record in replay(log, INSERT_TRIGGERS.name):
         try:
             if wire.RECORDS.deletes(record.value):
@@ -31,12 +31,12 @@ def load(log: Log, dead: DeadLetters) -> dict[int, wire.Progress]:
     return found
 
 
-def message(progress: wire.Progress) -> Message:
+def message(progress: wire.TriggerProgress) -> Message:
     return Message(INSERT_TRIGGERS.name, wire.key_of(progress), wire.encode(progress))
 
 
 def gone(record: InsertTrigger) -> Message:
-    """That the trigger was dropped: nothing of it is kept."""
+    """Says that the trigger was dropped: nothing of it is kept."""
     return Message(INSERT_TRIGGERS.name, wire.key(record.name, record.uid), None)
 
 
@@ -44,9 +44,9 @@ Done = dict[str, tuple[int, dict[int, int]]]
 """Topic -> the uid of its table, and up to where each partition is done with."""
 
 
-def done_of(places: tuple[Place, ...]) -> Done:
+def done_of(places: tuple[DoneUpTo, ...]) -> Done:
     return {place.topic: (place.table, dict(place.offsets)) for place in places}
 
 
-def places_of(done: Mapping[str, tuple[int, Mapping[int, int]]]) -> tuple[Place, ...]:
-    return tuple(Place(topic, table, dict(offsets)) for topic, (table, offsets) in sorted(done.items()))
+def places_of(done: Mapping[str, tuple[int, Mapping[int, int]]]) -> tuple[DoneUpTo, ...]:
+    return tuple(DoneUpTo(topic, table, dict(offsets)) for topic, (table, offsets) in sorted(done.items()))

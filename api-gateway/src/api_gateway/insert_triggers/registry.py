@@ -12,6 +12,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from api_gateway.context import Context, fresh_uid, milliseconds
+from api_gateway.firing import Firing, Spot
 from api_gateway.insert_triggers import files, progress
 from api_gateway.insert_triggers.before import fire_before
 from api_gateway.insert_triggers.depths import Depths
@@ -19,15 +20,14 @@ from api_gateway.insert_triggers.follower import Follower
 from api_gateway.insert_triggers.instance import Instance, Limits
 from api_gateway.insert_triggers.live import Live
 from api_gateway.session import Session
-from api_gateway.tables.firing import Firing, Spot
 from millrace_core.catalog import key_of
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
 from millrace_core.dialect.iotdb.schema import TABLE, Schema
-from millrace_core.dialect.iotdb.triggers.life import Failure, State, shown, stored_but
-from millrace_core.dialect.iotdb.triggers.progress import Progress
+from millrace_core.dialect.iotdb.triggers.life import Failure, TriggerState, shown, stored_but
+from millrace_core.dialect.iotdb.triggers.progress import TriggerProgress
 from millrace_core.errors import MillraceError
-from millrace_core.model.insert_trigger import InsertTrigger, Place
+from millrace_core.model.insert_trigger import DoneUpTo, InsertTrigger
 from millrace_core.model.schema import Table
 from millrace_core.wire.topics import table_of, wal_topic
 from millrace_service import Life, passed_over
@@ -37,7 +37,7 @@ STOP_SECONDS = 10.0
 
 
 class InsertTriggers:
-    """The :class:`api_gateway.tables.firing.Listener` of the gateway; may be called by many threads."""
+    """The :class:`api_gateway.firing.Listener` of the gateway; may be called by many threads."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -91,7 +91,7 @@ class InsertTriggers:
         for live in self._lives.values():
             live.instance.close()
 
-    def _activate(self, live: Live, kept: Progress | None) -> None:
+    def _activate(self, live: Live, kept: TriggerProgress | None) -> None:
         name = live.record.name
         self._numbers[name] = 0 if kept is None else kept.number
         if not live.record.before:
@@ -138,26 +138,26 @@ class InsertTriggers:
         instance.record = record
         self._activate(Live(self._context, record, instance), None)
 
-    def _ends(self) -> tuple[Place, ...]:
-        """Where the log ends now: rows before it are never seen."""
+    def _ends(self) -> tuple[DoneUpTo, ...]:
+        """Where the log ends now: earlier rows are never seen."""
         schema = Schema(self._context.catalog)
         tables = {wal_topic(db, TABLE): table for db in schema.databases() if (table := schema.table(db))}
         ends = self._context.log.ends_of(list(tables))
-        return tuple(Place(topic, tables[topic].uid, dict(ends[topic])) for topic in sorted(ends))
+        return tuple(DoneUpTo(topic, tables[topic].uid, dict(ends[topic])) for topic in sorted(ends))
 
     def drop(self, session: Session, statement: s.DropTrigger) -> None:
         with self._lock:
             live = self._lives.get(statement.name)
-            if live is None or live.state is State.DROPPING:
+            if live is None or live.state is TriggerState.DROPPING:
                 raise IotdbError(
                     Status.DROP_TRIGGER_ERROR, f"there is no trigger {statement.name}", statement.position
                 )
-            live.move(State.DROPPING)
+            live.move(TriggerState.DROPPING)
         try:
             # what ends the gateway from here on, on_drop is called at the next start
             self._context.writer.write([msgspec.structs.replace(live.record, dropping=True)])
         except MillraceError:
-            live.state = State.ACTIVE  # it may be dropped again
+            live.state = TriggerState.ACTIVE  # it may be dropped again
             raise
         self._forget(live)
 
@@ -182,7 +182,9 @@ class InsertTriggers:
         with self._lock:
             rows = [shown(live.record, live.state) for live in self._lives.values()]
             rows += [
-                shown(one, State.INACTIVE) for name, one in self._making.items() if name not in self._lives
+                shown(one, TriggerState.INACTIVE)
+                for name, one in self._making.items()
+                if name not in self._lives
             ]
         return sorted(rows, key=str)
 
@@ -192,7 +194,7 @@ class InsertTriggers:
         with self._lock:
             return [
                 live for live in self._lives.values()
-                if live.record.before is before and live.state is not State.DROPPING
+                if live.record.before is before and live.state is not TriggerState.DROPPING
             ]  # fmt: skip
 
     def hears(self, messages: Sequence[Message]) -> bool:
@@ -209,7 +211,7 @@ class InsertTriggers:
         with self._lock:
             self._numbers[record.name] += 1
             number = self._numbers[record.name]
-        return progress.message(Progress(record.name, record.uid, number, (), live.instance.state))
+        return progress.message(TriggerProgress(record.name, record.uid, number, (), live.instance.state))
 
     def appending(self, firing: Firing) -> AbstractContextManager[object]:
         return self._depths.appending() if firing.depth else nullcontext()
@@ -237,7 +239,8 @@ class InsertTriggers:
             own = False
 
     def _wait(self, spots: Sequence[Spot], until: float) -> tuple[list[Failure], list[Spot]]:
-        """The failures of what has fired for these, or has not by then, and where it has written."""
+        """The failures of triggers that have fired for these, or have not by then, and where they have
+        written."""
         failures: list[Failure] = []
         further: list[Spot] = []
         for live in self._active(before=False):

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from api_gateway.context import Context, fresh_uid, milliseconds
+from api_gateway.firing import Firing
 from api_gateway.iotdb.into import run_into
 from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.iotdb.select import readable
 from api_gateway.session import Session
-from api_gateway.tables.firing import Firing
 from millrace_core.catalog import key_of
 from millrace_core.dialect.iotdb import IotdbError, Status, parse, times
 from millrace_core.dialect.iotdb import statements as s
@@ -29,7 +29,7 @@ from millrace_core.timeline.continuous import Run, first, span
 from millrace_service import instant
 
 WAIT = 0.2
-"""Seconds at most between two looks at whose turn it is."""
+"""At most this many seconds lie between two looks at whose turn it is."""
 
 
 def create_cq(context: Context, session: Session, statement: s.CreateCq) -> Done:
@@ -71,7 +71,8 @@ def _need(goal: Goal, schema: Schema) -> Need:
 def find(
     context: Context, session: Session, statement: s.DropCq | s.DiagnoseCq | s.VerifyCq
 ) -> ContinuousQuery:
-    """The user's query of that name; a superuser's are all. :raises IotdbError: NO_SUCH_CQ."""
+    """The user's query of that name; a superuser has access to all.
+    :raises IotdbError: NO_SUCH_CQ."""
     found = context.catalog.cqs.get(statement.name)
     if found is None or (found.user != session.user and not is_superuser(context.catalog, session.user)):
         raise IotdbError(
@@ -89,7 +90,7 @@ def drop_cq(context: Context, session: Session, statement: s.DropCq) -> Done:
 
 
 def show_cqs(context: Context, session: Session, _statement: s.ShowCqs) -> Listing:
-    """Those of the user; of a superuser all."""
+    """The user's queries; for a superuser, all."""
     every = is_superuser(context.catalog, session.user)
     found = [one for _, one in sorted(context.catalog.cqs.items()) if every or one.user == session.user]
     rows: list[tuple[object, ...]] = [(one.name, one.text, "active") for one in found]
@@ -100,10 +101,10 @@ def show_cqs(context: Context, session: Session, _statement: s.ShowCqs) -> Listi
 
 
 def run_once(context: Context, run: Run) -> int:
-    """Read the range of the run, and write what comes of it; how many rows.
+    """Read the range of the run and write the result; returns how many rows there were.
 
-    :raises MillraceError: if it cannot be done; some rows may be written then, and are again when it is tried
-        again.
+    :raises MillraceError: if it cannot be done; some rows may have been written, and are written again on the
+        next try.
     """
     query = run.query
     statement = parse(query.text)
@@ -112,7 +113,7 @@ def run_once(context: Context, run: Run) -> int:
 
     @contextmanager
     def standing() -> Iterator[None]:
-        """Nothing is written of a query that is dropped."""
+        """Nothing is written for a query that has been dropped."""
         with context.writer.ddl:
             if context.catalog.cqs.get(query.name) != query:
                 raise IotdbError(Status.NO_SUCH_CQ, f"the continuous query {query.name} was dropped")
@@ -136,7 +137,7 @@ class CqRunner:
         self._context, self._run, self._clock = context, run, clock
 
     def begin(self) -> None:
-        """What is to be done lies in the context."""
+        """The context says what is to be done."""
 
     def step(self) -> None:
         continuous, now = self._context.continuous, self._clock()

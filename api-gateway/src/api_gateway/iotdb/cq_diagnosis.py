@@ -25,11 +25,11 @@ NAMES = ("about", "item", "amount", "ts", "te", "detail")
 TYPES = ("TEXT", "TEXT", "INT64", "TIMESTAMP", "TIMESTAMP", "TEXT")
 Row = tuple[object, ...]
 WITHIN = 1_000
-"""Milliseconds that a run may begin after its instant without being late."""
+"""How many milliseconds after its instant a run may begin without being late."""
 
 
 def diagnose_cq(context: Context, session: Session, statement: s.DiagnoseCq) -> Listing:
-    """Rows of (about, item, amount, ts, te, detail), first the verdict, then what it rests on."""
+    """Rows of (about, item, amount, ts, te, detail): first the verdict, then what it is based on."""
     query = find(context, session, statement)
     told, standing = context.continuous.told(query.uid)
     now = milliseconds(session.now)
@@ -62,7 +62,7 @@ class _Case:
 
     @property
     def late(self) -> range:
-        """Instants that are due and not done."""
+        """Instants that are due but not done."""
         return instants(self.query, self.instant, self.now + 1)
 
 
@@ -117,7 +117,7 @@ def _next(case: _Case) -> str:
 
 
 def _verdict(case: _Case) -> str:
-    """The first cause that applies, from the outside to the inside."""
+    """The first cause that applies, from the outside in."""
     told, late = case.told, case.late
     if case.plan.why:
         return f"The next run will fail: {case.plan.why}"

@@ -23,7 +23,7 @@ NAMES = ("kind", "timeseries", "ts", "expected", "found")
 TYPES = ("TEXT", "TEXT", "TIMESTAMP", "TEXT", "TEXT")
 LIMIT, MOST = 1_000, 10_000
 MOST_RUNS, MOST_TARGETS = 1_000, 1_000
-"""More of them are refused: each is a query."""
+"""More than these are refused: each is a query."""
 TOLERANCE = 1e-9
 Values = dict[tuple[str, int], object]
 """(series, time) -> value."""
@@ -31,7 +31,7 @@ Values = dict[tuple[str, int], object]
 
 def verify_cq(context: Context, session: Session, statement: s.VerifyCq) -> Listing:
     """Rows of (kind, timeseries, ts, expected, found): ``missing``, ``extra``, ``different``. Only runs that
-    are done count; of times that several cover the last one.
+    are done count; where several cover a time, the last one does.
 
     :raises IotdbError: SEMANTIC_ERROR for a range with too many runs or targets.
     """

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from api_gateway.context import Context
+from api_gateway.firing import Firing
 from api_gateway.iotdb.known import above, known, refuse_hidden
 from api_gateway.iotdb.reply import Done
 from api_gateway.iotdb.schema import remove_series
 from api_gateway.session import Session
 from api_gateway.tables.find import TableName
-from api_gateway.tables.firing import Firing
-from api_gateway.tables.write import Rows, given, write
+from api_gateway.tables.write import GivenRows, given, write
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb import times
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
 from millrace_core.dialect.iotdb.paths import Pattern
 from millrace_core.dialect.iotdb.schema import TABLE, TIME
 from millrace_core.dialect.iotdb.select.ranges import time_range
-from millrace_core.dialect.lexer import quote_name
+from millrace_core.language.lexer import quote_name
 from millrace_core.model.device import Device
 from millrace_core.privileges import Need, check
 from millrace_core.timeline.precision import HIGHEST, LOWEST
@@ -31,7 +31,7 @@ from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
 
 CHUNK = 5_000
-"""Rows of one message that makes values NULL."""
+"""Rows in one message that makes values NULL."""
 
 
 def delete(context: Context, session: Session, statement: s.Delete) -> Done:
@@ -98,4 +98,4 @@ def _clear(
             some = at[begin : begin + CHUNK]
             cells = given({TIME: some, series.column: [None] * len(some)})
             # nothing that triggers see, and who asks may hold what they need
-            write(context, [Rows(table, cells)], session.caller, Firing(waits=False))
+            write(context, [GivenRows(table, cells)], session.caller, Firing(waits=False))

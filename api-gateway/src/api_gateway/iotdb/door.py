@@ -18,12 +18,12 @@ from fastapi.responses import Response
 from api_gateway.access.body import read_body
 from api_gateway.access.gone import while_there
 from api_gateway.access.login import address_of, read_authorization
+from api_gateway.firing import Firing
 from api_gateway.iotdb.execute import IotdbExecutor
 from api_gateway.iotdb.login import IotdbLogins
 from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.iotdb.write import Tablet
 from api_gateway.session import Session
-from api_gateway.tables.firing import Firing
 from millrace_core.dialect.iotdb import IotdbError, Status, parse, status_of
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.codes import unsupported
@@ -35,7 +35,7 @@ from millrace_core.dialect.iotdb.values import shortest
 from millrace_core.errors import MillraceError
 
 ROW_LIMIT = 10_000
-"""Rows of an answer, if the request does not say how many: IoTDB's rest_query_default_row_size_limit."""
+"""Rows of an answer if the request does not say how many: IoTDB's rest_query_default_row_size_limit."""
 SUCCESS = {"code": Status.SUCCESS.number, "message": "SUCCESS_STATUS"}
 _READERS = (s.Select, s.Show, s.Count, s.ShowTriggers, s.ShowCqs, s.DiagnoseCq, s.VerifyCq)
 
@@ -61,7 +61,7 @@ class _Tablet(msgspec.Struct):
 
 
 class _Records(msgspec.Struct):
-    """A row of each device: ``values_list`` goes with ``measurements_list``, row by row."""
+    """One row per device: ``values_list`` goes with ``measurements_list``, row by row."""
 
     timestamps: list[int]
     measurements_list: list[list[str]]
@@ -206,12 +206,12 @@ class _Door:
 
 
 def _success(hint: str) -> object:
-    """What was asked is done; the hint is what triggers have failed at."""
+    """The request is done; the hint says what triggers have failed at."""
     return SUCCESS | {"message": f"{SUCCESS['message']}: {hint}"} if hint else SUCCESS
 
 
 def _data(reply: Result) -> dict[str, object]:
-    """Rows by column. Device, of ALIGN BY DEVICE, is the first of the expressions; rows that have no time are
+    """Rows by column. Device, with ALIGN BY DEVICE, is the first of the expressions; rows without a time are
     at 0, as in IoTDB's guide."""
     names = list(reply.names)
     values = [

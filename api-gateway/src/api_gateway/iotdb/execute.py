@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from api_gateway.context import Context
+from api_gateway.firing import Firing
 from api_gateway.iotdb.cq import create_cq, drop_cq, run_once, show_cqs
 from api_gateway.iotdb.cq_diagnosis import diagnose_cq
 from api_gateway.iotdb.cq_verification import verify_cq
@@ -26,7 +27,6 @@ from api_gateway.iotdb.triggers import create_trigger, drop_trigger, show_trigge
 from api_gateway.iotdb.write import Tablet, insert, write_tablets
 from api_gateway.running import Running
 from api_gateway.session import Session
-from api_gateway.tables.firing import Firing
 from millrace_core.dialect.iotdb import parse
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.errors import MillraceError
@@ -60,9 +60,9 @@ READERS = frozenset({s.Show, s.Count, s.Select, s.ShowTriggers, s.ShowCqs, s.Dia
 class IotdbExecutor:
     """Runs statements and writes rows; may be called by many threads."""
 
-    def __init__(self, context: Context, running: Running | None = None) -> None:
+    def __init__(self, context: Context, running: Running) -> None:
         self._context = context
-        self._running = running or Running(context)
+        self._running = running
 
     def execute(self, session: Session, sql: str) -> Reply:
         """:raises MillraceError: ``status_of`` gives what IoTDB's clients see of it."""
@@ -70,23 +70,23 @@ class IotdbExecutor:
             return self.run(session, parse(sql))
 
     def run(self, session: Session, statement: s.Statement) -> Reply:
-        """A statement that was read already."""
+        """A statement that has already been parsed."""
         writes = isinstance(statement, s.Select) and bool(statement.into)
         with self._running.changing(writes or type(statement) not in READERS):
             return HANDLERS[type(statement)](self._context, session, statement)
 
     def perform(self, session: Session, statement: s.Statement) -> Reply:
-        """A statement of a protocol that does not bring it as text."""
+        """A statement from a protocol that does not send it as text."""
         with self._running.counted(f"Iotdb{type(statement).__name__}", ""):
             return self.run(session, statement)
 
     def create_series(self, session: Session, wanted: list[Wanted]) -> list[MillraceError | None]:
-        """Make series, as many as are not there yet; why each was not made."""
+        """Make the series that do not exist yet; returns for each why it was not made."""
         with self._running.counted("IotdbCreateTimeseries", ""), self._running.changing(True):
             return create_many(self._context, session, wanted)
 
     def write(self, session: Session, tablets: list[Tablet], firing: Firing | None = None) -> int:
-        """Rows of a protocol that brings them without SQL."""
+        """Rows from a protocol that sends them without SQL."""
         with self._running.counted("IotdbTablets", ""), self._running.changing(True):
             return write_tablets(self._context, session, tablets, firing)
 
@@ -100,6 +100,6 @@ class IotdbExecutor:
             return run_once(self._context, run)
 
     def query(self, session: Session, statement: s.Select, most: int) -> Reply:
-        """A SELECT of which no more than ``most`` rows are wanted; one more says that there are."""
+        """A SELECT of which at most ``most`` rows are wanted; one more says that there are more."""
         with self._running.counted("IotdbSelect", ""):
             return select(self._context, session, statement, most)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from api_gateway.context import Context
+from api_gateway.firing import Firing
 from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Listing
 from api_gateway.iotdb.select import ask, readable
 from api_gateway.iotdb.write import Tablet, write_tablets
 from api_gateway.session import Session
-from api_gateway.tables.firing import Firing
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb import times
 from millrace_core.dialect.iotdb.select.assemble import Result
-from millrace_core.dialect.iotdb.select.into import Goal, Rows, check_types, goals, written
+from millrace_core.dialect.iotdb.select.into import DeviceRows, Goal, check_types, goals, written
 from millrace_core.dialect.iotdb.select.lower import lower
 
 ROWS = 5_000
@@ -25,7 +25,7 @@ Guard = Callable[[], AbstractContextManager[None]]
 
 
 def select_into(context: Context, session: Session, statement: s.Select) -> Listing:
-    """Run it; what went where, as IoTDB lists it."""
+    """Run it; returns what went where, as IoTDB lists it."""
     firing = Firing(waits=False)
     found, result = run_into(context, session, statement, firing)
     # what a run of a continuous query holds while it writes, triggers may need
@@ -76,7 +76,7 @@ def _count(result: Result, goal: Goal) -> int:
     )
 
 
-def _parts(rows: Rows) -> Sequence[Tablet]:
+def _parts(rows: DeviceRows) -> Sequence[Tablet]:
     """Rows as they go into messages."""
     return [
         Tablet(

@@ -1,4 +1,4 @@
-"""What of the devices there is for a user: what the user may not know of is not there.
+"""Which devices exist for a user: those that the user may not know of do not.
 
 A path without wildcards that means nothing of that is refused, whether or not it is there for others.
 """
@@ -40,8 +40,8 @@ def _knows(context: Context, user: str, kind: Privilege) -> Knows:
 
 
 def refuse_hidden(context: Context, session: Session, kind: Privilege, devices: Iterable[Pattern]) -> None:
-    """:raises MillraceError: PERMISSION for a device that is named and that the user has not this privilege
-    on; also for one that is not there, unless the user has it on the whole database."""
+    """:raises MillraceError: PERMISSION for a device that is named and on which the user lacks this
+    privilege; also for one that does not exist, unless the user has it on the whole database."""
     schema = known(context, session, kind)
     if not schema.restricted:
         return
@@ -64,7 +64,7 @@ def selected(statement: s.Select) -> Iterator[Pattern]:
         return
     for item in statement.items:
         for node in e.walk(item.expression):
-            if isinstance(node, e.Series):
+            if isinstance(node, e.SeriesRef):
                 yield from (above(source.joined(node.path)) for source in statement.sources)
 
 

@@ -1,5 +1,5 @@
-"""Who asks, on the doors of IoTDB: Millrace's users; while root has the password that Millrace begins with,
-IoTDB's (``root``) will do as well."""
+"""Who asks, by IoTDB's protocols: Millrace's users. As long as root has Millrace's initial password, IoTDB's
+(``root``) is accepted as well."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It is done; ``rows``: so many were written. ``hint``: what failed without failing it."""
+    """It is done; ``rows``: how many were written. ``hint``: what failed without making it fail."""
 
     rows: int = 0
     hint: str = ""

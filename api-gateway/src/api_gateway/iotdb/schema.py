@@ -1,4 +1,4 @@
-"""Databases, devices and series: made, listed, taken away. Schema comes by writing, too (``write``)."""
+"""Databases, devices and series: made, listed, removed. Writing makes schema, too (``write``)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
 from millrace_core.dialect.iotdb.paths import Pattern, write_path
 from millrace_core.dialect.iotdb.schema import TABLE, Schema, by_name, extended, new_child, new_table, path_of
-from millrace_core.dialect.names import Name
-from millrace_core.dialect.statements import DropDatabase
 from millrace_core.errors import MillraceError, Position
+from millrace_core.language.names import Name
+from millrace_core.language.statements import DropDatabase
 from millrace_core.model.device import Device
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.privileges import OF_DATABASE, SUPERUSER, Need, check, sees
@@ -87,7 +87,7 @@ def _exists(nodes: Sequence[str], position: Position | None = None) -> IotdbErro
 
 
 def create_many(context: Context, session: Session, wanted: Sequence[Wanted]) -> list[MillraceError | None]:
-    """Make those series that are not there, all in one go; of each, why it was not made."""
+    """Make the series that do not exist, all in one go; returns for each why it was not made."""
     with context.writer.ddl:
         schema, seen = known(context, session), set()
         found: list[MillraceError | None] = []
@@ -203,7 +203,8 @@ def table_of_devices(context: Context, db: str, columns: Sequence[Column], now: 
 
 
 def remove_series(context: Context, device: Device, gone: Sequence[str]) -> None:
-    """Take series out of a device; with its last one the device goes, rows and all. Hold ``writer.ddl``."""
+    """Take series out of a device; with the last one the device goes too, with its rows. Hold
+    ``writer.ddl``."""
     left = tuple(one for one in device.series if one.measurement not in gone)
     if left:
         context.writer.write([msgspec.structs.replace(device, series=left)])

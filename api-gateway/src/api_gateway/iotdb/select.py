@@ -1,4 +1,4 @@
-"""SELECT: its queries go to calc-svc as any user's, the answer is put together here."""
+"""SELECT: its queries go to calc-svc like any user's; the answer is put together here."""
 
 from __future__ import annotations
 

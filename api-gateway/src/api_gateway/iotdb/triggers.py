@@ -11,7 +11,7 @@ from millrace_core.privileges import SUPERUSER, check
 
 
 def create_trigger(context: Context, session: Session, statement: s.CreateTrigger) -> Done:
-    """For superusers alone: it brings code into the house."""
+    """For superusers only: it brings in code."""
     check(context.catalog, session.user, [SUPERUSER])
     context.listener.create(session, statement)
     return Done()

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from api_gateway.context import Context
+from api_gateway.firing import Firing
 from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Done
 from api_gateway.iotdb.schema import Wanted, ensure_all
 from api_gateway.session import Session
 from api_gateway.tables.find import TableName
-from api_gateway.tables.firing import Firing
-from api_gateway.tables.write import Rows, given, write
+from api_gateway.tables.write import GivenRows, given, write
 from millrace_core.dialect.iotdb import statements as s
 from millrace_core.dialect.iotdb import times
 from millrace_core.dialect.iotdb.codes import IotdbError, Status
@@ -52,14 +52,15 @@ def insert(context: Context, session: Session, statement: s.Insert) -> Done:
 def write_tablets(
     context: Context, session: Session, tablets: Sequence[Tablet], firing: Firing | None = None
 ) -> int:
-    """Write rows of devices, all of them or none; how many there were. ``firing``: see
+    """Write rows of devices, all of them or none; returns how many there were. ``firing``: see
     :func:`api_gateway.tables.write.write`.
 
-    :raises IotdbError: METADATA_ERROR if values of some columns do not fit: the others are stored then.
+    :raises IotdbError: METADATA_ERROR if values of some columns do not fit: the others are stored
+        nevertheless.
     """
     devices = _devices(context, session, tablets)
     problems: list[str] = []
-    rows: list[Rows] = []
+    rows: list[GivenRows] = []
     for tablet, device in zip(tablets, devices, strict=True):
         if device is not None:
             rows += _rows(tablet, device, session, problems)
@@ -102,7 +103,7 @@ def _wanted(tablet: Tablet, device: Device | None) -> list[tuple[str, str]]:
     return found
 
 
-def _rows(tablet: Tablet, device: Device, session: Session, problems: list[str]) -> list[Rows]:
+def _rows(tablet: Tablet, device: Device, session: Session, problems: list[str]) -> list[GivenRows]:
     meant = times.TimeContext(session.now, session.timezone)
     columns: dict[str, list[object]] = {}
     for name, values in tablet.columns.items():
@@ -116,4 +117,4 @@ def _rows(tablet: Tablet, device: Device, session: Session, problems: list[str])
     if not columns:
         return []
     table = TableName(device.db, device.name)
-    return [Rows(table, given(kind)) for kind in rows_by_columns(tablet.times, columns)]
+    return [GivenRows(table, given(kind)) for kind in rows_by_columns(tablet.times, columns)]

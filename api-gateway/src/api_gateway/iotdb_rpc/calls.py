@@ -9,13 +9,13 @@ from typing import Any
 from iotdb.thrift.rpc import ttypes as rpc
 from thrift.protocol.TProtocol import TProtocolException
 
+from api_gateway.firing import Firing
 from api_gateway.iotdb.execute import IotdbExecutor
 from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.iotdb.schema import Wanted
 from api_gateway.iotdb.write import Tablet
 from api_gateway.iotdb_rpc import replies, writes
 from api_gateway.iotdb_rpc.session import Client
-from api_gateway.tables.firing import Firing
 from millrace_core.dialect.iotdb import IotdbError, Status
 from millrace_core.dialect.iotdb import expressions as e
 from millrace_core.dialect.iotdb import statements as s
@@ -138,7 +138,7 @@ class Calls:
 
     def _select(self, req: Any, where: e.Expression, *, last: bool = False) -> Any:
         items = [
-            s.Item(e.Series(Pattern(found.nodes[1:], _HERE)), None, str(found))
+            s.Item(e.SeriesRef(Pattern(found.nodes[1:], _HERE)), None, str(found))
             for found in _patterns(req.paths)
         ]
         statement = s.Select(_HERE, tuple(items), (Pattern((Node(ROOT),)),), where=where, last=last)

@@ -33,7 +33,7 @@ def failure(error: MillraceError) -> Any:
 
 
 def together(parts: list[Any]) -> Any:
-    """The status of several things: one that has failed shows them all."""
+    """The status of several things: if one has failed, all are shown."""
     if all(part.code == Status.SUCCESS.number for part in parts):
         return success()
     return status(MULTIPLE_ERROR, "MULTIPLE_ERROR", parts)

@@ -1,6 +1,7 @@
 """Connections of IoTDB's RPC: frames in, frames out. A frame is its length, four bytes, and a message.
 
-Who has not logged in may send little, and not slowly; one who has may be silent for as long as they like.
+A client that has not logged in may send little, and not slowly; one that has may stay silent for as long as
+it likes.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from millrace_service.patience import BODY_SECONDS, CONNECTIONS, HEAD_SECONDS, L
 _LENGTH = struct.Struct(">i")
 STOP_SECONDS = 10.0
 STRANGER_BYTES = 16_384
-"""The longest frame of somebody who has not logged in."""
+"""The longest frame of a client that has not logged in."""
 Talk = Callable[[Client], Callable[[bytes], bytes]]
 """What answers the frames of one connection; it raises ValueError for what is no call."""
 
 
 def talk(executor: IotdbExecutor) -> Talk:
-    """:raises MillraceError: if the package is not there that knows the calls."""
+    """:raises MillraceError: if the package that knows the calls is not installed."""
     try:
         from api_gateway.iotdb_rpc.protocol import Conversation
     except ImportError as error:
@@ -68,7 +69,7 @@ class RpcServer:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Listen no more, and end the connections; calls that run end first."""
+        """Stop listening and end the connections, once the calls under way have ended."""
         if self._server is not None:
             self._server.close()
         for task in self._open:

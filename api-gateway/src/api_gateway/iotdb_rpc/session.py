@@ -18,15 +18,15 @@ from millrace_core.timeline.calendar import zone
 from millrace_core.wire.iotdb.blocks import block
 
 MOST_OPEN = 64
-"""Answers of a connection that are not fetched to their end; of more the oldest are closed."""
+"""Answers of a connection that have not been fetched completely; if there are more, the oldest are closed."""
 FETCH = 5_000
-"""Rows of one block, if a client does not say how many."""
+"""Rows per block, if a client does not say how many."""
 MOST_FETCH = 100_000
 
 
 @dataclass(slots=True)
 class Cursor:
-    """An answer, and how far it was sent. ``times``: None, if rows have none."""
+    """An answer, and how much of it was sent. ``times``: None if rows have none."""
 
     names: list[str]
     types: list[str]

@@ -15,10 +15,10 @@ from api_gateway.session import Session
 from api_gateway.statements.execute import Executor
 from api_gateway.statements.shows import state_for
 from millrace_core.catalog import StreamEntry
-from millrace_core.dialect import statements
 from millrace_core.dialect.front_ends import FRONT_ENDS
-from millrace_core.dialect.lexer import quote_name
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.language import statements
+from millrace_core.language.lexer import quote_name
 from millrace_core.model.life import life_of
 from millrace_core.privileges import OF_DATABASE, Need, check, sees
 from millrace_core.trigger.types import type_of
@@ -149,7 +149,7 @@ def resource_router(context: Context, executor: Executor, logins: Logins) -> API
 def _add_reading(router: APIRouter, context: Context, who: Any) -> None:
     @router.get("")
     def listed(db: Annotated[str | None, Query()] = None, session: Session = who) -> list[Stream]:
-        """All streams that the user may know of, or those of one database."""
+        """All streams that the user may know about, or those of one database."""
         entries = [
             e for e in list(context.catalog.streams.values())
             if (db is None or e.spec.db == db) and sees(context.catalog, session.user, e.spec.home)
@@ -212,10 +212,10 @@ def _add_changing(router: APIRouter, context: Context, executor: Executor, who: 
 
 
 def _find(context: Context, session: Session, name: str) -> StreamEntry:
-    """The stream ``db.stream``, or the global one, that the user may know of.
+    """The stream ``db.stream``, or the global one, if the user may know about it.
 
-    :raises MillraceError: PERMISSION for a database that the user does not know of, whether or not it is
-        there; UNKNOWN_STREAM.
+    :raises MillraceError: PERMISSION for a database that the user may not know about, whether or not it
+        exists; UNKNOWN_STREAM.
     """
     catalog, user = context.catalog, session.user
     for entry in list(catalog.streams.values()):

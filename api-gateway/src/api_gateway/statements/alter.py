@@ -15,10 +15,10 @@ from api_gateway.answer import Answer, affected
 from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.tables.find import find_table
-from millrace_core.dialect.statements import AlterTable, Remove, SetComment, SetTags
 from millrace_core.dialect.tdengine.alter import alter, check_kind, new_tags
 from millrace_core.errors import CatalogError, ErrorCode, Position, SqlError
 from millrace_core.held import column_holders
+from millrace_core.language.statements import AlterTable, Remove, SetComment, SetTags
 from millrace_core.model.expression import fields_of
 from millrace_core.model.revisions import altered
 from millrace_core.model.schema import Child, Column, Table
@@ -84,7 +84,7 @@ def write_altered(context: Context, table: Table) -> None:
     before = context.catalog.tables[table.db, table.name]
     children = list(context.catalog.children_of(table)) if before.tags != table.tags else []
     context.writer.write([table])
-    # by now the catalog has turned the tags; a record from before would be turned again at every start
+    # by now the catalog has reordered the tags; an older record would be reordered again at every start
     context.writer.write([context.catalog.children[child.db, child.name] for child in children])
 
 

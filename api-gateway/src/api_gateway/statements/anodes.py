@@ -1,4 +1,4 @@
-"""CREATE, UPDATE, DROP and SHOW ANODES: analytics services of somebody else (TDgpt's REST protocol)."""
+"""CREATE, UPDATE, DROP and SHOW ANODES: analytics services run by others (TDgpt's REST protocol)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from api_gateway.context import Context, milliseconds
 from api_gateway.session import Session
 from millrace_analytics.anode_client import list_algorithms
 from millrace_core.catalog import Anode, key_of
-from millrace_core.dialect import statements
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError
+from millrace_core.language import statements
 
 OWN = 0
 """The number of what this deployment computes itself: there without CREATE, and not to be dropped."""
@@ -63,7 +63,7 @@ def drop_anode(context: Context, _session: Session, statement: statements.DropAn
 
 
 def show_anodes(context: Context, session: Session, statement: statements.ShowAnodes) -> Answer:
-    """Whoever computes says what there is: calc-svc."""
+    """calc-svc computes, so it says which algorithms there are."""
     return context.calc.query(_ROWS[statement.full], session, context.writer.position, context.written.ends())
 
 

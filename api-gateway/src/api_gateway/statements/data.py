@@ -9,12 +9,12 @@ from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.statements.tables import using_of
 from api_gateway.tables.find import find_table, full_name, missing
-from api_gateway.tables.write import Columns, Rows, check_stored, write
+from api_gateway.tables.write import Columns, GivenRows, check_stored, write
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.lexer import quote_name
-from millrace_core.dialect.statements import Delete, Insert, InsertTable
-from millrace_core.dialect.times import delete_range
-from millrace_core.dialect.values import insert_rows
+from millrace_core.language.lexer import quote_name
+from millrace_core.language.statements import Delete, Insert, InsertTable
+from millrace_core.language.times import delete_range
+from millrace_core.language.values import insert_rows
 from millrace_core.model.schema import Child, Table
 from millrace_core.privileges import Need, may
 from millrace_core.wire import operations
@@ -27,24 +27,24 @@ def insert(context: Context, session: Session, statement: Insert) -> Answer:
     return affected(write(context, [_rows(session, part) for part in statement.tables], session.caller))
 
 
-def _rows(session: Session, part: InsertTable) -> Rows:
+def _rows(session: Session, part: InsertTable) -> GivenRows:
     def cells(table: Table) -> Columns:
         return insert_rows(part, table, session.values(table.precision))
 
     using = None if part.using is None else using_of(session, part.using)
-    return Rows(full_name(session, part.name), cells, using)
+    return GivenRows(full_name(session, part.name), cells, using)
 
 
 def delete(context: Context, session: Session, statement: Delete) -> Answer:
-    """Rows of a range of time, of one table or of all children; the answer is how many there were, for who
-    may read them."""
+    """Delete the rows of a range of time, of one table or of all children; those who may read them are told
+    how many there were."""
     table, child = find_table(context.catalog, session, statement.name)
     check_stored(table, full_name(session, statement.name))
     first, last = delete_range(statement, table, session.values(table.precision))
     if first > last:
         return affected(0)
     names = _victims(context.catalog, table, child, statement)
-    # who may write and not read learns nothing of what was there
+    # whoever may write but not read learns nothing about what was there
     counted = may(context.catalog, session.user, [Need("read", table.db, table=statement.name.name)])
     rows = _count(context, session, table, child, statement, first, last) if counted else 0
     with context.gate.shared():

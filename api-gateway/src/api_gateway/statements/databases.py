@@ -7,12 +7,12 @@ from api_gateway.context import Context, milliseconds
 from api_gateway.session import Session, unknown_database
 from api_gateway.tables.removal import remove_tables
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog, Grant, StreamEntry, record_key
-from millrace_core.dialect.query import parse_query
-from millrace_core.dialect.query.sources import sources
-from millrace_core.dialect.statements import CreateDatabase, DropDatabase, UseDatabase
-from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import CatalogError, ErrorCode
 from millrace_core.held import databases_of
+from millrace_core.language.query import parse_query
+from millrace_core.language.query.sources import sources
+from millrace_core.language.statements import CreateDatabase, DropDatabase, UseDatabase
+from millrace_core.language.virtual import sources_of
 from millrace_core.model.life import life_of
 from millrace_core.model.schema import Database
 from millrace_core.model.stream import StreamSpec

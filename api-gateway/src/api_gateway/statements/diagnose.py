@@ -7,8 +7,8 @@ from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.statements.stream_life import find_stream
 from api_gateway.watching.diagnosis_rows import Case, rows_of
-from millrace_core.dialect.statements import DiagnoseStream
 from millrace_core.errors import ErrorCode, MillraceError, Position, SqlError
+from millrace_core.language.statements import DiagnoseStream
 from millrace_core.model.schema import Precision
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.wire import control, diagnosis
@@ -17,7 +17,7 @@ from millrace_core.wire.topics import STATUS
 from millrace_wal import Message
 
 LIMIT, MOST = 1_000, 10_000
-"""How many groups are told of, and how many may be asked for."""
+"""How many groups are described, and how many may be asked for."""
 
 
 def diagnose_stream(context: Context, session: Session, statement: DiagnoseStream) -> Answer:

@@ -16,8 +16,8 @@ from api_gateway.statements.anodes import create_anode, drop_anode, show_anodes,
 from api_gateway.statements.data import delete, insert
 from api_gateway.statements.databases import create_database, drop_database, use_database
 from api_gateway.statements.diagnose import diagnose_stream
-from api_gateway.statements.explain import explain_stream
 from api_gateway.statements.needs import needs_of
+from api_gateway.statements.queries import kill_query
 from api_gateway.statements.shows import describe, show, show_create, show_tags
 from api_gateway.statements.stream_life import (
     drop_stream,
@@ -27,16 +27,15 @@ from api_gateway.statements.stream_life import (
     start_stream,
     stop_stream,
 )
-from api_gateway.statements.streams import create_stream
+from api_gateway.statements.streams import create_stream, explain_stream
 from api_gateway.statements.tables import create_children, create_table, drop_tables
 from api_gateway.statements.users import alter_user, create_snode, create_user, drop_snode, drop_user, grant
 from api_gateway.statements.verify import verify_stream
 from api_gateway.statements.virtual import create_virtual_child
-from api_gateway.watching.queries import kill_query
 from millrace_core.catalog import SYSTEM_DATABASES
-from millrace_core.dialect import statements
 from millrace_core.dialect.front_ends import FRONT_ENDS
 from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language import statements
 from millrace_core.privileges import check, knows_database
 
 SERVER_VERSION = "3.3.7.0.millrace"
@@ -110,9 +109,9 @@ READERS = frozenset({
 class Executor:
     """Runs statements; :meth:`execute` may be called by many threads."""
 
-    def __init__(self, context: Context, running: Running | None = None) -> None:
+    def __init__(self, context: Context, running: Running) -> None:
         self._context = context
-        self._running = running or Running(context)
+        self._running = running
 
     def execute(self, session: Session, sql: str) -> Answer:
         """The answer of one statement.
@@ -132,8 +131,8 @@ class Executor:
         self._running.abandon(session)
 
     def _chosen(self, session: Session) -> Session:
-        """Without a database that the user does not know of. Statements that need it say so themselves: one
-        that makes it, or names another, does not."""
+        """The session without a database that the user may not know about. Statements that need it say so
+        themselves: one that makes it, or names another, does not."""
         db = session.database
         known = db is None or db in SYSTEM_DATABASES
         known = known or knows_database(self._context.catalog, session.user, db or "")

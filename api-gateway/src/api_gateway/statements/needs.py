@@ -13,11 +13,11 @@ from typing import Any
 
 from api_gateway.session import Session
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog, StreamEntry
-from millrace_core.dialect import statements as s
-from millrace_core.dialect.names import QualifiedName
-from millrace_core.dialect.query import parse_query
-from millrace_core.dialect.query.nodes import position_of
-from millrace_core.dialect.query.sources import read_by, sources
+from millrace_core.language import statements as s
+from millrace_core.language.names import QualifiedName
+from millrace_core.language.query import parse_query
+from millrace_core.language.query.nodes import position_of
+from millrace_core.language.query.sources import read_by, sources
 from millrace_core.privileges import (
     OF_DATABASE,
     SUPERUSER,
@@ -91,7 +91,7 @@ def _children(catalog: Catalog, session: Session, statement: s.CreateChildren) -
 
 
 def _own_password(_catalog: Catalog, session: Session, statement: s.AlterUser) -> Iterator[Need]:
-    """Everybody may change his own password."""
+    """All users may change their own passwords."""
     if statement.name.text != session.user:
         yield SUPERUSER
 
@@ -226,4 +226,4 @@ NEEDS: dict[type, Needs] = {
     s.ShowTags: _named("any"),
     s.Describe: _named("any"),
 }
-"""By statement; one that is not here is a superuser's."""
+"""By statement; one that is not listed here is for superusers."""

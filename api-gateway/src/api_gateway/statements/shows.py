@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from api_gateway.answer import INT, Answer, AnswerColumn, text_column
 from api_gateway.context import Context
 from api_gateway.session import Session, unknown_database
+from api_gateway.statements import queries
 from api_gateway.statements.stream_life import find_stream
 from api_gateway.tables.find import find_table
-from api_gateway.watching import queries
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog, StreamEntry
-from millrace_core.dialect.lexer import quote_name
-from millrace_core.dialect.statements import Describe, Show, ShowCreate, ShowTags
-from millrace_core.dialect.virtual import source_of
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.language.lexer import quote_name
+from millrace_core.language.statements import Describe, Show, ShowCreate, ShowTags
+from millrace_core.language.virtual import source_of
 from millrace_core.model.life import shown_state
 from millrace_core.model.schema import Child, Column, Origin, Table
 from millrace_core.model.types import TIMESTAMP
@@ -23,7 +23,7 @@ from millrace_core.plan.system.inside import looks_into
 from millrace_core.plan.system.streams import definition_of
 from millrace_core.privileges import is_superuser, knows_database, sees
 
-Rows = list[list[object]]
+ShownRows = list[list[object]]
 
 
 def show(context: Context, session: Session, statement: Show) -> Answer:
@@ -81,34 +81,34 @@ def _like(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(parts), re.DOTALL | re.IGNORECASE)
 
 
-def _databases(context: Context, _session: Session, _db: str) -> Rows:
+def _databases(context: Context, _session: Session, _db: str) -> ShownRows:
     return [[name] for name in (*SYSTEM_DATABASES, *list(context.catalog.databases))]
 
 
-def _stables(context: Context, _session: Session, db: str) -> Rows:
+def _stables(context: Context, _session: Session, db: str) -> ShownRows:
     tables = list(context.catalog.tables.values())
     return [[table.name] for table in tables if table.db == db and table.kind == "super"]
 
 
-def _tables(context: Context, _session: Session, db: str) -> Rows:
+def _tables(context: Context, _session: Session, db: str) -> ShownRows:
     """Tables that hold rows: normal and child tables."""
     return _with_rows(context, db, virtual=False)
 
 
-def _vtables(context: Context, _session: Session, db: str) -> Rows:
+def _vtables(context: Context, _session: Session, db: str) -> ShownRows:
     """Virtual normal tables, and child tables of virtual super tables."""
     return _with_rows(context, db, virtual=True)
 
 
-def _with_rows(context: Context, db: str, *, virtual: bool) -> Rows:
+def _with_rows(context: Context, db: str, *, virtual: bool) -> ShownRows:
     tables = [t for t in list(context.catalog.tables.values()) if t.db == db and t.virtual == virtual]
-    found: Rows = [[table.name] for table in tables if table.kind == "normal"]
+    found: ShownRows = [[table.name] for table in tables if table.kind == "normal"]
     owners = {table.name for table in tables}
     children = list(context.catalog.children.values())
     return found + [[child.name] for child in children if child.db == db and child.table in owners]
 
 
-def _streams(context: Context, session: Session, db: str) -> Rows:
+def _streams(context: Context, session: Session, db: str) -> ShownRows:
     streams = list(context.catalog.streams.values())
     return [
         [entry.spec.name, *state_for(context, session, entry)] for entry in streams if entry.spec.db == db
@@ -136,7 +136,7 @@ def _all_streams(context: Context, session: Session, statement: Show) -> Answer:
     """The streams with global names, and those of the session's database."""
     if session.database is not None:
         _database(context.catalog, session, statement)
-    shown: Rows = []
+    shown: ShownRows = []
     for entry in list(context.catalog.streams.values()):
         spec = entry.spec
         listed = spec.db in ("", session.database) and sees(context.catalog, session.user, spec.home)
@@ -150,24 +150,24 @@ def _all_streams(context: Context, session: Session, statement: Show) -> Answer:
     return Answer(STREAM_COLUMNS, sorted(shown, key=lambda row: str(row[0])))
 
 
-def _users(context: Context, _session: Session, _db: str) -> Rows:
+def _users(context: Context, _session: Session, _db: str) -> ShownRows:
     return [[user.name, int(user.superuser)] for user in list(context.catalog.users.values())]
 
 
-def _privileges(context: Context, _session: Session, _db: str) -> Rows:
+def _privileges(context: Context, _session: Session, _db: str) -> ShownRows:
     return [list(row) for row in context.catalog.privileges()]
 
 
-def _snodes(context: Context, _session: Session, _db: str) -> Rows:
+def _snodes(context: Context, _session: Session, _db: str) -> ShownRows:
     return [[snode.id, "local", snode.created] for snode in list(context.catalog.snodes.values())]
 
 
-def _dnodes(context: Context, _session: Session, _db: str) -> Rows:
+def _dnodes(context: Context, _session: Session, _db: str) -> ShownRows:
     """What TDengine calls a dnode is the whole deployment."""
     return [[1, "local", "ready"]]
 
 
-SHOWS: dict[str, tuple[tuple[AnswerColumn, ...], bool, Callable[[Context, Session, str], Rows]]] = {
+SHOWS: dict[str, tuple[tuple[AnswerColumn, ...], bool, Callable[[Context, Session, str], ShownRows]]] = {
     "databases": ((text_column("name", 64),), False, _databases),
     "stables": ((text_column("stable_name", 192),), True, _stables),
     "tables": ((text_column("table_name", 192),), True, _tables),
@@ -208,7 +208,7 @@ OF_TABLES = frozenset({"stables", "tables", "vtables"})
 
 def describe(context: Context, session: Session, statement: Describe) -> Answer:
     table, child = find_table(context.catalog, session, statement.name)
-    rows: Rows = []
+    rows: ShownRows = []
     for column in table.columns:
         note = "COMPOSITE KEY" if column.composite_key else ""
         rows.append([column.name, column.type.name, column.type.size, note])
@@ -322,7 +322,7 @@ def show_tags(context: Context, session: Session, statement: ShowTags) -> Answer
         text_column("table_name", 192), text_column("db_name", 64), text_column("stable_name", 192),
         text_column("tag_name", 64), text_column("tag_type", 32), text_column("tag_value", 16_384),
     )  # fmt: skip
-    rows: Rows = [
+    rows: ShownRows = [
         [child.name, child.db, table.name, tag.name, str(tag.type), None if value is None else str(value)]
         for tag, value in zip(table.tags, child.tags, strict=True)
     ]

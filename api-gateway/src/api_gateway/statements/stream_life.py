@@ -10,8 +10,9 @@ from api_gateway.session import Session, unknown_database
 from api_gateway.statements.streams import live_from
 from api_gateway.statements.virtual import origin_ends
 from millrace_core.catalog import StreamEntry, key_of
-from millrace_core.dialect.names import QualifiedName
-from millrace_core.dialect.statements import (
+from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
+from millrace_core.language.names import QualifiedName
+from millrace_core.language.statements import (
     DropStream,
     PauseStream,
     RecalculateStream,
@@ -19,8 +20,7 @@ from millrace_core.dialect.statements import (
     StartStream,
     StopStream,
 )
-from millrace_core.dialect.times import time_value
-from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
+from millrace_core.language.times import time_value
 from millrace_core.model.life import GLOBAL, OF_DATABASE, Life, life_of
 from millrace_core.privileges import known_stream
 from millrace_core.trigger.types import type_of

@@ -1,4 +1,4 @@
-"""CREATE STREAM: accepted or refused as a whole."""
+"""CREATE STREAM: accepted or refused as a whole. EXPLAIN CREATE STREAM: how it was understood."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from api_gateway.answer import Answer, affected
+from api_gateway.answer import Answer, affected, text_column
 from api_gateway.context import Context, fresh_uid, milliseconds
 from api_gateway.receivers import refuse_private
 from api_gateway.session import Session
@@ -14,10 +14,11 @@ from api_gateway.statements.tables import add_table
 from api_gateway.statements.virtual import origin_ends, origin_records
 from millrace_core.catalog import Catalog, StreamEntry, key_of
 from millrace_core.dialect.front_ends import FRONT_ENDS
-from millrace_core.dialect.names import QualifiedName
-from millrace_core.dialect.statements import CreateLegacyStream, CreateStream
-from millrace_core.dialect.virtual import sources_of
+from millrace_core.dialect.tdengine.explain import understood
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, Position, SqlError
+from millrace_core.language.names import QualifiedName
+from millrace_core.language.statements import CreateLegacyStream, CreateStream, ExplainStream
+from millrace_core.language.virtual import sources_of
 from millrace_core.model.expression import fields_of
 from millrace_core.model.schema import Child, Table, cut_name
 from millrace_core.model.stream import ResultColumn, StreamSpec
@@ -28,6 +29,8 @@ from millrace_core.wire import control
 from millrace_core.wire.topics import slot_of, wal_topic
 
 NewStream = CreateStream | CreateLegacyStream
+ITEM, VALUE = 64, 16_384
+"""Longest texts of the columns of EXPLAIN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,3 +272,15 @@ def _reads_tags(spec: StreamSpec) -> bool:
     names = {name for condition in conditions if condition for name in condition.columns}
     names = names.union(*(fields_of(key.expression) for key in spec.keys))
     return spec.source is not None and any(spec.source.table.tag(name) for name in names)
+
+
+def explain_stream(context: Context, session: Session, statement: ExplainStream) -> Answer:
+    """What a stream was understood to be: rows of (item, value). Nothing is made.
+
+    :raises SqlError: as CREATE STREAM itself would, as far as the catalog tells.
+    """
+    lower = FRONT_ENDS[session.dialect].lower
+    spec = lower(statement.stream, context.catalog, session.database, session.timezone)
+    check_output(spec, statement.stream, context.catalog)
+    facts = understood(spec)
+    return Answer((text_column("item", ITEM), text_column("value", VALUE)), [list(fact) for fact in facts])

@@ -11,12 +11,12 @@ from api_gateway.tables.children import Birth, Using, bear, conceive, drop_child
 from api_gateway.tables.find import database_of, full_name, table_of, taken
 from api_gateway.tables.removal import remove_tables
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.names import QualifiedName
-from millrace_core.dialect.statements import ChildDef, ColumnDef, CreateChildren, CreateTable, DropTables
-from millrace_core.dialect.values import literal_value
-from millrace_core.dialect.virtual import origins_of_table
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
 from millrace_core.held import holders
+from millrace_core.language.names import QualifiedName
+from millrace_core.language.statements import ChildDef, ColumnDef, CreateChildren, CreateTable, DropTables
+from millrace_core.language.values import literal_value
+from millrace_core.language.virtual import origins_of_table
 from millrace_core.model.schema import Child, Column, Table
 from millrace_core.privileges import stream_words
 

@@ -11,9 +11,9 @@ from api_gateway.answer import Answer, affected
 from api_gateway.context import Context, milliseconds
 from api_gateway.session import Session
 from millrace_core.catalog import Catalog, Grant, GrantedTable, Snode, key_of
-from millrace_core.dialect import statements
-from millrace_core.dialect.names import Name
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.language import statements
+from millrace_core.language.names import Name
 from millrace_core.model.life import life_of
 from millrace_core.privileges import EVERY
 
@@ -63,8 +63,8 @@ def drop_user(context: Context, _session: Session, statement: statements.DropUse
 def grant(context: Context, _session: Session, statement: statements.Grant) -> Answer:
     """GRANT and REVOKE of reading and writing databases or single tables.
 
-    REVOKE of what was not granted changes nothing; that of a database takes the privileges of its tables
-    along, while one of a table leaves a database's alone.
+    REVOKE of what was not granted changes nothing; that of a database removes the privileges on its tables as
+    well, while one of a table leaves a database's alone.
     """
     where = statement.user.position
     with context.writer.ddl:

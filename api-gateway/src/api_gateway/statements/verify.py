@@ -7,19 +7,19 @@ from api_gateway.context import Context
 from api_gateway.session import Session
 from api_gateway.statements.diagnose import checked_limit
 from api_gateway.statements.stream_life import find_stream
-from millrace_core.dialect.lexer import Lexer, TokenKind
-from millrace_core.dialect.statements import VerifyStream
-from millrace_core.dialect.times import time_value
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
+from millrace_core.language.lexer import Lexer, TokenKind
+from millrace_core.language.statements import VerifyStream
+from millrace_core.language.times import time_value
 from millrace_core.recalc.judged import Judged, judged_of, refusal
 from millrace_core.wire import control
 from millrace_core.wire.topics import CONTROL
 from millrace_wal import DeadLetters, replay
 
 LIMIT, MOST = 1_000, 10_000
-"""How many differences are listed, and how many may be asked for."""
+"""How many differences are listed by default, and how many may be asked for."""
 VOLATILE = frozenset({"_tlocaltime", "now", "today", "rand"})
-"""Words of a query whose results are others the next time."""
+"""Words of a query whose results differ the next time."""
 
 
 def verify_stream(context: Context, session: Session, statement: VerifyStream) -> Answer:
@@ -52,7 +52,7 @@ def verify_stream(context: Context, session: Session, statement: VerifyStream) -
 
 
 def _volatile(query: str) -> str | None:
-    """Why a query's results cannot be made again; None if nothing speaks against it."""
+    """Why a query's results cannot be made again; None if they can."""
     lexer = Lexer(query)
     while (token := lexer.next()).kind is not TokenKind.END:
         if token.kind is TokenKind.WORD and token.value in VOLATILE:

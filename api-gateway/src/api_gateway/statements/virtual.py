@@ -10,8 +10,8 @@ from api_gateway.session import Session
 from api_gateway.statements.tables import using_of
 from api_gateway.tables.children import conceive
 from api_gateway.tables.find import full_name, taken
-from millrace_core.dialect.statements import CreateVirtualChild
-from millrace_core.dialect.virtual import members_of, origins_of_child, source_of, sources_of
+from millrace_core.language.statements import CreateVirtualChild
+from millrace_core.language.virtual import members_of, origins_of_child, source_of, sources_of
 from millrace_core.model.schema import Origin, Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.wire import control
@@ -74,7 +74,7 @@ def origin_records(
 def _links(
     context: Context, table: Table, name: str, origins: tuple[Origin | None, ...]
 ) -> list[tuple[Link, Table]]:
-    """One for each table that the virtual table ``name`` takes columns from and that is still there."""
+    """One for each existing table that the virtual table ``name`` takes columns from."""
     by_source: dict[tuple[str, str], tuple[Table, list[tuple[str, str]]]] = {}
     for column, origin in zip(table.columns, origins, strict=False):
         source = source_of(origin, context.catalog) if origin is not None else None

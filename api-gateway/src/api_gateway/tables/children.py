@@ -1,4 +1,4 @@
-"""Child tables: how they come to be, whoever wants them, and how they end."""
+"""Child tables: how they are made, whoever asks for them, and how they are removed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Birth(NamedTuple):
 
 
 def conceive(catalog: Catalog, name: TableName, using: Using, now: int, *, virtual: bool = False) -> Birth:
-    """The child that is meant, tags checked; whether the name is free is not looked at. ``now``: nanoseconds.
+    """The child that is meant, with its tags checked; whether the name is free is not checked. ``now``:
+    nanoseconds.
 
     :raises MillraceError: for an unknown super table or tag, a value that does not fit, or a super table that
         is virtual where none is meant, or the reverse.
@@ -70,8 +71,8 @@ def conceive(catalog: Catalog, name: TableName, using: Using, now: int, *, virtu
 
 
 def bear(context: Context, births: Sequence[Birth]) -> None:
-    """Make children: first in the WAL, then in the catalog. A crash between is mended by calc-svc, which
-    sees the WAL and registers them. Hold ``writer.ddl``."""
+    """Make children: first in the WAL, then in the catalog. After a crash in between, calc-svc sees the WAL
+    and registers them. Hold ``writer.ddl``."""
     if not births:
         return
     context.append_rows([birth.message for birth in births])
@@ -79,13 +80,13 @@ def bear(context: Context, births: Sequence[Birth]) -> None:
 
 
 def enter(context: Context, children: Sequence[Child], by: Literal["sql", "producer"]) -> None:
-    """Children that the WAL holds already enter the catalog. Hold ``writer.ddl``."""
+    """Enter children into the catalog that the WAL already holds. Hold ``writer.ddl``."""
     context.writer.write(children)
     metrics.CHILDREN.labels(by).inc(len(children))
 
 
 def drop_children(context: Context, dropped: Sequence[tuple[Table, Child]]) -> None:
-    """End child tables: in their topic, in order with their rows, and in the catalog."""
+    """Remove child tables: in their topic, in order with their rows, and in the catalog."""
     if not dropped:
         return
     end = wire.encode_operation(wire.Drop())

@@ -1,4 +1,4 @@
-"""Tables by their names, and the errors for names that nobody has, or somebody has already."""
+"""Tables by their names, and the errors for names that do not exist or are already taken."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from api_gateway.session import Session
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.names import QualifiedName
 from millrace_core.errors import CatalogError, ErrorCode, Position
+from millrace_core.language.names import QualifiedName
 from millrace_core.model.schema import Child, Database, Table
 
 

@@ -1,4 +1,4 @@
-"""Taking tables and streams away, in an order that a crash at any point leaves mendable."""
+"""Removing tables and streams, in an order that can be repaired after a crash at any point."""
 
 from __future__ import annotations
 

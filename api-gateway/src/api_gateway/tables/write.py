@@ -1,10 +1,10 @@
 """Writing rows: one call, whatever they came in. INSERT goes through it; so does every protocol that brings
 rows.
 
-A protocol turns what it reads into :class:`Rows`, one for each table (or several, which are written in their
-order), and hands them over with who asks::
+A protocol turns what it reads into :class:`GivenRows`, one for each table (or several, which are written in
+their order), and hands them over with who asks::
 
-    rows = Rows(TableName("power", "m1"), given({"ts": [1767225600000], "amps": [1.5]}))
+    rows = GivenRows(TableName("power", "m1"), given({"ts": [1767225600000], "amps": [1.5]}))
     written = write(context, [rows], Caller(user.name, time.time_ns()))
 
 **What rows look like.** ``cells`` is a function from the table to its columns: name -> cells, equally many of
@@ -16,7 +16,7 @@ stored at that key; None is NULL, and overwrites. ``using``: make the child tabl
 **What is checked**, all of it before anything is written: that the user may write to every table (or to the
 super table of one that is to be made); that database and table are there, and hold rows (no super table, no
 virtual one); that an existing table with ``using`` is a child of that super table (its tags stay); columns
-and cells, by ``cells``; that the rows of one :class:`Rows` fit into one message.
+and cells, by ``cells``; that the rows of one :class:`GivenRows` fit into one message.
 
 **What it answers**: how many rows there were. They are durable by then: every later query sees them, and so
 do streams.
@@ -41,9 +41,9 @@ from itertools import groupby
 from api_gateway import metrics
 from api_gateway.access.caller import Caller
 from api_gateway.context import Context
+from api_gateway.firing import Firing, Spot
 from api_gateway.tables.children import Birth, Using, bear, conceive
 from api_gateway.tables.find import TableName, database_of, missing, table_of
-from api_gateway.tables.firing import Firing, Spot
 from millrace_core.catalog import Catalog
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError, SqlError
 from millrace_core.model.schema import Table
@@ -59,7 +59,7 @@ Cells = Callable[[Table], Columns]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class GivenRows:
     """Rows of one normal or child table; see the module's text."""
 
     table: TableName
@@ -72,18 +72,20 @@ def given(columns: Columns) -> Cells:
     return lambda table: checked_columns(columns, table)
 
 
-def by_row(table: TableName, rows: Sequence[Mapping[str, object]], using: Using | None = None) -> list[Rows]:
+def by_row(
+    table: TableName, rows: Sequence[Mapping[str, object]], using: Using | None = None
+) -> list[GivenRows]:
     """Typed cells, row by row: a row that lacks a column leaves it as it is stored."""
     found = []
     for names, some in groupby(rows, key=tuple):
         alike = list(some)
-        found.append(Rows(table, given({name: [row[name] for row in alike] for name in names}), using))
+        found.append(GivenRows(table, given({name: [row[name] for row in alike] for name in names}), using))
     return found
 
 
-def write(context: Context, rows: Sequence[Rows], caller: Caller, firing: Firing | None = None) -> int:
-    """Write rows, as the module's text says; how many there were. ``firing``: what it has to do with
-    triggers, if whoever writes wants to know, or knows better.
+def write(context: Context, rows: Sequence[GivenRows], caller: Caller, firing: Firing | None = None) -> int:
+    """Write rows, as the module's text says; returns how many there were. ``firing``: what the write has to
+    do with triggers, if the caller wants to know or to decide.
 
     :raises MillraceError: if they are refused, or the broker does not take them.
     """
@@ -118,7 +120,7 @@ def check_stored(table: Table, name: TableName) -> None:
 
 @dataclass
 class _Batch:
-    """What rows come to: child tables to make, then messages in order; ``rows`` in all of them."""
+    """What rows amount to: child tables to make, then messages in order, with ``rows`` in all."""
 
     births: dict[TableName, Birth] = field(default_factory=dict)
     written: list[tuple[Table, Message]] = field(default_factory=list)
@@ -129,7 +131,7 @@ class _Batch:
         return [message for _, message in self.written]
 
 
-def _needs(catalog: Catalog, rows: Sequence[Rows]) -> Iterator[Need]:
+def _needs(catalog: Catalog, rows: Sequence[GivenRows]) -> Iterator[Need]:
     for one in rows:
         db, name, position = one.table
         if one.using is None:
@@ -139,7 +141,7 @@ def _needs(catalog: Catalog, rows: Sequence[Rows]) -> Iterator[Need]:
 
 
 def _append(context: Context, batch: _Batch, firing: Firing, more: Sequence[Message] = ()) -> list[Spot]:
-    """Append the rows, and ``more`` with them; where they lie."""
+    """Append the rows, and ``more`` with them; returns where they lie."""
     messages = batch.messages
     if not messages and not more:
         return []
@@ -154,7 +156,7 @@ def _append(context: Context, batch: _Batch, firing: Firing, more: Sequence[Mess
     return spots
 
 
-def _prepare(catalog: Catalog, rows: Sequence[Rows], caller: Caller) -> _Batch:
+def _prepare(catalog: Catalog, rows: Sequence[GivenRows], caller: Caller) -> _Batch:
     """:raises MillraceError: at the first table, column or value that does not fit."""
     batch = _Batch()
     for one in rows:
@@ -176,7 +178,7 @@ def _prepare(catalog: Catalog, rows: Sequence[Rows], caller: Caller) -> _Batch:
     return batch
 
 
-def _columns(rows: Rows, table: Table) -> Columns:
+def _columns(rows: GivenRows, table: Table) -> Columns:
     try:
         return rows.cells(table)
     except MillraceError as error:
@@ -185,7 +187,7 @@ def _columns(rows: Rows, table: Table) -> Columns:
         raise MillraceError(error.code, f"{rows.table}: {error.message}", rows.table.position) from error
 
 
-def _target(catalog: Catalog, rows: Rows, caller: Caller, batch: _Batch) -> tuple[Table, bytes]:
+def _target(catalog: Catalog, rows: GivenRows, caller: Caller, batch: _Batch) -> tuple[Table, bytes]:
     """The table whose columns the rows have, and the key of their message."""
     name = rows.table._replace(position=None)
     key = name.name.encode()

@@ -1,4 +1,4 @@
-"""Mending what a crash or an outage cut in two. The control topic is the intent: the catalog follows it."""
+"""Repairs what a crash or an outage cut in two. The control topic is the intent: the catalog follows it."""
 
 from __future__ import annotations
 

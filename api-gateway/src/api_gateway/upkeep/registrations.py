@@ -54,7 +54,7 @@ class Registrar:
             self._reader = None
 
     def look(self) -> tuple[object, str]:
-        """Up to where registrations are in the catalog, and what lies behind that."""
+        """How far registrations are in the catalog, and what lies beyond."""
         ends = self._log.end_offsets(REGISTRATIONS.name)
         return dict(self._done), behind(REGISTRATIONS.name, ends, self._done)
 

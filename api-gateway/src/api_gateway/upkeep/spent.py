@@ -27,13 +27,13 @@ class _Said:
     ranges: list[tuple[int, float, Key]] = field(default_factory=list)
 
     def turn(self, key: Key) -> Iterator[Key]:
-        """It is started or stopped: what was said of that before is over."""
+        """It is started or stopped: earlier records of that no longer count."""
         if self.turned is not None:
             yield self.turned
         self.turned = key
 
     def recalculate(self, first: int, last: float, key: Key) -> Iterator[Key]:
-        """Ranges within others add nothing to what the stream has treated."""
+        """Ranges within others add nothing to what the stream has recalculated."""
         if any(begin <= first and last <= end for begin, end, _ in self.ranges):
             yield key
             return

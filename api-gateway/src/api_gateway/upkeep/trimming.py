@@ -69,7 +69,7 @@ class Followed:
         return [key for key in ready if b"#" in key and key not in self._deleted]
 
     def stored(self, topic: str, table: Table) -> Offsets | None:
-        """Up to where all table stores have the topic's rows in files; None if none has told."""
+        """How far all table stores have the topic's rows in files; None if none has said so."""
         found = [
             one.offsets
             for one in self._status.values()
@@ -78,7 +78,7 @@ class Followed:
         return lowest(found) if found else None
 
     def judged(self, topic: str) -> Offsets | None:
-        """Up to where the trigger query has done with a WAL topic; None if no stream wants it."""
+        """How far the trigger query is done with a WAL topic; None if no stream wants it."""
         wanted = self.use.wanted.get(topic)
         if wanted is None:
             return None
@@ -86,12 +86,12 @@ class Followed:
         return {p: max(read.get(p, 0), wanted.get(p, 0)) for p in read.keys() | wanted.keys()}
 
     def read(self, topic: str) -> Offsets:
-        """Up to where the trigger query has read a topic."""
+        """How far the trigger query has read a topic."""
         found = self._status.get(status.key(status.ReadUpTo(topic, {})))
         return found.offsets if isinstance(found, status.ReadUpTo) else {}
 
     def held(self) -> Offsets:
-        """From where on triggers of streams that wait are still to be calculated."""
+        """From where on triggers of waiting streams are still to be calculated."""
         marks: dict[int, int] = {}
         for one in self._status.values():
             if isinstance(one, status.TriggersHeld):
@@ -102,7 +102,7 @@ class Followed:
 
 
 def lowest(bounds: Iterable[Offsets]) -> dict[int, int]:
-    """What lies before all of these; a partition that one of them does not tell of stays as it is."""
+    """What lies before all of these; a partition that one of them does not mention stays as it is."""
     several = list(bounds)
     common = set[int].intersection(*(set(one) for one in several)) if several else set[int]()
     return {partition: min(one[partition] for one in several) for partition in common}
@@ -145,7 +145,7 @@ class Trimmer:
                     self._followed.take_control(record)
 
     def _up_to_date(self) -> bool:
-        """Whether all that has been said is known: a stream that was defined may want old rows."""
+        """Whether all records have been read: a stream that was defined may want old rows."""
         assert self._reader is not None
         at = self._reader.positions()
         return all(
@@ -154,7 +154,7 @@ class Trimmer:
         )
 
     def trim(self, now: int) -> None:
-        """Have topics forget what nobody needs; ``now``: ms since the epoch.
+        """Make topics forget what nobody needs; ``now``: ms since the epoch.
 
         :raises MillraceError: if the broker cannot be asked; what was trimmed is.
         """
@@ -223,7 +223,7 @@ class Trimmer:
 
 
 def retention_of(table: Table, catalog: Catalog) -> int | None:
-    """For how many seconds a table's WAL topic keeps what everybody has done with; None: for ever.
+    """For how many seconds a table's WAL topic keeps what everybody is done with; None: for ever.
 
     A virtual table's topic is what %%trows of PERIOD are looked up in: it stays whole while there is such a
     stream.

@@ -1,1 +1,1 @@
-"""What the other services say of themselves and of the streams."""
+"""What the other services say about themselves and about the streams."""

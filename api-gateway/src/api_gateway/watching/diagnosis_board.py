@@ -1,4 +1,4 @@
-"""The slots' answers to DIAGNOSE STREAM, for who waits for them."""
+"""The slots' answers to DIAGNOSE STREAM, for whoever waits for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the slots say of a stream, in rows and words: first the verdict, then what it rests on. Pure."""
+"""What the slots say about a stream, in rows and words: first the verdict, then what it is based on. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = (
     "rows_read", "filtered", "rows_used", "late_used", "late", "expired", "out_of_range", "null_columns",
     "unknown_table", "undecodable", "empty_windows", "events_sent",
 )  # fmt: skip
-"""The counters that have a row, in this order, also while they are 0."""
+"""The counters that have a row, in this order, even while they are 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _status(case: Case) -> str:
 
 
 def _verdict(case: Case, totals: Counter[str]) -> str:
-    """The first cause that applies, from the outside to the inside."""
+    """The first cause that applies, from the outside in."""
     return next(_causes(case, totals))
 
 
@@ -156,7 +156,7 @@ def _next(case: Case) -> str:
 
 
 def _held(case: Case) -> list[Row]:
-    """How much is kept of the stream: the most in one slot, for that is what is bounded."""
+    """How much of the stream is kept: the most in one slot, since that is what is limited."""
     counts = {
         "groups": ([part.total for part in case.hosts], "groups"),
         "open_windows": ([part.windows for part in case.hosts], "open windows"),

@@ -1,4 +1,4 @@
-"""What trigger-svc and calc-svc say of control records and streams (the ``status`` topic)."""
+"""What trigger-svc and calc-svc say about control records and streams (the ``status`` topic)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StatusBoard:
     def take(self, record: Record) -> None:
         """Take in one record of the topic.
 
-        :raises WireError: for one that is not as the topic's are, a newer writer's for instance.
+        :raises WireError: for one that this version cannot read, such as a newer writer's.
         """
         found = status.read(record.key, record.value)
         if isinstance(found, Diagnosis):
@@ -62,7 +62,7 @@ class StatusBoard:
                 self._pauses[found.stream, found.partition] = found.message
 
     def wait_applied(self, control: int, seconds: float) -> bool:
-        """Wait until that control record is in force; whether it is."""
+        """Wait until that control record is in force; returns whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: self.applied >= control, seconds)
 
@@ -72,7 +72,7 @@ class StatusBoard:
         return any(uid == entry.spec.uid and slot is not None for uid, slot in failures)
 
     def stalled(self, now: Mapping[bytes, status.Problem]) -> dict[bytes, status.Problem]:
-        """What has stalled now, by its key; gives what had before, as far as this board was told."""
+        """Sets what has stalled now, by its key; returns what had before, as far as this board knew."""
         before = {key: one for key, one in list(self._problems.items()) if one.stalled_since}
         before |= self._stalled
         self._stalled = dict(now)
@@ -86,7 +86,7 @@ class StatusBoard:
         return state_with(entry, catalog, problems, self._alone(entry))
 
     def _alone(self, entry: StreamEntry) -> tuple[str, str]:
-        """The same without what is wrong with the services."""
+        """The same, leaving out what is wrong with the services."""
         failures = dict(self.failures)
         if message := next((why for (uid, _), why in failures.items() if uid == entry.spec.uid), ""):
             return "Failed", message
@@ -127,11 +127,11 @@ class StatusReader:
             self._reader = None
 
     def look(self) -> tuple[object, str]:
-        """Where it stands in the topic, and what lies behind that."""
+        """Where it stands in the topic, and what lies beyond."""
         return self._at, behind(STATUS.name, self._log.end_offsets(STATUS.name), {0: max(self._at, 0)})
 
     def catch_up(self, seconds: float = 10) -> None:
-        """Read what the topic has now, before the thread begins."""
+        """Read what the topic holds now, before the thread begins."""
         end, until = self._log.end_offsets(STATUS.name)[0], time.monotonic() + seconds
         self.begin()
         while self._at < end and time.monotonic() < until:

@@ -32,7 +32,7 @@ from millrace_core.calc.outcome import NOTIFY, Outcome, outcome_of, outcomes_of
 from millrace_core.errors import MillraceError, PlanError
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, system_rows, trigger_relation
-from millrace_core.plan.analytics.anomaly import FAILED
+from millrace_core.plan.windows.anomaly import FAILED
 from millrace_core.store.place import Spans, spans_of_stretches
 from millrace_core.wire.events import TriggerEvent
 from millrace_core.wire.rows.decoded import polars_type

@@ -8,7 +8,7 @@ from calc_svc.jobs.compute import Calculator
 from calc_svc.spark.session import Runs
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan
-from millrace_core.plan.streams.notify import of_constants
+from millrace_core.plan.notify import of_constants
 from millrace_core.wire.events import TriggerEvent
 
 

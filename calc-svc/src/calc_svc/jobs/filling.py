@@ -17,7 +17,7 @@ from calc_svc.jobs.recalc_rows import TriggerRows
 from calc_svc.spark.session import Runs
 from millrace_core.calc import filling
 from millrace_core.calc.conversion import scale
-from millrace_core.calc.filling import Rows, Stretch
+from millrace_core.calc.filling import RowTimes, WindowRun
 from millrace_core.calc.job import Stage
 from millrace_core.calc.outcome import Outcome
 from millrace_core.calc.retraction import Ranges, Settled, settled
@@ -109,7 +109,7 @@ class Filling:
 
     def _closed_by_the_clock(
         self, spec: StreamSpec, grid: Grid, stage: Stage, outcomes: Mapping[int, Outcome],
-        rows: Mapping[int, Rows], name: Callable[[Group], str], lane: Runs,
+        rows: Mapping[int, RowTimes], name: Callable[[Group], str], lane: Runs,
     ) -> tuple[Stage, Outcomes]:  # fmt: skip
         """The stage with the filled result of each window that was told of without rows (of these nobody is
         notified), or that gives NULL."""
@@ -163,7 +163,7 @@ class Filling:
                 found[f"r{i}"] = time * down // up
         return found
 
-    def _shown(self, spec: StreamSpec, left: Settled, one: _Around, around: Sequence[Stretch]) -> set[int]:
+    def _shown(self, spec: StreamSpec, left: Settled, one: _Around, around: Sequence[WindowRun]) -> set[int]:
         """The starts of the windows around that have a result: it is stored, or written now."""
         assert spec.source is not None
         up, down = scale(spec.source.table.precision, self.output.precision)
@@ -185,11 +185,11 @@ class _Around:
     grid: Grid
     events: Sequence[TriggerEvent]
     name: str
-    rows: Rows
+    rows: RowTimes
     nulls: set[int]
     spans: list[tuple[int, int]]
     widened: bool = False
-    stretches: list[Stretch] = field(default_factory=list)
+    stretches: list[WindowRun] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
     _over: dict[int, TriggerEvent] = field(default_factory=dict)
     _ends: dict[int, dict[str, TriggerEvent]] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class _Around:
     def group(self) -> Group:
         return self.events[0].group
 
-    def look(self, shown: Callable[[Sequence[Stretch]], set[int]]) -> None:
+    def look(self, shown: Callable[[Sequence[WindowRun]], set[int]]) -> None:
         """Which windows with rows there are, and which of them are ``shown``."""
         self.stretches = filling.stretches(self.grid, sorted(self.spans), self.rows)
         self.shown = shown(self.stretches)
@@ -219,7 +219,7 @@ class _Around:
             for way in ways:
                 number = seen.low if way == filling.BACK else seen.high
                 assert number is not None, "an end that is there"
-                alone = filling.over(self.grid, Stretch(number, None, frozenset()), self.events[0])
+                alone = filling.over(self.grid, WindowRun(number, None, frozenset()), self.events[0])
                 self._ends.setdefault(place, {})[way] = alone
                 asked.append(alone)
         return asked
@@ -271,7 +271,7 @@ class _Around:
 
 def _rows(
     spec: StreamSpec, rows: TriggerRows, group: Group, bounds: tuple[int, int], until: int = HIGHEST
-) -> Rows:
+) -> RowTimes:
     """The rows of a group that count for the stream; ``until``: as in :meth:`TriggerRows.reader`."""
     with rows.stored.lock:
         read = rows.reader(group, members_of(spec, rows.stored, group).tolist(), until)
@@ -279,4 +279,4 @@ def _rows(
     def times(low: int, high: int) -> Ints:
         return np.asarray(read(low, high).rows.ts, dtype=np.int64)
 
-    return Rows(times, *bounds)
+    return RowTimes(times, *bounds)

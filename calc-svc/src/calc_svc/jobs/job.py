@@ -24,7 +24,7 @@ from calc_svc.store.tables import TableStore
 from millrace_core.calc.filling import query_of
 from millrace_core.calc.job import (
     Dropped,
-    Output,
+    OutputTable,
     Stage,
     deliver,
     errors_of,
@@ -38,8 +38,8 @@ from millrace_core.calc.outcome import Outcome
 from millrace_core.calc.product import Product
 from millrace_core.calc.retraction import retracts
 from millrace_core.calc.waiting import Wanted
-from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.language.virtual import sources_of
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan
@@ -306,7 +306,7 @@ class StreamJobs:
         if spec.output is not None:
             table = self.outputs.of(spec, waits)
             known = self.store.table(table).family.numbers if plan is not None and writes(spec) else {}
-            output = Output(
+            output = OutputTable(
                 table, lambda group: self.names.of(spec, group), known.__contains__,
                 lambda wanted: held.of(table, wanted),
             )  # fmt: skip

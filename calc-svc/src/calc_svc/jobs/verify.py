@@ -25,7 +25,7 @@ from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
 from millrace_core.calc import filling
 from millrace_core.calc.conversion import scale
-from millrace_core.calc.filling import Stretch
+from millrace_core.calc.filling import WindowRun
 from millrace_core.calc.job_size import EVENTS_PER_JOB
 from millrace_core.calc.outcome import Outcome
 from millrace_core.calc.results import calculates, check_output, write_results
@@ -224,7 +224,7 @@ class _Run:
 
     def _around(
         self, grid: Grid, rows: JudgedRows, group: Group, children: list[int], bounds: tuple[int, int]
-    ) -> Stretch | None:
+    ) -> WindowRun | None:
         """The windows with rows that touch the range, and the nearest ones around it; None: it has none."""
         read = rows.judged(group, children, self.asked.judged)
 
@@ -238,7 +238,7 @@ class _Run:
         if filling.carries(filling.mode_of(self.spec.emission.fill)):
             # the windows beside the range may give NULL; what lies farther away is not looked at
             told = [(told[0][0] - filling.FARTHER[0], told[0][1] + filling.FARTHER[0])]
-        around = filling.stretches(grid, told, filling.Rows(times, *bounds))
+        around = filling.stretches(grid, told, filling.RowTimes(times, *bounds))
         return around[0] if around[0].bounds else None
 
     def _results_of_filled(

@@ -19,8 +19,8 @@ from calc_svc.store.replayed import replayed
 from calc_svc.store.table import StoredTable
 from calc_svc.store.tables import TableStore
 from calc_svc.store.unusable import Unusable
-from millrace_core.dialect.virtual import sources_of
 from millrace_core.errors import ErrorCode, MillraceError, WireError
+from millrace_core.language.virtual import sources_of
 from millrace_core.model.schema import SEPARATOR, Child, Table
 from millrace_core.wire import registrations, topics
 from millrace_core.wire.operations import versions_needed

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from calc_svc import metrics
 from calc_svc.store.catalog import CatalogView
-from millrace_core.calc.waiting import Left, Part, Wanted
+from millrace_core.calc.waiting import Left, StreamPartition, Wanted
 from millrace_core.wire import events, status
 from millrace_core.wire.status import TriggersHeld
 from millrace_core.wire.topics import STATUS, TRIGGERS
@@ -58,11 +58,11 @@ class Chunk:
     ``known``: those whose triggers in here need nothing more of other tables (``Left.upto``)."""
 
     records: list[Record]
-    parts: Mapping[Part, int | None]
-    known: frozenset[Part] = frozenset()
+    parts: Mapping[StreamPartition, int | None]
+    known: frozenset[StreamPartition] = frozenset()
 
 
-def mark(part: Part, offset: int | None, waits: str = "") -> Message:
+def mark(part: StreamPartition, offset: int | None, waits: str = "") -> Message:
     """That a stream's triggers are held from this offset on; None: that they are not."""
     held = TriggersHeld(*part, offset or 0, waits)
     return Message(STATUS.name, status.key(held), None if offset is None else status.encode(held))
@@ -82,8 +82,8 @@ class Holding:
     first: Holding | None = None
     streams: frozenset[int] = frozenset()
     """Whose triggers are held. May be read by any thread."""
-    _marks: dict[Part, int] = field(default_factory=dict)
-    _left: dict[Part, Left] = field(default_factory=dict)
+    _marks: dict[StreamPartition, int] = field(default_factory=dict)
+    _left: dict[StreamPartition, Left] = field(default_factory=dict)
     _own: set[int] = field(default_factory=set)
     _reader: Reader | None = None
     _reading: int = -1
@@ -127,7 +127,7 @@ class Holding:
         self._tell()
         return kept, marks
 
-    def leave(self, left: Mapping[Part, Left]) -> list[Message]:
+    def leave(self, left: Mapping[StreamPartition, Left]) -> list[Message]:
         """These wait from now on: what to write before a commit passes them."""
         self._left |= left
         self._marks |= {part: one.offset for part, one in left.items()}
@@ -135,7 +135,7 @@ class Holding:
         return [mark(part, one.offset, one.why) for part, one in left.items()]
 
     @property
-    def due(self) -> list[Part]:
+    def due(self) -> list[StreamPartition]:
         """What can go on (or was dropped) and has not calculated what it left."""
         return [part for part in self._marks if not self._waits(part[0]) and self._is_there(part)]
 
@@ -145,7 +145,7 @@ class Holding:
             self.first is not None and (uid in self.first.streams or self.catalog.holds_live(uid))
         )
 
-    def _is_there(self, part: Part) -> bool:
+    def _is_there(self, part: StreamPartition) -> bool:
         """Whether what its triggers wait for has come, as far as is known."""
         left = self._left.get(part)
         if left is None or left.wanted is None:
@@ -193,7 +193,7 @@ class Holding:
             return known
         return None if done else max(mark, end)
 
-    def calculated(self, chunk: Chunk, left: Mapping[Part, Left]) -> list[Message]:
+    def calculated(self, chunk: Chunk, left: Mapping[StreamPartition, Left]) -> list[Message]:
         """The chunk is done with, but for what is ``left`` of it: what to write then."""
         told = {(stream_of(record), task) for record in chunk.records for _, task in chunk.parts}
         messages = []
@@ -224,7 +224,7 @@ class Holding:
             self._reader.close()
         self._reader = None
 
-    def _open(self, partition: int, marks: Mapping[Part, int]) -> Reader:
+    def _open(self, partition: int, marks: Mapping[StreamPartition, int]) -> Reader:
         """A reader that stands where the first of these goes on, or before."""
         first = min(marks.values())
         if self._reader is not None and self._reading == partition:

@@ -17,10 +17,10 @@ from calc_svc.loops.holding import LIVE, Holding, Share
 from calc_svc.loops.latest import LatestReader
 from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.patience import patiently
-from calc_svc.loops.reach import Reach
+from calc_svc.loops.readiness import Readiness
 from calc_svc.loops.rounds import Intake
 from millrace_core.calc.rounds import Round, left_whole
-from millrace_core.calc.waiting import Left, Part
+from millrace_core.calc.waiting import Left, StreamPartition
 from millrace_core.errors import MillraceError
 from millrace_core.wire import counters, topics
 from millrace_service import behind, passed_over
@@ -57,7 +57,7 @@ class TriggerLoop:
         """Until its end for good. It is waited for before it has begun, too: after a restart the loops begin
         in any order."""
         self._reader: GroupReader | None = None
-        self._reach = Reach(log, jobs)
+        self._readiness = Readiness(log, jobs)
         self._own: set[int] = set()
         self._done: dict[int, int] = {}
         self._passed: dict[tuple[str, int], int] = {}
@@ -221,14 +221,14 @@ class TriggerLoop:
             self._patiently(lambda: self._log.append(told))
 
     def _calculate(
-        self, found: Round, seconds: float, known: frozenset[Part] = frozenset()
-    ) -> dict[Part, Left] | None:
+        self, found: Round, seconds: float, known: frozenset[StreamPartition] = frozenset()
+    ) -> dict[StreamPartition, Left] | None:
         """Calculate and write: where those begin that cannot be calculated yet, though what is missing was
         waited for, for so long; None when stopped before it was done. ``known``: as of a chunk."""
         metrics.TRIGGERS_WAITING.labels(self._share.group).set(found.events)
         until = time.monotonic() + seconds
-        left: dict[Part, Left] = {}
-        if not self._patiently(lambda: left.update(self._reach.left(found, until))):
+        left: dict[StreamPartition, Left] = {}
+        if not self._patiently(lambda: left.update(self._readiness.left(found, until))):
             return None
         found = found.without(left)
         streams = found.streams

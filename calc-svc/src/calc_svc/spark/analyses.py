@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import ArrowUDFType, arrow_udf
 
 from millrace_analytics import columns
-from millrace_core.plan.analytics import anomaly, forecast
+from millrace_core.plan.analytics import forecast
+from millrace_core.plan.windows import anomaly
 
 WINDOWS = "array<struct<w: int, e: string>>"
 FORECASTS = "array<struct<t: bigint, v: double, low: double, high: double, e: string>>"

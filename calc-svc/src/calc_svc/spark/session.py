@@ -89,7 +89,7 @@ class Runs(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlanningSessions:
     """Where Spark plans one query at a time: temporary views of one place are not seen by another."""
 
     small: SparkSession
@@ -136,7 +136,7 @@ class Lane:
     """
 
     pool: str
-    places: queue.SimpleQueue[Place]
+    places: queue.SimpleQueue[PlanningSessions]
     prepared: PreparedQueries | None
     """None: every query is planned anew, by a job that can be cancelled."""
     alive: Callable[[], bool]
@@ -181,7 +181,7 @@ class Lane:
         return table
 
     @contextmanager
-    def _place(self) -> Iterator[Place]:
+    def _place(self) -> Iterator[PlanningSessions]:
         place = self.places.get()
         try:
             yield place
@@ -245,10 +245,11 @@ class Engine:
         self._root.sparkContext.setLogLevel("ERROR")
         self._jvm = Jvm(self._root.sparkContext)
         self._lanes: dict[str, queue.SimpleQueue[Lane]] = {}
-        self._places: dict[str, list[Place]] = {}
+        self._places: dict[str, list[PlanningSessions]] = {}
         for pool, count in places.items():
             self._places[pool] = [
-                Place(self._session(SMALL), self._session(MEDIUM), self._session({})) for _ in range(count)
+                PlanningSessions(self._session(SMALL), self._session(MEDIUM), self._session({}))
+                for _ in range(count)
             ]
             free = _queue(self._places[pool])
             prepared = PreparedQueries(self._jvm, count) if keeps_planned else None

@@ -1,1 +1,1 @@
-"""What was read of the log: the catalog, and the rows of all tables, in memory and in files."""
+"""What has been read from the log: the catalog, and the rows of all tables, in memory and in files."""

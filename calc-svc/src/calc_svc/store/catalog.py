@@ -16,7 +16,7 @@ from millrace_core.wire.topics import wal_topic
 
 class CatalogView:
     """``lock`` guards ``catalog``: a planner holds it while it plans. ``position``: the first offset of the
-    catalog topic that is not in yet; ``status_position``: the same of the ``status`` topic."""
+    catalog topic that has not been read yet; ``status_position``: the same of the ``status`` topic."""
 
     def __init__(self) -> None:
         self.catalog = Catalog()
@@ -24,7 +24,7 @@ class CatalogView:
         self.lock = threading.RLock()
         self.position = self.status_position = 0
         self.statuses: dict[bytes, AnyStatus] = {}
-        """What the ``status`` topic says last, by its key."""
+        """The last record of each key of the ``status`` topic."""
         self.definitions = 0
         """Grows with every change of a database, table or anode: plans made before may be out of date."""
         self._streams: dict[int, StreamEntry] = {}
@@ -91,7 +91,7 @@ class CatalogView:
             return {(one.stream, one.slot): one.message for one in found if one.message}
 
     def paused(self, uid: int) -> str:
-        """Why a stream waits with its calculations: an address cannot be reached; empty while it does not."""
+        """Why a stream's calculations wait (an address cannot be reached); empty while they do not."""
         with self.lock:
             for stream, partition in self._pauses:
                 found = self.statuses.get(f"{status.PAUSED}{stream}/{partition}".encode())
@@ -112,7 +112,7 @@ class CatalogView:
             return next((one.message for one in mine if one.control is None), "")
 
     def held(self) -> dict[tuple[int, int], int]:
-        """Stream and partition of ``triggers`` -> from which offset on its triggers were left."""
+        """Stream and partition of ``triggers`` -> the offset from which its triggers have been left."""
         with self.lock:
             return {(one.stream, one.partition): one.offset for one in self._held.values()}
 
@@ -122,7 +122,7 @@ class CatalogView:
             return any(one.stream == uid and one.partition >= 0 for one in self._held.values())
 
     def waiting(self) -> dict[int, str]:
-        """Stream -> what is not there yet that its oldest triggers wait for."""
+        """Stream -> what its oldest triggers are still waiting for."""
         with self.lock:
             return {one.stream: one.waits for one in self._held.values() if one.waits}
 
@@ -147,7 +147,7 @@ class CatalogView:
             return found
 
     def recalculations(self) -> list[status.Recalculation]:
-        """What the services tell of recalculations and histories of streams that exist."""
+        """What the services say about recalculations and histories of streams that exist."""
         with self.lock:
             found = [one for one in self.statuses.values() if isinstance(one, status.Recalculation)]
             return [one for one in found if one.stream in self._streams]
@@ -167,7 +167,7 @@ class CatalogView:
             return list(self._streams.values())
 
     def keep_of(self, table: Table) -> int:
-        """For how many minutes rows of a table are kept; 0: for ever."""
+        """How many minutes rows of a table are kept; 0: for ever."""
         with self.lock:
             database = self.catalog.databases.get(table.db)
             return KEEP if database is None else database.keep
@@ -177,7 +177,7 @@ class CatalogView:
             return dict(self.catalog.tables)
 
     def wal_topics(self) -> frozenset[str]:
-        """The topics of the tables that there are."""
+        """The topics of all existing tables."""
         return frozenset(wal_topic(db, name) for db, name in self.tables())
 
     def children(self, table: Table) -> list[Child]:

@@ -60,8 +60,8 @@ def _app(partition: int) -> str:
 
 
 class DamagedTable(MillraceError):
-    """A table's files cannot be read. What needs them waits until somebody has put them right; other tables
-    are not concerned."""
+    """A table's files cannot be read. Whatever needs them waits until somebody has repaired them; other
+    tables are not affected."""
 
     def __init__(self, table: Table, path: Path, cause: str) -> None:
         super().__init__(
@@ -89,12 +89,12 @@ class DeltaRows:
         self.path = path
         self._commits = 0
         self._dead: dict[str, float] = {}
+        """Files that are no longer the table's, and since when (monotonic) that is known."""
         self._looked = time.monotonic()
-        """Files that the table has no more, and since when (monotonic) that is known."""
         self.evolve(table)
 
     def evolve(self, table: Table) -> None:
-        """Hold the table's columns as they are from now on. Files keep a column under its identity: old ones
+        """Use these columns of the table from now on. Files keep a column under its identity: old ones
         have a new column as NULL, and nothing reads a dropped one."""
         self.table = table
         self.fields = [(c.name, stored_name(c.identity), arrow_type(c.type)) for c in table.columns]
@@ -119,7 +119,8 @@ class DeltaRows:
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """For what reads files: :raises DamagedTable: if that fails."""
+        """For code that reads files:
+        :raises DamagedTable: if that fails."""
         try:
             yield
         except (DeltaError, OSError) as error:
@@ -135,7 +136,7 @@ class DeltaRows:
         return {partition: version for partition, version in versions.items() if version is not None}
 
     def reached(self, app: str) -> int:
-        """The number that a commit has said of something else; 0: none has."""
+        """The number that a commit has recorded for something else; 0: none has."""
         delta = self.open()
         return (0 if delta is None else delta.transaction_version(app)) or 0
 
@@ -169,7 +170,7 @@ class DeltaRows:
         self._commits += 1
 
     def _sync(self, before: int) -> None:
-        """What was committed behind this version is on the disk: the WAL may forget it."""
+        """Everything up to this version is on disk: the WAL may forget it."""
         log = self.path / LOG
         for version in range(before + 1, (self._version() or 0) + 1):
             entry = log / f"{version:020}.json"
@@ -191,7 +192,7 @@ class DeltaRows:
         return DeltaTable.create(str(self.path), self.schema, configuration=CONFIGURATION)
 
     def _with_columns(self, delta: DeltaTable) -> DeltaTable:
-        """Columns that came after the files (also the place) are NULL in their rows."""
+        """Columns that are newer than the files (the place among them) are NULL in their rows."""
         there = {field.name for field in delta.schema().fields}
         new = [field for field in self.schema if field.name not in there]
         if new:
@@ -303,7 +304,7 @@ class DeltaRows:
             self._sync(before)
 
     def maintain(self) -> None:
-        """Now and then put small files together and remove those that no reader can need."""
+        """Now and then merge small files and remove those that no reader can need."""
         now = time.monotonic()
         compacts = self._commits >= COMPACT_FILES
         delta = self.open() if compacts or now - self._looked >= LOOK_SECONDS else None
@@ -317,8 +318,8 @@ class DeltaRows:
             self._vacuum(now)
 
     def _vacuum(self, now: float) -> None:
-        """Remove files that the table has not had for a while (Delta itself knows whole hours only). What
-        this process has not seen go has to wait as well."""
+        """Remove files that the table has not had for a while (Delta itself knows whole hours only). Files
+        that this process has not seen being replaced have to wait as well."""
         delta = self.open()
         if delta is None:
             return

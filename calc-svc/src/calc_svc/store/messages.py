@@ -14,7 +14,7 @@ from millrace_wal import Record, Stretch
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Those of one topic, in the order in which they came: stretches of its partitions."""
+    """Messages of one topic, in the order in which they came, as stretches of its partitions."""
 
     stretches: Sequence[Stretch]
 
@@ -63,7 +63,7 @@ class Messages:
         raise IndexError(index)
 
     def split(self, index: int) -> tuple[Messages, Messages]:
-        """Those before that one, and it with the others."""
+        """The messages before that one, and the rest, beginning with it."""
         before: list[Stretch] = []
         after: list[Stretch] = []
         for some in self.stretches:
@@ -80,7 +80,7 @@ NONE = Messages(())
 
 
 def by_topic(stretches: Iterable[Stretch]) -> dict[str, Messages]:
-    """What was read of several topics."""
+    """What was read from several topics."""
     found: dict[str, list[Stretch]] = {}
     for some in stretches:
         found.setdefault(some.topic, []).append(some)

@@ -1,4 +1,4 @@
-"""Topics that begin as those of tables do and belong to none: what is written there becomes dead letters.
+"""Topics that are named like those of tables but belong to none: what is written there becomes dead letters.
 
 How far each was looked at is a record of the topic ``status``, so that a restart makes no letter again and
 misses none. The same is said of tables' topics, of which more is read again than was taken last.
@@ -26,7 +26,7 @@ class Orphans:
         self.topics: set[str] = set()
         self._seen_at: dict[str, float] = {}
         self._left: dict[str, dict[int, int]] = {}
-        """Topics of tables that were dropped -> where what is nobody's begins."""
+        """Topics of dropped tables -> where messages that belong to no table begin."""
         self._looked: dict[str, dict[int, int]] = {}
         """How far topics were looked at, if that has changed since the start."""
 
@@ -36,8 +36,8 @@ class Orphans:
         self._left |= {topic: self._log.end_offsets(topic) for topic in topics if topic in there}
 
     def leave(self, topic: str) -> dict[int, int] | None:
-        """The topic's table is gone: what is in it was the table's, what comes later is nobody's. Where that
-        begins; None if the topic is gone too."""
+        """The topic's table is gone: what is in it was the table's, what comes later belongs to no table.
+        Returns where that begins; None if the topic is gone too."""
         self._seen_at[topic] = float("inf")
         if topic not in self._log.topics(topic):
             return None
@@ -58,13 +58,13 @@ class Orphans:
     def not_looked_at(
         self, bad: Sequence[tuple[Record, MillraceError]]
     ) -> list[tuple[Record, MillraceError]]:
-        """Those of a topic's bad messages, each with what is wrong, that were not looked at before."""
+        """The bad messages of a topic that have not been looked at before, each with what is wrong."""
         upto = self._upto(bad[0][0].topic) if bad else {}
         return [one for one in bad if one[0].offset >= upto.get(one[0].partition, 0)]
 
     def look(self, known: Collection[str], now: float) -> dict[str, dict[int, int]]:
-        """Topics that have been without a table for long, and where to read each from; ``known``: those that
-        have one."""
+        """Topics that have been without a table for a while, and where to read each from; ``known``: those
+        that have one."""
         there = self._log.topics(WAL_PREFIX)
         self._seen_at = {topic: self._seen_at.get(topic, now) for topic in there}
         self.topics &= set(there)
@@ -108,7 +108,7 @@ def buried(topic: str, offsets: Mapping[int, int]) -> Message:
 
 
 def unknown(topic: str) -> WireError:
-    """Why messages of the topic are of no use."""
+    """Why messages of the topic cannot be used."""
     try:
         db, name = table_of(topic)
     except WireError as error:

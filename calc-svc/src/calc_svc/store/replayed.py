@@ -1,4 +1,4 @@
-"""What calc-svc reads of the inner topics when it starts, and what it cannot understand there."""
+"""What calc-svc reads from the internal topics when it starts, and what it cannot understand there."""
 
 from __future__ import annotations
 

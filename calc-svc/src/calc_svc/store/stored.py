@@ -1,4 +1,4 @@
-"""Tells up to where tables are in files: their WAL topics may forget what lies before (decision 0038)."""
+"""Reports how far tables are in files: their WAL topics may forget what lies before (decision 0038)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERY = 10.0
 
 
 def store_id(path: Path) -> str:
-    """What the store is called that has its files beside this one; it is made if it is not there."""
+    """The file with the name of the store whose files lie beside it; made if it does not exist."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(uuid.uuid4().hex)
@@ -35,7 +35,7 @@ class StoredReport:
         self._next = 0.0
 
     def step(self, now: float | None = None) -> None:
-        """Tell what is new; ``now``: as time.monotonic.
+        """Report what is new; ``now``: as time.monotonic.
 
         :raises MillraceError: if the log cannot be written; the next step says the same again.
         """

@@ -23,11 +23,11 @@ FOLDER = "_superseded"
 APP = "superseded"
 WHOLE, MORE = "whole", "more"
 MOST_FILES = 64
-"""More of them are put together."""
+"""If there are more, they are merged."""
 
 
 class SupersededFiles:
-    """Those of one table. One thread writes, none reads then."""
+    """The files of one table. One thread writes; none reads meanwhile."""
 
     def __init__(self, delta: DeltaRows) -> None:
         self._delta = delta
@@ -37,7 +37,7 @@ class SupersededFiles:
         self._files = 0
 
     def read(self) -> list[StoredRows]:
-        """What the last commit has of them, file by file."""
+        """What the last commit includes of them, file by file."""
         found: list[Path] = []
         reached = self._delta.reached(APP)
         for path in self._paths():
@@ -52,7 +52,7 @@ class SupersededFiles:
         return self._files >= MOST_FILES
 
     def write(self, unsaved: Unsaved, names: Sequence[str]) -> dict[str, int]:
-        """Write a file; what the commit that it belongs to has to say of it."""
+        """Write a file; returns what the commit that it belongs to has to record."""
         # asked each time: a flush may have failed behind its commit
         number = self._number = self._delta.reached(APP) + 1
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ class SupersededFiles:
         return {APP: number}
 
     def written(self, unsaved: Unsaved) -> None:
-        """The commit has been made: older files that say nothing any more go."""
+        """The commit has been made: older files that no longer matter are removed."""
         self._files += 1
         if unsaved.whole:
             self._files = 1

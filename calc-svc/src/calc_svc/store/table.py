@@ -25,7 +25,7 @@ from millrace_core.wire.topics import wal_topic
 
 NS_PER_SECOND = 1_000_000_000
 KEPT_READS = 3
-KEPT_ROWS = 1_000_000  # of one read; more is not kept
+KEPT_ROWS = 1_000_000  # rows of one read; larger ones are not kept
 KEPT_SECONDS = 30.0
 EXPIRE_EVERY = 3600.0
 MARGIN = 0.25  # of the times that are read, so much more before them: windows reach back
@@ -71,7 +71,7 @@ class StoredTable:
         self._flushing = threading.Lock()
         self._written_at: float | None = None
         self.unflushed = 0
-        """Rows taken that Delta lacks."""
+        """Rows that were taken and that Delta lacks."""
         self._reads: list[Read] = []
         self._expire_at = 0.0
         self._changes = 0
@@ -105,8 +105,8 @@ class StoredTable:
     def resume(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
         """Where to read on: the positions that Delta's commits hold, else the partitions' first offsets.
 
-        ``begins``, ``ends``: of the topic's partitions now. A result from before a restart may rest on all up
-        to ``ends``: one that is calculated again with less would take its place.
+        ``begins``, ``ends``: of the topic's partitions now. A result from before a restart may be based on
+        everything up to ``ends``: one that is calculated again from less would replace it.
         """
         self.there = {partition: end for partition, end in ends.items() if end > begins.get(partition, 0)}
         committed = self.delta.positions(list(begins))
@@ -132,8 +132,8 @@ class StoredTable:
             return taken
 
     def count_rewritten(self) -> None:
-        """From here on keep the versions of rows that are written over: a stream counts them. What was
-        written over before it came it does not count."""
+        """From here on keep the versions of rows that are overwritten: a stream counts them. It does not
+        count what was overwritten before it was made."""
         with self.lock:
             if self.rows.superseded is None:
                 self.rows.seal()
@@ -146,7 +146,7 @@ class StoredTable:
         return superseded_run(child[order], ts[order], found.data[order], found.place[order])
 
     def superseded(self) -> Slices:
-        """The rows that were written over, as far as they are kept."""
+        """The rows that were overwritten, as far as they are kept."""
         with self.lock:
             now = self.rows.slices()
             kept = self.rows.superseded
@@ -158,7 +158,7 @@ class StoredTable:
             self.positions.update(positions)
 
     def register(self, child: Child) -> None:
-        """A child that the catalog tells of."""
+        """A child that the catalog lists."""
         with self.lock:
             self.family.register(child)
 
@@ -177,9 +177,8 @@ class StoredTable:
         return 0.0 if self._written_at is None else max(now - self._written_at, 1e-9)
 
     def flush(self) -> int:
-        """Bring Delta up to date: the number of rows written.
-
-        When it fails, the rows stay dirty and the next flush takes them along.
+        """Bring Delta up to date; returns the number of rows written. If it fails, the rows stay dirty and
+        the next flush writes them.
         """
         with self._flushing:
             with self.lock:
@@ -233,7 +232,7 @@ class StoredTable:
                 self.delta.maintain()
 
     def evict_half(self) -> None:
-        """Let go of the older half of the rows in memory: they are read from Delta from now on."""
+        """Drop the older half of the rows from memory: they are read from Delta from now on."""
         self.flush()
         with self.lock:
             middle = self.rows.middle()
@@ -243,7 +242,7 @@ class StoredTable:
     def expire(self, keep: int, now: int, every: float = EXPIRE_EVERY) -> bool:
         """Rows whose time is more than ``keep`` minutes before ``now`` (ns) go, at most once in ``every``
         seconds, and only if there are any: files that hold others too are written anew. None go if ``keep``
-        is 0. Whether it was time to look."""
+        is 0. Returns whether it was time to look."""
         cut = (now // NS_PER_SECOND - keep * 60) * TICKS_PER_SECOND[self.table.precision]
         if not keep or self.dropped or time.monotonic() < self._expire_at:
             return False
@@ -298,7 +297,7 @@ class StoredTable:
         return rows
 
     def let_go(self, now: float) -> None:
-        """Reads of Delta that nobody has asked for of late are kept no longer; ``now``: as time.monotonic."""
+        """Reads of Delta that nobody has asked for lately are forgotten; ``now``: as time.monotonic."""
         if self._reads:
             with self.lock:
                 self._reads = [read for read in self._reads if read.at > now - KEPT_SECONDS]

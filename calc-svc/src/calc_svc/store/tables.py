@@ -1,4 +1,4 @@
-"""All stored tables, by WAL topic; and waiting until they have read what a caller has seen."""
+"""All stored tables, by WAL topic, and how to wait until they have read what a caller has seen."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class TableStore:
         self._virtual: dict[str, VirtualTable] = {}
         self._unusable: dict[str, MillraceError] = {}
         self._sent: dict[str, dict[int, int]] = {}
-        """Topic -> partition -> up to where (exclusive) this process has written it."""
+        """Topic -> partition -> the offset behind what this process has written."""
         self._moved = threading.Condition()
         self._waiting = 0
-        """Who waits for something to be read."""
+        """Those who wait for something to be read."""
 
     def clean(self) -> None:
         """Remove the folders of tables that were dropped while the service was down."""
@@ -220,7 +220,7 @@ class TableStore:
         return None
 
     def _is_another(self, topic: str, uid: int | None) -> bool:
-        """Whether the topic has no table of that uid (any more)."""
+        """Whether the topic has no table with that uid (any more)."""
         if uid is None:
             return False
         table = self.catalog.catalog.tables.get(table_of(topic))

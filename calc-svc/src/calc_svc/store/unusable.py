@@ -1,4 +1,4 @@
-"""Tables that cannot be opened: their streams and queries are told why, all others go on (decision 0037)."""
+"""Tables that cannot be opened: their streams and queries learn why, all others go on (decision 0037)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from millrace_core.wire.topics import STATUS, wal_topic
 from millrace_wal import Message
 
 AGAIN = 10.0
-"""Seconds until a table that cannot be opened is tried again: somebody may have put its files right."""
+"""Seconds until a table that cannot be opened is tried again: somebody may have repaired its files."""
 Name = tuple[str, str]
 
 
@@ -80,7 +80,7 @@ class Unusable:
         return dict(self.tables)
 
     def _tell(self, topic: str, message: str) -> None:
-        """To who asks for the streams; in force here at once."""
+        """Report it to whoever asks for the streams; it is in force here at once."""
         problem = Problem("calc-svc", f"table/{topic}", message, (topic,))
         key, value = status.key(problem), status.encode(problem) if message else None
         known = self._catalog.statuses.get(key)

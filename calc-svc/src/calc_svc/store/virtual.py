@@ -1,4 +1,4 @@
-"""Virtual tables: nothing is stored of them, their rows are put together from their sources when read.
+"""Virtual tables: nothing is stored for them; their rows are assembled from their sources when read.
 
 A row is there where one of the sources has one; what has no row at that time gives NULL.
 """
@@ -16,8 +16,8 @@ import polars as pl
 
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.table import StoredTable, View
-from millrace_core.dialect.virtual import Origins, members_of
 from millrace_core.errors import WireError
+from millrace_core.language.virtual import Origins, members_of
 from millrace_core.model.schema import Origin, Table, child_uid
 from millrace_core.store.family import Family
 from millrace_core.store.place import OFFSET_BITS, Spans, inside, nowhere, place_of
@@ -75,7 +75,7 @@ class VirtualTable:
         self._origins: dict[int, Origins] = {}
         self._known_at = -1
         self.there: dict[int, int] = {}
-        """What must have been read however little is asked for: ``begin`` sees to it."""
+        """What must have been read however little is asked for; ``begin`` sets it."""
         self._positions: dict[int, int] = {}
         self._waiting: dict[int, deque[tuple[int, list[virtual.Origin]]]] = {}
         self._queue = threading.Lock()
@@ -138,7 +138,7 @@ class VirtualTable:
 
     @property
     def family(self) -> Family:
-        """Its members as the catalog has them."""
+        """Its members as the catalog lists them."""
         with self.lock:
             position = self._catalog.position
             if position != self._known_at:
@@ -210,7 +210,7 @@ class VirtualTable:
         return found
 
     def written(self, spans: Spans) -> View:
-        """The rows that were sent last in one of these spans of its topic, whatever their times are."""
+        """The rows that were last sent in one of these spans of its topic, whatever their times are."""
         stretches: dict[int, tuple[int, int]] = {}
         for first, end in spans:
             partition = first >> OFFSET_BITS

@@ -14,8 +14,8 @@ from millrace import console, jars, supervisor
 from millrace.java import find_java
 from millrace.login import asked_login, find_login
 from millrace.processes import tail
-from millrace.rest import Rest
 from millrace.settings import StackSettings, project_root
+from millrace.sql_client import Rest
 from millrace.stack import NAMES, Stack
 from millrace_core.errors import MillraceError
 from millrace_service import configure_logs, serve
@@ -27,7 +27,7 @@ Command = Callable[[argparse.Namespace], int]
 
 
 def _stack() -> Stack:
-    return Stack(StackSettings.from_environment(), console.Progress())
+    return Stack(StackSettings.from_environment(), console.TimedLines())
 
 
 def up(_: argparse.Namespace) -> int:
@@ -109,7 +109,7 @@ def anode(arguments: argparse.Namespace) -> int:
 def fetch_jars(_: argparse.Namespace) -> int:
     """Resolves the Java jars."""
     folder = StackSettings.from_environment().jars_dir
-    if not jars.resolve(find_java(), project_root() / "ivy.xml", folder, console.Progress()):
+    if not jars.resolve(find_java(), project_root() / "ivy.xml", folder, console.TimedLines()):
         console.err.print(Text(f"the jars in {folder} are those of ivy.xml"), soft_wrap=True)
     return 0
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from millrace.prompt import LEAVING, terminal_lines
-from millrace.rest import Answer, Rest
+from millrace.sql_client import Rest, SqlResult
 from millrace.stack import Status
 from millrace_core.errors import MillraceError
 
@@ -20,7 +20,7 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
-class Progress:
+class TimedLines:
     """Prints lines, each with the seconds since the command began."""
 
     def __init__(self, console: Console = err) -> None:
@@ -62,7 +62,7 @@ def problems(rows: Sequence[Status]) -> list[str]:
     return [f"{row.name}: {row.problem}" for row in rows if row.problem]
 
 
-def print_answer(answer: Answer) -> None:
+def print_answer(answer: SqlResult) -> None:
     """A result as a table with a count below it."""
     if [name for name, _, _ in answer.columns] == ["affected_rows"]:
         out.print(f"OK, {answer.rows[0][0] if answer.rows else 0} rows affected")

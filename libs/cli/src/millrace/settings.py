@@ -16,7 +16,7 @@ from millrace import kafka_users
 from millrace.certificates import AUTHORITY, CERTIFICATE, KEY
 from millrace.processes import free_ports
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.notice.reach import ON_ONE_MACHINE
+from millrace_core.notice.allowed_addresses import ON_ONE_MACHINE
 from millrace_service import (
     Addresses,
     KafkaAccess,

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 
 from millrace.login import find_login
-from millrace.rest import find_trust
+from millrace.sql_client import find_trust
 from millrace_conformance.case import Dialect, Login
 from millrace_conformance.values import Answer
 from millrace_core.errors import ErrorCode, Fault

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from millrace_core.catalog import Catalog, StreamEntry
-from millrace_core.dialect.query import parse_expression, parse_query
-from millrace_core.dialect.query.sources import sources
-from millrace_core.dialect.virtual import sources_of
+from millrace_core.language.query import parse_expression, parse_query
+from millrace_core.language.query.sources import sources
+from millrace_core.language.virtual import sources_of
 from millrace_core.model.expression import fields_of
 from millrace_core.model.life import life_of
 from millrace_core.model.schema import Table

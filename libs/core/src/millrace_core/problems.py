@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from millrace_core.catalog import Catalog, StreamEntry
-from millrace_core.dialect.query import parse_query
-from millrace_core.dialect.query.sources import sources
-from millrace_core.dialect.virtual import sources_of
+from millrace_core.language.query import parse_query
+from millrace_core.language.query.sources import sources
+from millrace_core.language.virtual import sources_of
 from millrace_core.wire.status import Problem
 from millrace_core.wire.topics import wal_topic
 

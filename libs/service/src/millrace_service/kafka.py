@@ -18,7 +18,7 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 @dataclass(frozen=True)
 class KafkaAccess:
-    """``ca``, ``certificate``, ``key``: PEM files. Shows no password."""
+    """``ca``, ``certificate``, ``key``: PEM files. Its text shows no password."""
 
     protocol: Protocol = "PLAINTEXT"
     mechanism: Mechanism = "PLAIN"
@@ -92,19 +92,19 @@ def _pem(variable: str, file: str) -> str:
 
 
 class KafkaSettings(BaseSettings):
-    """How all clients of Kafka connect: those of services, Spark's, and those of the command line."""
+    """How every Kafka client connects: those of the services, Spark's, and those of the command line."""
 
     kafka_protocol: Protocol = Field(
         default="PLAINTEXT",
-        description="Kafka's security.protocol. The broker that `millrace up` starts speaks it, too.",
+        description="Kafka's security.protocol; the broker that `millrace up` starts uses it too.",
     )
     kafka_mechanism: Mechanism = Field(
         default="PLAIN",
-        description="Kafka's sasl.mechanism. The broker that `millrace up` starts knows PLAIN alone.",
+        description="Kafka's sasl.mechanism. The broker that `millrace up` starts knows only PLAIN.",
     )
-    kafka_user: str = Field(default="millrace", description="Kafka's user that services are, for SASL.")
+    kafka_user: str = Field(default="millrace", description="Kafka user that services log in as, for SASL.")
     kafka_password: SecretStr = Field(
-        default=SecretStr(""), description="The user's password; that of the file when empty."
+        default=SecretStr(""), description="The user's password; when empty, the one in the file."
     )
     kafka_password_file: str = Field(
         default="",

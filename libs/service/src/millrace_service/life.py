@@ -1,8 +1,8 @@
 """The life of a service's threads: one kind for all of them (decision 0033).
 
-A work begins where commits stand and goes on step by step. What may be tried again is: the work ends and
-begins anew, after a pause. Anything else is a bug, or will not go away by itself: it is logged with its trace
-and ends the *process*, which whoever watches over it starts again. No thread dies alone.
+A work begins where commits stand and goes on step by step. What can be retried is retried: the work ends and
+begins anew after a pause. Anything else is a bug, or will not go away by itself: it is logged with its
+traceback and ends the *process*, which its supervisor restarts. No thread dies alone.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from structlog.typing import FilteringBoundLogger
 from millrace_core.errors import MillraceError
 
 PAUSE = 1.0
-"""Seconds until a work that failed begins anew."""
+"""Seconds until work that failed begins anew."""
 AGAIN = 10.0
-"""A failure within this many seconds of the last one is the same trouble, whatever went well in between."""
+"""A failure within this many seconds of the last one counts as the same one, whatever went well in
+between."""
 REMIND = 60.0
 """Seconds after which the same failure is logged once more."""
 GRACE = 60.0
-"""Seconds that the clean stop of a process may take that a failure ends."""
+"""Seconds that a process may take to stop cleanly when a failure ends it."""
 
 
 class Work(Protocol):

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line on stderr, those of libraries too."""
+"""Logs: one JSON object per line on stderr, for libraries too."""
 
 from __future__ import annotations
 

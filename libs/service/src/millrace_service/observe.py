@@ -19,14 +19,14 @@ from millrace_service.token import ServiceToken
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """``ready``: the service can do its work now. ``detail``: what that rests on, for people."""
+    """``ready``: the service can do its work now. ``detail``: what that depends on, for people."""
 
     ready: bool
     detail: dict[str, object] = field(default_factory=dict)
 
 
 def instance() -> str:
-    """This process, ``host:pid``, for people who look for it."""
+    """This process as ``host:pid``, for people who have to find it."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -41,9 +41,9 @@ def service_app(
     token: ServiceToken | None = None,
     documented: bool = True,
 ) -> FastAPI:
-    """An app with ``/healthz`` (200 or 503, ``{"service", "ready"}``) and ``/metrics``. Names of tables and
-    streams may stand in ``/metrics`` and in the ``detail`` of ``/healthz``: they are for who shows the
-    ``token``; nobody without one. ``documented``: users may use it, so that it describes itself.
+    """An app with ``/healthz`` (200 or 503, ``{"service", "ready"}``) and ``/metrics``. ``/metrics`` and the
+    ``detail`` of ``/healthz`` may name tables and streams, so they are shown only to those who present the
+    ``token``, and to nobody if there is none. ``documented``: users may use it, so that it describes itself.
 
     A MillraceError that leaves a handler becomes its ``to_wire()`` under the code's HTTP status.
     """

@@ -1,4 +1,4 @@
-"""Messages that a service passes over, for they mean nothing to it: counted, and logged."""
+"""Messages that a service passes over because it cannot understand them: counted and logged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PASSED_OVER = Counter(
 )
 
 
-class Place(Protocol):
+class LogPlace(Protocol):
     """Where a message lies."""
 
     @property
@@ -29,11 +29,11 @@ class Place(Protocol):
     def offset(self) -> int: ...
 
 
-def passed_over(logger: FilteringBoundLogger) -> Callable[[Place, MillraceError], None]:
-    """What counts and logs a message, and why it is of no use. What producers write is only counted: there
-    may be thousands a second, and each has a dead letter."""
+def passed_over(logger: FilteringBoundLogger) -> Callable[[LogPlace, MillraceError], None]:
+    """A function that counts and logs a message, with the reason why it cannot be used. What producers write
+    is only counted: there may be thousands a second, and each has a dead letter."""
 
-    def tell(place: Place, error: MillraceError) -> None:
+    def tell(place: LogPlace, error: MillraceError) -> None:
         if place.topic.startswith(WAL_PREFIX):
             PASSED_OVER.labels(f"{WAL_PREFIX}*", error.code.name).inc()
             return

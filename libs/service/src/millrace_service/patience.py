@@ -1,4 +1,4 @@
-"""HTTP connections with an end to patience: who opens one and is slow to ask does not keep it."""
+"""HTTP connections with limited patience: a client that opens one and is slow to ask does not keep it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 20.0
-"""So long a client may take from the connection, or the first byte, to the end of a request's head."""
+"""How long a client may take from the connection, or the first byte, to the end of a request's head."""
 BODY_SECONDS = 20.0
-"""So long the body of a request may come more slowly than :data:`LEAST_RATE`."""
+"""For how long the body of a request may arrive more slowly than :data:`LEAST_RATE`."""
 LEAST_RATE = 1_000
 """Bytes a second."""
 HEAD_BYTES = 65_536
@@ -61,7 +61,7 @@ class PatientProtocol(H11Protocol):
         return None
 
     def _waiting(self) -> object:
-        """What the client is to send; None if it is not its turn, or it may take its time."""
+        """What the client should send now; None if it is not its turn, or if it may take its time."""
         if self.conn.their_state is h11.SEND_BODY:
             return None if self.flow.read_paused else h11.SEND_BODY
         begun = bool(self.conn.trailing_data[0])

@@ -1,4 +1,4 @@
-"""Health by progress: what has not moved for long though something waits is stalled (decision 0034)."""
+"""Health by progress: a part that has not moved for a while although something waits is stalled (0034)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from millrace_service.life import Life, Work, end_process
 from millrace_service.observe import Health
 
 LOOK_EVERY = 5.0
-"""Seconds between two looks at everything that is watched: each asks the broker."""
+"""Seconds between two looks at everything that is watched; each look asks the broker."""
 
 Look = Callable[[], tuple[object, str]]
 """Where a part of the service stands, and what waits for it: empty while nothing does.
 
-:raises MillraceError: if it cannot be told; its words are what is waited for then."""
+:raises MillraceError: if that cannot be found out; the error's text then says what is being waited for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """``part`` of a service has not moved since then (seconds since the epoch) though something waits."""
+    """``part`` of a service has not moved since then (seconds since the epoch) although something waits."""
 
     part: str
     since: float
@@ -57,8 +57,8 @@ class _Seen:
 
 
 class Progress:
-    """Looks at what is watched every few seconds; a work of :class:`millrace_service.Life`. ``seconds``: for
-    so long something may wait for a part that does not move. ``now``: seconds since the epoch."""
+    """Looks at what is watched every few seconds; a work of :class:`millrace_service.Life`. ``seconds``: how
+    long something may wait for a part that does not move. ``now``: seconds since the epoch."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.time) -> None:
         self.name, self.stopping = "progress", threading.Event()
@@ -93,7 +93,7 @@ class Progress:
         self._seen[part] = _Seen(position, since, waits_for)
 
     def stalls(self) -> list[Stall]:
-        """What has not moved for long though something waits."""
+        """What has not moved for too long although something waits."""
         now = self._now()
         return [
             Stall(part, seen.since, seen.waits_for)
@@ -103,7 +103,7 @@ class Progress:
 
 
 class Lives:
-    """All threads of a service: begun together, ended in the other order, one health of them all.
+    """All threads of a service: begun together, ended in reverse order, with one health for them all.
 
     ``stall_seconds``: see :class:`Progress`; ``on_end``: called when one of them cannot go on.
     """
@@ -128,17 +128,17 @@ class Lives:
         self._progress.watch(part, look)
 
     def start(self, *which: Life) -> None:
-        """Start these, or all that have not begun; and to look at what is watched."""
+        """Start these, or all that have not begun, and begin to watch."""
         for life in (self._lives[0], *(which or self._lives)):
             life.start()
 
     def stop(self, seconds: float | None = None) -> None:
-        """End them, the last one first; each may take so long."""
+        """End them, the last one first; each may take that long."""
         for life in reversed(self._lives):
             life.stop(seconds)
 
     def stalls(self) -> list[Stall]:
-        """What does not move though something waits, and what has failed again and again for long."""
+        """What does not move although something waits, and what has kept failing for too long."""
         found = self._progress.stalls()
         known = {stall.part for stall in found}
         for life in self._lives:
@@ -159,7 +159,7 @@ class Lives:
 
 
 def behind(topic: str, ends: Mapping[int, int], positions: Mapping[int, int]) -> str:
-    """What waits in a topic for who has come so far, of the partitions in ``positions``; empty if nothing
+    """What waits in a topic for a reader at these ``positions``, of their partitions; empty if nothing
     does."""
     waiting = {p: ends.get(p, 0) - at for p, at in positions.items() if ends.get(p, 0) > at}
     if not waiting:

@@ -1,4 +1,4 @@
-"""Secrets in files: read as they are, made where there is none. No command line and no log has one."""
+"""Secrets in files: read if they exist, made if they do not. None appears in a command line or a log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace_core.errors import ErrorCode, MillraceError
 def read_secret(variable: str, file: str) -> str:
     """What a file holds that a setting names, without the end of its line.
 
-    :raises MillraceError: INVALID_VALUE for one that cannot be read, or holds nothing.
+    :raises MillraceError: INVALID_VALUE for one that cannot be read or is empty.
     """
     try:
         # a secret that an orchestrator mounts has the mode that it gives it
@@ -48,7 +48,7 @@ def _why(error: Exception) -> str:
 
 
 def _make(file: Path) -> None:
-    """Several processes may do so at once: the first one's file stays, and nobody sees half of one."""
+    """Several processes may do so at once: the first one's file stays, and nobody ever sees half a file."""
     draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     write_secret(draft, secrets.token_urlsafe(32))
     try:
@@ -59,7 +59,7 @@ def _make(file: Path) -> None:
 
 
 def write_secret(file: Path, text: str) -> None:
-    """Write a new file that its owner alone ever could read."""
+    """Write a new file that only its owner could ever read."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
         out.write(text)

@@ -18,7 +18,7 @@ KEEP_ALIVE = 75
 the client closes first, for a request sent just when the server closes finds the connection reset."""
 
 BACKLOG = 2048
-"""Connections that wait to be taken: uvicorn's own number."""
+"""Connections that wait to be accepted: uvicorn's own number."""
 
 
 def serve(
@@ -27,8 +27,9 @@ def serve(
 ) -> int:  # fmt: skip
     """Serve until SIGTERM or SIGINT; then take no more requests, let those under way end within
     ``stop_seconds``, run the app's lifespan to its end, and return the process's exit status: 1 if a thread
-    could not go on. ``other_port``: it answers there too (0: not). ``tls``: files of a certificate and
-    its key, to answer by https. Exits the process if a port is taken or the lifespan does not start."""
+    could not go on. ``other_port``: it answers there as well (0: it does not). ``tls``: files of a
+    certificate and its key, to answer by https. Exits the process if a port is taken or the lifespan does not
+    start."""
     server = server_of(app, host, port, stop_seconds, tls)
 
     def stop(_number: int, _frame: FrameType | None) -> None:

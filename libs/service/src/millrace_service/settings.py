@@ -1,7 +1,7 @@
 """The settings that services share. Each comes from the environment: ``MILLRACE_`` and the field's name.
 
-A field says all there is to say of its setting: name, default, what it may be, and what it means. Errors and
-`docs/SETTINGS.md` are made of that.
+A field says everything about its setting: name, default, what it may be, and what it means. Errors and
+`docs/SETTINGS.md` are made from it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_core.notice.reach import Reach, networks
+from millrace_core.notice.allowed_addresses import AllowedAddresses, networks
 from millrace_service.kafka import KafkaSettings
 from millrace_service.tls import Trust, trust
 from millrace_service.token import ServiceToken, find_token
@@ -29,7 +29,7 @@ _URL = re.compile(r"https?://[^\s/]+.*")
 
 
 def _switch(value: object) -> object:
-    """Nothing else is taken for one of the two: a slip should not switch anything."""
+    """Nothing else counts as either of the two: a typing mistake must not switch anything."""
     if isinstance(value, str) and value.lower() not in ("0", "1", "true", "false"):
         raise ValueError("0 or 1")
     return value
@@ -42,8 +42,8 @@ Switch = Annotated[bool, BeforeValidator(_switch)]
 
 
 class Addresses(KafkaSettings):
-    """Where the parts of a stack lie and how they know each other: what its services read, and the command
-    line that starts them."""
+    """Where the parts of a stack are and how they recognise each other: read by its services and by the
+    command line that starts them."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -70,7 +70,7 @@ class Addresses(KafkaSettings):
     trigger_port: Port = Field(default=6071, description="Port of trigger-svc.")
     service_token: SecretStr = Field(
         default=SecretStr(""),
-        description="What services show each other (docs/SECURITY.md); that of the file when empty.",
+        description="What services show each other (docs/SECURITY.md); when empty, the one in the file.",
     )
     service_token_file: str = Field(
         default="",
@@ -161,7 +161,7 @@ class ServiceSettings(Addresses):
         description="Virtual partitions of trigger state. Fixed once a deployment has state.",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", description="The least severity that is logged."
+        default="INFO", description="The lowest severity that is logged."
     )
     stall_seconds: float = Field(
         default=30,
@@ -174,7 +174,7 @@ class ServiceSettings(Addresses):
         default=10,
         ge=0,
         le=300,
-        description="How long a stop waits for running requests and work, in seconds.",
+        description="How long a stop waits for requests and work under way, in seconds.",
     )
 
     @model_validator(mode="before")
@@ -184,9 +184,9 @@ class ServiceSettings(Addresses):
         return values | {"log_level": level.upper()} if isinstance(level, str) else values
 
     @property
-    def reach(self) -> Reach:
+    def reach(self) -> AllowedAddresses:
         """Where notifications may go."""
-        return Reach(self.notify_networks, self.notify_allow)
+        return AllowedAddresses(self.notify_networks, self.notify_allow)
 
     @field_validator("gateway_url", "calc_url", "notify_url", "trigger_url")
     @classmethod

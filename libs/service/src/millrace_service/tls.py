@@ -1,4 +1,4 @@
-"""Whom clients trust when they talk over TLS."""
+"""Which authorities clients trust when they talk over TLS."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ssl
 from millrace_core.errors import ErrorCode, MillraceError
 
 Trust = ssl.SSLContext | bool
-"""As clients take it; True: the authorities that the machine trusts."""
+"""In the form that clients take; True: the authorities that the machine trusts."""
 
 
 def trust(authority: str) -> Trust:

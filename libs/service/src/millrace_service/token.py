@@ -22,10 +22,10 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}")
 
 
 class ServiceToken:
-    """One token. It shows itself in headers alone."""
+    """One token. It is shown in headers only."""
 
     def __init__(self, text: str) -> None:
-        """:raises MillraceError: INVALID_VALUE for a text that is short, or that no header takes."""
+        """:raises MillraceError: INVALID_VALUE for a text that is too short, or not allowed in a header."""
         if not _TOKEN.fullmatch(text):
             raise MillraceError(
                 ErrorCode.INVALID_VALUE,
@@ -39,7 +39,8 @@ class ServiceToken:
         return {"Authorization": self._expected.decode()}
 
     def is_shown(self, request: Request) -> bool:
-        """Whether the request carries it. How long this takes does not say how much of it was right."""
+        """Whether the request carries it. The time that this takes does not reveal how much of it was
+        right."""
         given = request.headers.get("authorization", "").encode()
         return hmac.compare_digest(given, self._expected)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 import sys
 
-from millrace_triggers.frames import Call, Channel
+from millrace_triggers.frames import Channel, Request
 from millrace_triggers.runner import Runner
 
 
 def main() -> None:
-    channel = Channel(socket.socket(fileno=int(sys.argv[1])), Call)
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])), Request)
     runner = Runner()
     while True:
         try:

@@ -23,7 +23,7 @@ OUT_OF_MEMORY = 77
 """The exit code of a process whose class has taken all the memory that it may."""
 
 
-class Series(msgspec.Struct, array_like=True, frozen=True):
+class FrameSeries(msgspec.Struct, array_like=True, frozen=True):
     """``column``: the index of its values in the frame."""
 
     measurement: str
@@ -38,7 +38,7 @@ class Cells(msgspec.Struct, array_like=True, frozen=True):
     present: bytes | None
 
 
-class Part(msgspec.Struct, array_like=True, frozen=True):
+class FrameTablet(msgspec.Struct, array_like=True, frozen=True):
     """One tablet: rows ``[begin, end)`` of the frame; ``series``: an index of the frame's lists of series."""
 
     device: str
@@ -68,8 +68,8 @@ class Fire(msgspec.Struct, array_like=True, frozen=True, tag=1):
 
     times: bytes
     columns: list[Cells]
-    series: list[list[Series]]
-    parts: list[Part]
+    series: list[list[FrameSeries]]
+    parts: list[FrameTablet]
     state: bool
 
 
@@ -77,7 +77,7 @@ class End(msgspec.Struct, array_like=True, frozen=True, tag=2):
     """The trigger was dropped."""
 
 
-Call = Begin | Fire | End
+Request = Begin | Fire | End
 
 
 class Begun(msgspec.Struct, array_like=True, frozen=True, tag=0):

@@ -22,11 +22,11 @@ from millrace_triggers.frames import (
     OUT_OF_MEMORY,
     Begin,
     Begun,
-    Call,
     Ended,
     Fire,
     Fired,
     Reply,
+    Request,
     Written,
     unpack,
 )
@@ -45,7 +45,7 @@ class Runner:
         self._instance: object = None
         self._seconds = 0.0
 
-    def answer(self, call: Call) -> Reply:
+    def answer(self, call: Request) -> Reply:
         match call:
             case Begin():
                 return self._begin(call)

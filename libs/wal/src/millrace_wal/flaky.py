@@ -19,7 +19,7 @@ from millrace_wal.record import Closing, Message, Positions, Record, Stretch, st
 T = TypeVar("T")
 
 
-class Fault(Enum):
+class InjectedFault(Enum):
     """What becomes of one call. ``NONE`` comes first: to it examples shrink."""
 
     NONE = "none"
@@ -31,8 +31,14 @@ class Fault(Enum):
     KILLED_AFTER = "the process is killed after it has taken effect"
 
 
-FAILURES = (Fault.NONE, Fault.BEFORE, Fault.AFTER, Fault.HALF, Fault.ENDED)
-KILLS = (Fault.KILLED_BEFORE, Fault.KILLED_AFTER)
+FAILURES = (
+    InjectedFault.NONE,
+    InjectedFault.BEFORE,
+    InjectedFault.AFTER,
+    InjectedFault.HALF,
+    InjectedFault.ENDED,
+)
+KILLS = (InjectedFault.KILLED_BEFORE, InjectedFault.KILLED_AFTER)
 
 
 class Killed(BaseException):
@@ -49,17 +55,17 @@ class FlakyLog(Closing):
     def __init__(
         self,
         log: MemoryLog,
-        faults: Iterable[Fault] = (),
+        faults: Iterable[InjectedFault] = (),
         on_commit: Callable[[str, Mapping[tuple[str, int], int]], None] = lambda group, offsets: None,
     ) -> None:
         self.log = log
         self.on_commit = on_commit
-        self.calls: list[tuple[str, Fault]] = []
+        self.calls: list[tuple[str, InjectedFault]] = []
         """What was called, and what became of it."""
         self._faults = iter(faults)
         self._members: list[MemoryGroupReader] = []
 
-    def give(self, faults: Iterable[Fault]) -> None:
+    def give(self, faults: Iterable[InjectedFault]) -> None:
         """The faults of the next calls; none, and all goes well."""
         self._faults = iter(faults)
 
@@ -70,36 +76,36 @@ class FlakyLog(Closing):
         """One call that changes something. ``half``: what it does of its effect when it fails in between
         (None: nothing is between), ``ended``: what the end of its client does behind it."""
         fault = self._next(doing)
-        if fault is Fault.HALF and half is not None:
+        if fault is InjectedFault.HALF and half is not None:
             half()
         else:
             found = effect()
-        if fault is Fault.KILLED_AFTER:
+        if fault is InjectedFault.KILLED_AFTER:
             self._kill(doing)
-        if fault in (Fault.AFTER, Fault.HALF):
+        if fault in (InjectedFault.AFTER, InjectedFault.HALF):
             raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker has not answered")
-        if fault is Fault.ENDED:
+        if fault is InjectedFault.ENDED:
             ended()
         return found
 
     def ask(self, doing: str, effect: Callable[[], T], ended: Callable[[], object] = lambda: None) -> T:
         """One call that fails as a whole or not at all, like a poll, which then stands where it stood."""
         fault = self._next(doing)
-        if fault in (Fault.AFTER, Fault.HALF):
+        if fault in (InjectedFault.AFTER, InjectedFault.HALF):
             raise MillraceError(ErrorCode.TIMEOUT, f"{doing}: the broker has not answered")
         found = effect()
-        if fault is Fault.KILLED_AFTER:
+        if fault is InjectedFault.KILLED_AFTER:
             self._kill(doing)
-        if fault is Fault.ENDED:
+        if fault is InjectedFault.ENDED:
             ended()
         return found
 
-    def _next(self, doing: str) -> Fault:
-        fault = next(self._faults, Fault.NONE)
+    def _next(self, doing: str) -> InjectedFault:
+        fault = next(self._faults, InjectedFault.NONE)
         self.calls.append((doing, fault))
-        if fault is Fault.KILLED_BEFORE:
+        if fault is InjectedFault.KILLED_BEFORE:
             self._kill(doing)
-        if fault is Fault.BEFORE:
+        if fault is InjectedFault.BEFORE:
             raise MillraceError(ErrorCode.UNAVAILABLE, f"{doing}: the broker cannot be reached")
         return fault
 

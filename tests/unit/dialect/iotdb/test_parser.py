@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from millrace_core.dialect.iotdb import IotdbError, Status, parse
 from millrace_core.dialect.iotdb import statements as s
-from millrace_core.dialect.iotdb.expressions import Binary, Call, Constant, Series, TimeColumn, walk
+from millrace_core.dialect.iotdb.expressions import Binary, Call, Constant, SeriesRef, TimeColumn, walk
 from millrace_core.dialect.iotdb.paths import Node
 from millrace_core.dialect.iotdb.times import Moment, TimeContext, resolve
 
@@ -175,7 +175,7 @@ def test_a_select_with_every_clause() -> None:
     assert isinstance(made.items[0].expression, Call)
     product = made.items[1].expression
     assert isinstance(product, Binary) and product.operator == "*"
-    assert [str(x.expression.path) for x in made.items[2:] if isinstance(x.expression, Series)] == [
+    assert [str(x.expression.path) for x in made.items[2:] if isinstance(x.expression, SeriesRef)] == [
         "s*",
         "**",
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millrace_core.dialect.iotdb.triggers.life import State, moved
+from millrace_core.dialect.iotdb.triggers.life import TriggerState, moved
 from millrace_core.dialect.iotdb.triggers.tablets import Watched, batch_of
 from millrace_core.dialect.iotdb.triggers.watch import Watch, read_pattern
 from millrace_core.model.device import Device, Series
@@ -76,5 +76,5 @@ def test_tablets_hold_what_is_watched_and_not_null() -> None:
 
 
 def test_a_trigger_that_is_dropped_stays_so() -> None:
-    assert moved(State.INACTIVE, State.ACTIVE) is State.ACTIVE
-    assert moved(State.DROPPING, State.ACTIVE) is State.DROPPING
+    assert moved(TriggerState.INACTIVE, TriggerState.ACTIVE) is TriggerState.ACTIVE
+    assert moved(TriggerState.DROPPING, TriggerState.ACTIVE) is TriggerState.DROPPING

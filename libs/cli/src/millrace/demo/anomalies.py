@@ -14,7 +14,7 @@ from millrace.demo import faults, picture
 from millrace.demo.data import Reading
 from millrace.demo.faults import FORTNIGHT, FORTNIGHTS, Score, Span
 from millrace.demo.steps import wait, write
-from millrace.rest import Rest
+from millrace.sql_client import Rest
 from millrace_core.wire.topics import wal_topic
 
 DB = "demo"

@@ -15,7 +15,7 @@ from millrace.demo import anomalies, check, data
 from millrace.demo.check import Day, Key
 from millrace.demo.listen import Event, Listener
 from millrace.demo.steps import progress, wait, write
-from millrace.rest import Rest
+from millrace.sql_client import Rest
 from millrace.stack import Stack
 from millrace_core.wire.topics import wal_topic
 

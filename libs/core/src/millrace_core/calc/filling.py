@@ -47,7 +47,7 @@ Times = Callable[[int, int], Ints]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowTimes:
     """A group's rows: ``times``, and between which times there can be any."""
 
     times: Times
@@ -76,7 +76,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class WindowRun:
     """Windows of a group, by number. ``low``, ``high``: the nearest ones with rows around those that were
     told of (None: there is none); ``data``: those with rows between these two."""
 
@@ -90,20 +90,20 @@ class Stretch:
         ends = [number for number in (self.low, self.high) if number is not None]
         return sorted({*self.data, *ends})
 
-    def only(self, wanted: Callable[[int], bool]) -> Stretch:
+    def only(self, wanted: Callable[[int], bool]) -> WindowRun:
         """Of these windows alone."""
         low, high = (
             number if number is not None and wanted(number) else None for number in (self.low, self.high)
         )
-        return Stretch(low, high, frozenset(filter(wanted, self.data)))
+        return WindowRun(low, high, frozenset(filter(wanted, self.data)))
 
-    def joined(self, later: Stretch) -> Stretch | None:
+    def joined(self, later: WindowRun) -> WindowRun | None:
         """One stretch of two, of which the other begins later; None if they have nothing in common."""
         if self.high is not None and later.low is not None and later.low >= self.high:
             return None
         high = None if self.high is None or later.high is None else max(self.high, later.high)
         inner = {*self.bounds, *later.bounds} - {self.low, high}
-        return Stretch(self.low, high, frozenset(inner))
+        return WindowRun(self.low, high, frozenset(inner))
 
 
 def spans(grid: Grid, events: Sequence[TriggerEvent], calculated: Collection[int]) -> list[tuple[int, int]]:
@@ -119,9 +119,9 @@ def spans(grid: Grid, events: Sequence[TriggerEvent], calculated: Collection[int
     return told if len(told) <= MOST_SPANS else [(told[0][0], told[-1][1])]
 
 
-def stretches(grid: Grid, told: Sequence[tuple[int, int]], rows: Rows) -> list[Stretch]:
+def stretches(grid: Grid, told: Sequence[tuple[int, int]], rows: RowTimes) -> list[WindowRun]:
     """The stretches around these windows, in order; no two have windows in common, but for their ends."""
-    found: list[Stretch] = []
+    found: list[WindowRun] = []
     for first, last in told:
         one = _around(grid, first, last, rows)
         both = found[-1].joined(one) if found else None
@@ -132,7 +132,7 @@ def stretches(grid: Grid, told: Sequence[tuple[int, int]], rows: Rows) -> list[S
     return found
 
 
-def _around(grid: Grid, first: int, last: int, rows: Rows) -> Stretch:
+def _around(grid: Grid, first: int, last: int, rows: RowTimes) -> WindowRun:
     width = grid.end(last) - grid.start(first)
     before, behind = rows.before(grid.end(first - 1), width), rows.since(grid.start(last + 1), width)
     low = None if before is None else min(grid.last(before), first - 1)
@@ -140,10 +140,10 @@ def _around(grid: Grid, first: int, last: int, rows: Rows) -> Stretch:
     ts = rows.times(grid.start(first), grid.end(last) - 1)
     runs = np.unique(np.stack([grid.unclosed(ts), grid.last(ts)], axis=1), axis=0).tolist()
     inside = {number for one, other in runs for number in range(max(one, first), min(other, last) + 1)}
-    return Stretch(low, high, frozenset(inside))
+    return WindowRun(low, high, frozenset(inside))
 
 
-def filled(grid: Grid, stretch: Stretch, shown: Collection[int]) -> Ranges:
+def filled(grid: Grid, stretch: WindowRun, shown: Collection[int]) -> Ranges:
     """Between which starts (both included) windows are filled. ``shown``: starts of windows that have a
     result."""
     found = Ranges()
@@ -156,7 +156,7 @@ def filled(grid: Grid, stretch: Stretch, shown: Collection[int]) -> Ranges:
     return found
 
 
-def unfilled(grid: Grid, stretch: Stretch) -> Iterator[tuple[int, int]]:
+def unfilled(grid: Grid, stretch: WindowRun) -> Iterator[tuple[int, int]]:
     """Between which starts results go that are not written again: all but those of windows with rows."""
     starts = [grid.start(number) for number in stretch.bounds]
     low = LOWEST if stretch.low is None else starts.pop(0)
@@ -176,7 +176,7 @@ def carries(mode: str) -> bool:
     return mode in _SOURCES
 
 
-def open_ends(mode: str, stretch: Stretch, *, lacking: bool) -> Ways:
+def open_ends(mode: str, stretch: WindowRun, *, lacking: bool) -> Ways:
     """At which ends of a stretch it matters whether the window there gives NULL. ``lacking``: windows between
     them are without rows, or give NULL."""
     sources = _SOURCES.get(mode, frozenset())
@@ -186,7 +186,7 @@ def open_ends(mode: str, stretch: Stretch, *, lacking: bool) -> Ways:
     return frozenset(way for way in takes | gives if known[way])
 
 
-def wider(stretch: Stretch, ways: Ways, farther: int) -> tuple[int, int]:
+def wider(stretch: WindowRun, ways: Ways, farther: int) -> tuple[int, int]:
     """The windows (first, last) of a stretch, and so many more at these ends."""
     bounds = stretch.bounds
     return bounds[0] - farther * (BACK in ways), bounds[-1] + farther * (AHEAD in ways)
@@ -202,12 +202,12 @@ def null_starts(outcome: Outcome) -> list[int]:
     return [int(start) for start in lacking["r0"].drop_nulls().to_physical().to_list()]
 
 
-def gaps(stretch: Stretch) -> bool:
+def gaps(stretch: WindowRun) -> bool:
     """Whether there are windows without rows in a stretch."""
     return any(other > one + 1 for one, other in pairwise(stretch.bounds))
 
 
-def over(grid: Grid, stretch: Stretch, like: TriggerEvent) -> TriggerEvent:
+def over(grid: Grid, stretch: WindowRun, like: TriggerEvent) -> TriggerEvent:
     """The event of a calculation over a whole stretch, of which nobody is told; ``like``: one of its
     group."""
     bounds = stretch.bounds
@@ -222,7 +222,7 @@ def over(grid: Grid, stretch: Stretch, like: TriggerEvent) -> TriggerEvent:
     )
 
 
-def closed_empty(grid: Grid, event: TriggerEvent, rows: Rows) -> TriggerEvent | None:
+def closed_empty(grid: Grid, event: TriggerEvent, rows: RowTimes) -> TriggerEvent | None:
     """Of a window that the clock has closed without rows: the event of a calculation from the last window
     with rows before it to its own end, of which nobody is told. None: it has rows, or there are none before.
     """
@@ -265,7 +265,7 @@ def only(outcome: Outcome, starts: Ranges) -> Outcome:
     return Outcome(outcome.rows.filter(pl.Series(inside)), partial=outcome.partial)
 
 
-def retractions(grid: Grid, stretch: Stretch, like: TriggerEvent) -> list[TriggerEvent]:
+def retractions(grid: Grid, stretch: WindowRun, like: TriggerEvent) -> list[TriggerEvent]:
     """What a stretch takes back, as events of its group."""
     return [
         msgspec.structs.replace(like, id="", kind="RETRACT", start=first, end=last, detail=None)

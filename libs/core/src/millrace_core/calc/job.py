@@ -140,7 +140,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputTable:
     """Where a stream's results go: ``table`` as it is now, ``home``: each group's table, ``known``: whether a
     sub-table of this name exists, ``stored``: what sub-tables hold."""
 
@@ -156,7 +156,7 @@ def writes(spec: StreamSpec) -> bool:
 
 
 def deliver(
-    spec: StreamSpec, plan: Plan | None, output: Output | None, events: Sequence[TriggerEvent],
+    spec: StreamSpec, plan: Plan | None, output: OutputTable | None, events: Sequence[TriggerEvent],
     outcomes: Outcomes, met: Mapping[int, bool] | None,
 ) -> Delivery:  # fmt: skip
     """The rows and notifications of a stage. ``output``: None of a stream that has none; ``met``: whether
@@ -180,7 +180,8 @@ def deliver(
 
 
 def _write(
-    spec: StreamSpec, plan: Plan | None, output: Output, events: Sequence[TriggerEvent], outcomes: Outcomes,
+    spec: StreamSpec, plan: Plan | None, output: OutputTable, events: Sequence[TriggerEvent],
+    outcomes: Outcomes,
     factor: tuple[int, int],
 ) -> tuple[list[Message], Written]:  # fmt: skip
     """The rows of a stage; before them the deletes of those that stand no longer. ``factor``: of the times of

@@ -10,7 +10,7 @@ import polars as pl
 
 from millrace_core.errors import ErrorCode, MillraceError, PlanError
 from millrace_core.plan import Plan
-from millrace_core.plan.analytics.anomaly import FAILED
+from millrace_core.plan.windows.anomaly import FAILED
 from millrace_core.store.search import Ints, expand
 
 NOTIFY = "_notify"

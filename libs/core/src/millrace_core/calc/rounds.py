@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millrace_core.calc.product import Product
-from millrace_core.calc.waiting import Behind, Left, Part, in_words
+from millrace_core.calc.waiting import Behind, Left, StreamPartition, in_words
 from millrace_core.errors import MillraceError
 from millrace_core.wire.counters import Tally
 from millrace_core.wire.events import TriggerBatch
@@ -53,7 +53,7 @@ class Round:
     def events(self) -> int:
         return sum(len(arrival.batch.events) for arrival in self.fresh)
 
-    def without(self, left: Mapping[Part, Left]) -> Round:
+    def without(self, left: Mapping[StreamPartition, Left]) -> Round:
         """What lies before that which is left in the log."""
         if not left:
             return self
@@ -92,10 +92,10 @@ class Repeats:
             self._last[batch.stream, batch.epoch, batch.slot] = batch.number
 
 
-def left_whole(found: Round, waiting: Mapping[int, MillraceError], now: float) -> dict[Part, Left]:
+def left_whole(found: Round, waiting: Mapping[int, MillraceError], now: float) -> dict[StreamPartition, Left]:
     """All that the round has of these streams (by uid), whose jobs say what they wait for. ``now``: seconds
     of a clock that never goes back."""
-    left: dict[Part, Left] = {}
+    left: dict[StreamPartition, Left] = {}
     for arrival in found.fresh:
         if (error := waiting.get(arrival.batch.stream)) is None:
             continue

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from millrace_core.errors import ErrorCode, MillraceError
 
-Part = tuple[int, int]
+StreamPartition = tuple[int, int]
 """A stream (its uid) and a partition of ``triggers``, as a loop numbers it; a group lies in one."""
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from millrace_core.conditions.spelling import condition_expression, value_expression
-from millrace_core.dialect.arguments import bad
-from millrace_core.dialect.query import parse_expression, placeholders
-from millrace_core.dialect.query.nodes import position_of
-from millrace_core.dialect.statements import Argument
 from millrace_core.errors import ErrorCode
+from millrace_core.language.arguments import bad
+from millrace_core.language.query import parse_expression, placeholders
+from millrace_core.language.query.nodes import position_of
+from millrace_core.language.statements import Argument
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import Condition, GroupKey
 

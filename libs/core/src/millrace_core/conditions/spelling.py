@@ -26,8 +26,8 @@ from millrace_core.conditions.types import (
     real,
     scaled,
 )
-from millrace_core.dialect.query.nodes import position_of
 from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.query.nodes import position_of
 from millrace_core.model.expression import AnyExpression, Call, Constant, Field
 from millrace_core.model.schema import Table
 from millrace_core.model.types import DataType

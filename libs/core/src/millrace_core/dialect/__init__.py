@@ -1,1 +1,1 @@
-"""Languages that Millrace speaks: a folder for each (``front_ends``), over shared lexing and queries."""
+"""Languages that Millrace speaks: a folder for each (``front_ends``), over ``language``, which they share."""

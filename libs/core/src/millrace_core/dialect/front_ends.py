@@ -13,9 +13,9 @@ from typing import Literal
 
 from millrace_core.catalog import Catalog
 from millrace_core.dialect import legacy, tdengine
-from millrace_core.dialect.cursor import Cursor
-from millrace_core.dialect.statements import CreateLegacyStream, CreateStream, ExplainStream, Statement
-from millrace_core.dialect.stream_words import is_older
+from millrace_core.language.cursor import Cursor
+from millrace_core.language.statements import CreateLegacyStream, CreateStream, ExplainStream, Statement
+from millrace_core.language.stream_words import is_older
 from millrace_core.model.stream import ResultColumn, StreamSpec
 
 Dialect = Literal["tdengine"]

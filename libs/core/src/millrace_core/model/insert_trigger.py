@@ -9,7 +9,7 @@ import msgspec
 Strategy = Literal["OPTIMISTIC", "PESSIMISTIC"]
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class DoneUpTo(msgspec.Struct, frozen=True, array_like=True):
     """Up to where a WAL topic is done with. ``table``: the uid of its table; another one's offsets mean
     nothing. ``offsets``: partition -> offset."""
 
@@ -40,6 +40,6 @@ class InsertTrigger(msgspec.Struct, frozen=True):
     uri: str | None = None
     file: str | None = None
     sha256: str | None = None
-    begins: tuple[Place, ...] = ()
+    begins: tuple[DoneUpTo, ...] = ()
     created: int = 0
     dropping: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-Place = tuple[str, int]
+Partition = tuple[str, int]
 """A topic and a partition."""
 
 
@@ -12,12 +12,12 @@ Place = tuple[str, int]
 class Ticket:
     """A record with events that are under way: ``left`` of them."""
 
-    place: Place
+    place: Partition
     offset: int
     left: int
 
 
-class Progress:
+class CommitProgress:
     """Follows records from being read to being done. They are done in any order; a commit needs all before.
 
     Reading a partition may go back (it was given away and came back): a record that is still under way is
@@ -25,13 +25,13 @@ class Progress:
     """
 
     def __init__(self) -> None:
-        self._open: dict[Place, dict[int, Ticket]] = {}  # each in the order of offsets
-        self._next: dict[Place, int] = {}
-        self._told: dict[Place, int] = {}
+        self._open: dict[Partition, dict[int, Ticket]] = {}  # each in the order of offsets
+        self._next: dict[Partition, int] = {}
+        self._told: dict[Partition, int] = {}
         self.waiting = 0
         """Events under way."""
 
-    def begin(self, place: Place, offset: int, events: int) -> Ticket | None:
+    def begin(self, place: Partition, offset: int, events: int) -> Ticket | None:
         """A record was read that holds that many events to deliver. None: it is under way already."""
         self._next[place] = offset + 1
         tickets = self._open.setdefault(place, {})
@@ -53,13 +53,13 @@ class Progress:
         if ticket.left == 0:
             del self._open[ticket.place][ticket.offset]
 
-    def passed(self, place: Place, offset: int) -> bool:
+    def passed(self, place: Partition, offset: int) -> bool:
         """Whether this record was read and is done."""
         return self._next.get(place, 0) > offset and offset not in self._open[place]
 
-    def commits(self) -> dict[Place, int]:
+    def commits(self) -> dict[Partition, int]:
         """Per partition the offset up to which all is done, where that has changed since the last call."""
-        found: dict[Place, int] = {}
+        found: dict[Partition, int] = {}
         for place, after in self._next.items():
             tickets = self._open[place]
             reached = min(next(iter(tickets), after), after)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from millrace_core.dialect.query import nodes
 from millrace_core.errors import MillraceError
+from millrace_core.language.query import nodes
 from millrace_core.model.stream import Duration
 from millrace_core.plan.functions.quotients import whole_quotient
-from millrace_core.plan.joins.pair import NearPair
+from millrace_core.plan.join_pair import NearPair
 from millrace_core.plan.model import Comparison, Formula
 from millrace_core.plan.scope import Context, Relation, Scope, SourceDraft, conjuncts
 from millrace_core.plan.spark.text import column_of

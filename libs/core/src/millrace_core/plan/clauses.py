@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode
-from millrace_core.plan.names.tag_rows import lists_tables
+from millrace_core.language.query import nodes
 from millrace_core.plan.scope import Context, Scope
 from millrace_core.plan.types.typed import fail
+
+_MORE = ("window_clause", "partition_by", "range_clause", "joins", "having", "operation_modifiers")
+"""Clauses with which a SELECT reads rows."""
 
 
 @dataclass
@@ -42,7 +44,7 @@ def check_clauses(scope: Scope, ctx: Context) -> None:
         if clause is not None and "soffset" in clause.meta:
             select.set("soffset", clause.meta["soffset"])
     _check_fill(select)
-    found.tags = bool(select.args.get("operation_modifiers")) or lists_tables(select, ctx)
+    found.tags = bool(select.args.get("operation_modifiers")) or _lists_tables(select, ctx)
     select.set("operation_modifiers", None)
     if found.tags and (found.windowed or select.args.get("joins")):
         raise fail(
@@ -67,3 +69,27 @@ def _check_fill(select: exp.Select) -> None:
         raise fail(ErrorCode.NOT_ALLOWED, "FILL needs INTERVAL", fill)
     if fill.this == "NONE":
         select.set("fill", None)
+
+
+def _lists_tables(select: exp.Expr, ctx: Context) -> bool:
+    """Whether a user asks which tables there are: DISTINCT or GROUP BY over ``tbname`` and tags alone, WHERE
+    likewise. As in TDengine the answer has the tables without rows, too.
+
+    A stream reads rows, which tell when it must calculate again.
+    """
+    source = select.args.get("from_")
+    named = source is not None and isinstance(source.this, exp.Table) and source.this
+    if ctx.placeholders or not named or any(select.args.get(key) for key in _MORE):
+        return False
+    database = named.args["db"].name if named.args.get("db") else ctx.database
+    found = ctx.catalog.find(database, named.name) if database else None
+    if found is None or not found[0].tags:
+        return False
+    names = {"tbname", *(tag.name for tag in found[0].tags)}
+    results = [node.this if isinstance(node, exp.Alias) else node for node in select.expressions]
+    group, where = select.args.get("group"), select.args.get("where")
+    keys = group.expressions if group is not None else results if select.args.get("distinct") else []
+    read = [*results, *keys, *(where.find_all(exp.Column) if where is not None else [])]
+    known = all(isinstance(node, exp.Column) and node.name in names for node in read)
+    listed = {node.name for node in keys}
+    return known and "tbname" in listed and all(node.name in listed for node in results)

@@ -6,8 +6,8 @@ import re
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import position_at
 from millrace_core.errors import Position
+from millrace_core.language.query.nodes import position_at
 from millrace_core.model.stream import ResultColumn
 from millrace_core.model.types import DataType
 from millrace_core.plan.model import Plan, SourceUse

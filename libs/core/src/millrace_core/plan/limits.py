@@ -10,8 +10,8 @@ from sqlglot import exp
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.clauses import Clauses
 from millrace_core.plan.keys import Keys
+from millrace_core.plan.levels import ascending, rows_of
 from millrace_core.plan.scope import Context, Scope, column
-from millrace_core.plan.spark.levels import ascending, rows_of
 from millrace_core.plan.types.typed import fail, number
 
 ROWS, NUMBERED = "_all", "_numbered"

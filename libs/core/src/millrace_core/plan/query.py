@@ -8,14 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 from sqlglot import exp
 
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.query import parse_query
-from millrace_core.dialect.query.nodes import CLAUSES, position_of
-from millrace_core.dialect.query.size import too_deep
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query import parse_query
+from millrace_core.language.query.nodes import CLAUSES, position_of
+from millrace_core.language.query.size import too_deep
 from millrace_core.model.schema import Precision
-from millrace_core.plan.aggregates.group import split_aggregates
-from millrace_core.plan.aggregates.running import lower_running
-from millrace_core.plan.analytics.anomaly import Failing, tell_failures
 from millrace_core.plan.analytics.forecast import lower_forecast
 from millrace_core.plan.bounds import find_bounds
 from millrace_core.plan.clauses import check_clauses
@@ -24,6 +21,7 @@ from millrace_core.plan.expressions.annotate import annotate
 from millrace_core.plan.expressions.lower import lower_expressions
 from millrace_core.plan.fill.interp import lower_interp
 from millrace_core.plan.fill.windows import fill_windows
+from millrace_core.plan.forced import forced_row
 from millrace_core.plan.joins.lower import lower_joins, read_joins
 from millrace_core.plan.keys import Keys
 from millrace_core.plan.limits import limit_partitions
@@ -31,12 +29,14 @@ from millrace_core.plan.model import Plan
 from millrace_core.plan.names.range import set_range
 from millrace_core.plan.names.resolve import name_results, resolve_columns, resolve_tables
 from millrace_core.plan.names.stars import expand_stars
+from millrace_core.plan.notify import add_notify
 from millrace_core.plan.scope import Context, Relation, Result, Scope, column, near
-from millrace_core.plan.series.lower import lower_series
-from millrace_core.plan.spark.shape import set_wise
-from millrace_core.plan.streams.forced import forced_row
-from millrace_core.plan.streams.notify import add_notify
+from millrace_core.plan.shape import set_wise
+from millrace_core.plan.split.group import split_aggregates
+from millrace_core.plan.split.running import lower_running
+from millrace_core.plan.split.series import lower_series
 from millrace_core.plan.types.typed import BIGINT, Typed, cast, common, fail, number, rescale, with_type
+from millrace_core.plan.windows.anomaly import Failing, tell_failures
 from millrace_core.plan.windows.lower import lower_windows
 
 Pass = Callable[[Scope, Context], None]

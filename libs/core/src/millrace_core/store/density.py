@@ -10,7 +10,7 @@ import numpy as np
 from millrace_core.store.search import Ints
 
 SAMPLED = 1 << 16
-"""Up to this many rows in memory are all looked at; of more, a sample of this size."""
+"""Up to this many rows in memory are all looked at; beyond that, a sample of this size."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Family:
     dropped: dict[str, int] = field(default_factory=dict)
     """Name -> incarnation that was dropped last."""
     untold: set[str] = field(default_factory=set)
-    """Those of which stored rows alone tell: neither the catalog nor a registration has."""
+    """Members known only from stored rows: neither the catalog nor a registration has them."""
     _incarnations: dict[str, int] = field(default_factory=dict)
     _described: tuple[int, pl.DataFrame] | None = None
     _groups: dict[tuple[str, ...], dict[Tags, list[int]]] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Family:
         return number
 
     def register(self, child: Child) -> int | None:
-        """Take in a child; None where it is known already, or was dropped since (an old record)."""
+        """Take in a child; None if it is already known, or has been dropped since (an old record)."""
         if self.table.kind == "normal" or child.incarnation <= self.dropped.get(child.name, -1):
             return None
         if child.name in self.untold:
@@ -66,7 +66,7 @@ class Family:
         return self._enter(child.name, child.tags, child.uid)
 
     def _tell(self, child: Child) -> int:
-        """Its rows are here already: they were stored before it could be registered."""
+        """Its rows are already here: they were stored before it could be registered."""
         number = self.numbers[child.name]
         self.untold.remove(child.name)
         self._incarnations[child.name], self.uids[number] = child.incarnation, child.uid
@@ -74,7 +74,7 @@ class Family:
         return number
 
     def drop(self, name: str) -> int | None:
-        """Forget a child: its number, or None where there is none of this name."""
+        """Forget a child; returns its number, or None if there is none of this name."""
         if self.table.kind == "normal":
             return self.numbers.get(name)
         number = self.numbers.pop(name, None)
@@ -85,7 +85,7 @@ class Family:
         return number
 
     def stored(self, name: str) -> int:
-        """The number of a table whose rows are stored; one that nobody told of has no tags."""
+        """The number of a table whose rows are stored; one that was never registered has no tags."""
         known = self.numbers.get(name)
         if known is not None:
             return known

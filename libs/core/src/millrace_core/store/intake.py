@@ -31,7 +31,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class _Barrier:
-    """From this message on the member's rows with ``first <= ts <= last`` written before are gone."""
+    """From this message on, the member's earlier rows with ``first <= ts <= last`` are gone."""
 
     message: int
     number: int

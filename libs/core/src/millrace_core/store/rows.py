@@ -23,8 +23,8 @@ from millrace_core.wire.rows.revisions import recast
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 CHILD = "\x00child"
-WIDTH = 4  # runs of about one size before they are merged
-LARGEST = 2_000_000  # rows of a run that is merged no more
+WIDTH = 4  # how many runs of about one size there may be before they are merged
+LARGEST = 2_000_000  # rows of a run that is no longer merged
 
 Fetch = Callable[[Children, Ints], pl.DataFrame]
 """Stored rows below the floor: (children, times) -> frame with CHILD and the table's columns."""
@@ -124,7 +124,7 @@ class TableRows:
     flushed: int = 0
     runs: list[Run] = field(default_factory=list)
     superseded: Superseded | None = None
-    """Where what is written over is kept (None: it is not)."""
+    """Where overwritten rows are kept (None: they are not)."""
     _tail: list[tuple[Children, pl.DataFrame, dict[str, Bools], Ints]] = field(default_factory=list)
     _tail_rows: int = 0
     _newest: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -256,7 +256,7 @@ class TableRows:
         return _take_over(data, absent, there, old.data, here)
 
     def _not_deleted(self, stored: pl.DataFrame) -> pl.DataFrame:
-        """Without the rows that Delta has only until the deletions of the next flush reach it."""
+        """The frame without the rows that Delta has only until the deletions of the next flush reach it."""
         for deletion in self._deletions:
             gone = (pl.col(CHILD) == deletion.child) & pl.col(self.key).is_between(
                 deletion.first, deletion.last
@@ -315,7 +315,8 @@ class TableRows:
             self._drop_clean_below(self.floor)
 
     def fail_flush(self) -> None:
-        """Nobody knows whether Delta has committed the flush: its rows are not appended again, but merged."""
+        """It is unknown whether Delta has committed the flush: its rows are not appended again, but
+        merged."""
         for index, run in enumerate(self.runs):
             self.runs[index] = replace(run, replaces=run.replaces | (run.epoch > self.flushed))
 

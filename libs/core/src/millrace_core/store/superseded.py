@@ -1,5 +1,5 @@
-"""Versions of rows that were written over, kept for streams that count a rewritten row once more
-(``Emission.rewritten``). They are of a bounded number: the oldest writes go first."""
+"""Versions of rows that were overwritten, kept for streams that count a rewritten row once more
+(``Emission.rewritten``). Their number is limited: the oldest writes go first."""
 
 from __future__ import annotations
 

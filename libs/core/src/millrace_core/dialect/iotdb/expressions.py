@@ -29,7 +29,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class SeriesRef:
     """A measurement, or the rest of a path below those of FROM; it may have wildcards."""
 
     path: Pattern
@@ -106,7 +106,7 @@ class Matches:
     position: Position
 
 
-Expression = Constant | Series | TimeColumn | Call | Unary | Binary | Between | In | IsNull | Matches
+Expression = Constant | SeriesRef | TimeColumn | Call | Unary | Binary | Between | In | IsNull | Matches
 
 
 def parts(node: Expression) -> tuple[Expression, ...]:
@@ -249,7 +249,7 @@ class _Reader:
             if token.kind is TokenKind.WORD and token.value in TIMES and not self._dotted(token.end):
                 c.next()
                 return TimeColumn(c.position(token.start))
-            return Series(c.suffix())
+            return SeriesRef(c.suffix())
         quoted = token.kind is TokenKind.DURATION
         raise c.unexpected("an expression" + " (a series called so stands in back quotes)" * quoted)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millrace_core.dialect.cursor import Cursor, check_length
-from millrace_core.dialect.data_types import data_type
 from millrace_core.dialect.legacy.subquery import subquery
-from millrace_core.dialect.lexer import TokenKind
-from millrace_core.dialect.statements import (
+from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.cursor import Cursor, check_length
+from millrace_core.language.data_types import data_type
+from millrace_core.language.lexer import TokenKind
+from millrace_core.language.statements import (
     Argument,
     CreateLegacyStream,
     LegacyNotify,
@@ -18,8 +19,7 @@ from millrace_core.dialect.statements import (
     Name,
     OutputColumn,
 )  # fmt: skip
-from millrace_core.dialect.stream_words import OPTIONS, check_unmixed, mixed
-from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.stream_words import OPTIONS, check_unmixed, mixed
 
 MODES = ("at_once", "window_close", "max_delay", "force_window_close", "continuous_window_close")
 

@@ -8,13 +8,16 @@ from sqlglot import exp
 
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog
 from millrace_core.conditions import condition, group_key
-from millrace_core.dialect.arguments import bad
 from millrace_core.dialect.legacy.options import judged
-from millrace_core.dialect.legacy.query import Item, Key, follows_rows, is_start, over_columns, read
+from millrace_core.dialect.legacy.query import Item, PartitionKey, follows_rows, is_start, over_columns, read
 from millrace_core.dialect.legacy.result import result_table
 from millrace_core.dialect.legacy.write import Calculation
-from millrace_core.dialect.query import parse_expression
-from millrace_core.dialect.statements import (
+from millrace_core.dialect.tdengine.options import notify
+from millrace_core.dialect.tdengine.trigger import trigger
+from millrace_core.errors import ErrorCode
+from millrace_core.language.arguments import bad
+from millrace_core.language.query import parse_expression
+from millrace_core.language.statements import (
     Argument,
     CreateLegacyStream,
     LegacyNotify,
@@ -23,9 +26,6 @@ from millrace_core.dialect.statements import (
     QualifiedName,
     TriggerClause,
 )
-from millrace_core.dialect.tdengine.options import notify
-from millrace_core.dialect.tdengine.trigger import trigger
-from millrace_core.errors import ErrorCode
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import GroupKey, Notify, Options, Places, Source, StreamSpec
 from millrace_core.model.triggers import Trait, Trigger
@@ -122,7 +122,9 @@ def _source(name: QualifiedName, catalog: Catalog, database: str | None) -> Sour
     return Source(table, child.name if child else None)
 
 
-def _check_window(query: LegacyQuery, table: Table, keys: tuple[Key, ...], *, on_super: bool) -> None:
+def _check_window(
+    query: LegacyQuery, table: Table, keys: tuple[PartitionKey, ...], *, on_super: bool
+) -> None:
     """What the window asks of the table and the groups."""
     window = query.window
     by_child = any(key.column == "tbname" for key in keys)
@@ -179,7 +181,7 @@ def _trigger(window: TriggerClause | None, table: Table, timezone: str) -> Trigg
 
 
 def _groups(
-    keys: tuple[Key, ...], table: Table, timezone: str
+    keys: tuple[PartitionKey, ...], table: Table, timezone: str
 ) -> tuple[tuple[str, ...], tuple[GroupKey, ...], dict[str, str]]:
     """What groups the tables, what divides their rows further, and each alias as an expression over both.
 

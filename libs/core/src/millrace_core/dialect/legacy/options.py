@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from millrace_core.dialect.arguments import bad, duration
-from millrace_core.dialect.statements import LegacyOption, LegacyQuery
 from millrace_core.errors import Position
+from millrace_core.language.arguments import bad, duration
+from millrace_core.language.statements import LegacyOption, LegacyQuery
 from millrace_core.model.rules import FIXED_UNITS, DurationRule
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import Duration, Emission, EmissionMode, Options

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from millrace_core.conditions.row import AGGREGATES
-from millrace_core.dialect.arguments import bad
-from millrace_core.dialect.lexer import TokenKind, quote_name, tokens
-from millrace_core.dialect.query import parse_expression, parse_query
-from millrace_core.dialect.query.nodes import position_of
-from millrace_core.dialect.statements import Argument, LegacyQuery, SqlText
 from millrace_core.errors import ErrorCode, Position
+from millrace_core.language.arguments import bad
+from millrace_core.language.lexer import TokenKind, quote_name, tokens
+from millrace_core.language.query import parse_expression, parse_query
+from millrace_core.language.query.nodes import position_of
+from millrace_core.language.statements import Argument, LegacyQuery, SqlText
 from millrace_core.model.schema import Table
 
 REFUSED = frozenset({
@@ -25,7 +25,7 @@ PSEUDO = ("_wstart", "_wend", "_wduration")
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class PartitionKey:
     """One of PARTITION BY. ``text``: the expression without its alias; ``column``: what it is if it is
     nothing but tbname or a name."""
 
@@ -46,7 +46,9 @@ class Item:
     position: Position
 
 
-def read(query: LegacyQuery, table: Table, *, on_super: bool) -> tuple[tuple[Item, ...], tuple[Key, ...]]:
+def read(
+    query: LegacyQuery, table: Table, *, on_super: bool
+) -> tuple[tuple[Item, ...], tuple[PartitionKey, ...]]:
     """The result columns, ``*`` as what it stands for, and the groups.
 
     :raises SqlError: for what the dialect does not have: a placeholder, a query inside, a refused function,
@@ -154,12 +156,12 @@ def _item(node: exp.Expr, where: Position) -> Item:
     return Item(node.name if isinstance(node, exp.Column) else text, text, node, where)
 
 
-def _key(node: exp.Expr, text: SqlText) -> Key:
+def _key(node: exp.Expr, text: SqlText) -> PartitionKey:
     plain = node.unalias()
     column = plain.name if isinstance(plain, exp.Column) else None
     expression = _without_alias(text.text) if isinstance(node, exp.Alias) else text.text
     name = node.alias if isinstance(node, exp.Alias) else column or text.text
-    return Key(name, expression, text.position, column)
+    return PartitionKey(name, expression, text.position, column)
 
 
 def _without_alias(text: str) -> str:
@@ -195,14 +197,16 @@ def _check_items(items: Sequence[Item], query: LegacyQuery, table: Table) -> Non
         )
 
 
-def _check_keys(keys: Sequence[Key]) -> None:
+def _check_keys(keys: Sequence[PartitionKey]) -> None:
     texts: dict[str, str] = {}
     for key in keys:
         if texts.setdefault(key.name, key.text) != key.text:
             raise bad(f"two of PARTITION BY are called {key.name}", key.position)
 
 
-def _check_grouped(items: Sequence[Item], keys: Sequence[Key], table: Table, *, on_super: bool) -> None:
+def _check_grouped(
+    items: Sequence[Item], keys: Sequence[PartitionKey], table: Table, *, on_super: bool
+) -> None:
     """Of a query that aggregates nothing no column of the rows can be asked for: a window has many. Where it
     aggregates, the planner says which columns it can have besides."""
     if any(is_aggregate(item.node) for item in items):
@@ -237,7 +241,7 @@ def is_aggregate(node: exp.Expr) -> bool:
     return any(call.this in AGGREGATES for call in node.find_all(exp.Anonymous))
 
 
-def check_aliases(text: SqlText, keys: Sequence[Key], what: str) -> None:
+def check_aliases(text: SqlText, keys: Sequence[PartitionKey], what: str) -> None:
     """:raises SqlError: if an expression uses anything but what PARTITION BY names."""
     names = [key.name for key in keys]
     tree = parse_expression(text.text, text.position)

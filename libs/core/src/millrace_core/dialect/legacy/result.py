@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.arguments import bad
-from millrace_core.dialect.data_types import KEY_TYPES
-from millrace_core.dialect.legacy.query import Key, check_aliases
+from millrace_core.dialect.legacy.query import PartitionKey, check_aliases
 from millrace_core.dialect.legacy.write import replaced
-from millrace_core.dialect.names import QualifiedName
-from millrace_core.dialect.statements import CreateLegacyStream
 from millrace_core.errors import ErrorCode, Position
+from millrace_core.language.arguments import bad
+from millrace_core.language.data_types import KEY_TYPES
+from millrace_core.language.names import QualifiedName
+from millrace_core.language.statements import CreateLegacyStream
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.stream import Output, OutputTag, ResultColumn, StreamSpec
 from millrace_core.model.sub_tables import GROUP_ID, GROUP_TAG
@@ -23,7 +23,7 @@ MOST_CONVERTED = 4096
 
 
 def result_table(
-    statement: CreateLegacyStream, into: QualifiedName, names: Sequence[str], keys: Sequence[Key],
+    statement: CreateLegacyStream, into: QualifiedName, names: Sequence[str], keys: Sequence[PartitionKey],
     values: Mapping[str, str],
     source: Table, catalog: Catalog, database: str,
 ) -> Output:  # fmt: skip

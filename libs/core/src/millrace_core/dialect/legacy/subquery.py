@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from millrace_core.dialect.cursor import Cursor
-from millrace_core.dialect.lexer import TokenKind
-from millrace_core.dialect.statements import Argument, LegacyQuery, SqlText, TriggerClause
 from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.cursor import Cursor
+from millrace_core.language.lexer import TokenKind
+from millrace_core.language.statements import Argument, LegacyQuery, SqlText, TriggerClause
 
 WINDOWS = ("interval", "session", "state_window", "event_window", "count_window")
 REFUSED = (

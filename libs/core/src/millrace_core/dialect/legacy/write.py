@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millrace_core.conditions.row import AGGREGATES
-from millrace_core.dialect.legacy.query import Item, Key, is_aggregate, is_start
-from millrace_core.dialect.lexer import Token, TokenKind, quote_name, tokens
-from millrace_core.dialect.query.nodes import position_at
-from millrace_core.dialect.statements import Argument, LegacyQuery
+from millrace_core.dialect.legacy.query import Item, PartitionKey, is_aggregate, is_start
 from millrace_core.errors import Position
+from millrace_core.language.lexer import Token, TokenKind, quote_name, tokens
+from millrace_core.language.query.nodes import position_at
+from millrace_core.language.statements import Argument, LegacyQuery
 from millrace_core.model.stream import Piece
 
 _HOURS = {"d": 24, "w": 168}
@@ -20,7 +20,7 @@ _DAYS = re.compile(r"(\d+)([dw])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenText:
     """``pieces``: what of the text is the user's own."""
 
     text: str
@@ -56,8 +56,8 @@ class _Text:
         self.copy(text[last:], position_at(text, last, where))
 
     @property
-    def done(self) -> Written:
-        return Written("".join(self.parts), tuple(self.pieces))
+    def done(self) -> WrittenText:
+        return WrittenText("".join(self.parts), tuple(self.pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Calculation:
 
     query: LegacyQuery
     items: Sequence[Item]
-    keys: Sequence[Key]
+    keys: Sequence[PartitionKey]
     names: Sequence[str]
     values: Mapping[str, str]
     gap: str | None
@@ -76,7 +76,7 @@ class Calculation:
     partition: Sequence[str]
 
     @property
-    def over_rows(self) -> Written:
+    def over_rows(self) -> WrittenText:
         """Over the rows of one trigger."""
         end = f"(_twend + {self.gap})" if self.gap else "_twend"
         length = f"({end} - _twstart)" if self.gap else "_twduration"
@@ -90,7 +90,7 @@ class Calculation:
         return text.done
 
     @property
-    def over_stretch(self) -> Written:
+    def over_stretch(self) -> WrittenText:
         """Over the rows of several windows and of what lies between them, with its window and FILL."""
         window, fill = self.query.window, self.query.fill
         assert window is not None and fill is not None, "FILL goes with INTERVAL"

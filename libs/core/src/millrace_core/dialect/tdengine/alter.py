@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from millrace_core.dialect.names import Literal, Name
-from millrace_core.dialect.statements import (
+from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.names import Literal, Name
+from millrace_core.language.statements import (
     Add,
     AlterTable,
     ColumnDef,
@@ -16,9 +17,8 @@ from millrace_core.dialect.statements import (
     Rename,
     Target,
 )  # fmt: skip
-from millrace_core.dialect.times import TimeContext
-from millrace_core.dialect.values import literal_value
-from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.times import TimeContext
+from millrace_core.language.values import literal_value
 from millrace_core.model.schema import Child, Column, Table
 
 MOST_COLUMNS = 4096  # of a table, its tags counted

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from millrace_core.dialect.lexer import quote, quote_name
+from millrace_core.language.lexer import quote, quote_name
 from millrace_core.model.address import shown
 from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, Takes
 from millrace_core.model.stream import Emission, Options, StreamSpec

@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog
-from millrace_core.dialect.arguments import bad
-from millrace_core.dialect.statements import CreateStream, QualifiedName, SqlText
-from millrace_core.dialect.tdengine.options import Setting, notify, options
+from millrace_core.dialect.tdengine.options import OptionContext, notify, options
 from millrace_core.dialect.tdengine.output import check_not_source, output
 from millrace_core.dialect.tdengine.query import Offer, check_key, check_query
 from millrace_core.dialect.tdengine.trigger import trigger
 from millrace_core.errors import ErrorCode, Position
+from millrace_core.language.arguments import bad
+from millrace_core.language.statements import CreateStream, QualifiedName, SqlText
 from millrace_core.model.stream import Places, Source, StreamSpec
 from millrace_core.trigger.types import TriggerType, type_named
 
@@ -36,7 +36,9 @@ def lower(statement: CreateStream, catalog: Catalog, database: str | None, timez
     lowered = trigger(statement.trigger, table, timezone)
     notifies = statement.notify is not None
     stores = statement.into is not None
-    found, emission = options(statement.options, Setting(rule, table, partition, timezone, notifies, stores))
+    found, emission = options(
+        statement.options, OptionContext(rule, table, partition, timezone, notifies, stores)
+    )
     _check_actions(statement, calc_notify_only=found.calc_notify_only)
     told = (
         notify(statement.notify, rule, calculates=statement.query is not None) if statement.notify else None

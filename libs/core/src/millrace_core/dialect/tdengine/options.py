@@ -8,12 +8,12 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from millrace_core.conditions import condition
-from millrace_core.dialect.arguments import bad, duration, one_token
-from millrace_core.dialect.lexer import TokenKind
-from millrace_core.dialect.query import parse_expression
-from millrace_core.dialect.statements import Argument, Literal, Name, NotifyClause, OptionClause
-from millrace_core.dialect.times import TimeContext, time_value
 from millrace_core.errors import SqlError
+from millrace_core.language.arguments import bad, duration, one_token
+from millrace_core.language.lexer import TokenKind
+from millrace_core.language.query import parse_expression
+from millrace_core.language.statements import Argument, Literal, Name, NotifyClause, OptionClause
+from millrace_core.language.times import TimeContext, time_value
 from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, WINDOW_EVENTS, Needs, OptionRule, Takes
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import Emission, EventType, Notify, Options
@@ -22,7 +22,7 @@ from millrace_core.trigger.types import TriggerType
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class OptionContext:
     """What options are checked against; ``notifies``: the stream has NOTIFY, ``stores``: it has INTO."""
 
     trigger: TriggerType[Any]
@@ -33,7 +33,7 @@ class Setting:
     stores: bool
 
 
-def options(clauses: tuple[OptionClause, ...], setting: Setting) -> tuple[Options, Emission]:
+def options(clauses: tuple[OptionClause, ...], setting: OptionContext) -> tuple[Options, Emission]:
     """The options that take effect: those that this trigger ignores are checked and left out.
 
     :raises SqlError: for an unknown option, one given twice, a wrong argument or combination.
@@ -71,7 +71,7 @@ def _check_lengths(seen: Mapping[str, OptionClause], values: Mapping[str, Any]) 
             raise bad(f"{name}({length}) is longer than {rule.within}({most}): {rule.apart}", clause.position)
 
 
-def _check_place(clause: OptionClause, rule: OptionRule, setting: Setting) -> None:
+def _check_place(clause: OptionClause, rule: OptionRule, setting: OptionContext) -> None:
     keyword = setting.trigger.keyword
     if rule.refused in setting.trigger.traits:
         assert rule.refused is not None, "no trigger has no trait"
@@ -86,7 +86,7 @@ def _check_place(clause: OptionClause, rule: OptionRule, setting: Setting) -> No
         raise bad(f"{clause.name} needs {rule.needs.value}: {rule.why}", clause.position)
 
 
-def _named_value(clause: OptionClause, rule: OptionRule, setting: Setting) -> object:
+def _named_value(clause: OptionClause, rule: OptionRule, setting: OptionContext) -> object:
     """What the option means; every error names the option, also those of times and conditions in general."""
     try:
         return _value(clause, rule, setting)
@@ -96,7 +96,7 @@ def _named_value(clause: OptionClause, rule: OptionRule, setting: Setting) -> ob
         raise bad(f"{clause.name}: {error.message}", error.position or clause.position, error.code) from error
 
 
-def _value(clause: OptionClause, rule: OptionRule, setting: Setting) -> object:
+def _value(clause: OptionClause, rule: OptionRule, setting: OptionContext) -> object:
     arguments = clause.arguments
     if rule.takes is Takes.NOTHING or (rule.takes is Takes.TIME and arguments is None):
         if arguments is not None:
@@ -121,7 +121,7 @@ def _value(clause: OptionClause, rule: OptionRule, setting: Setting) -> object:
     return _event_types(clause.name, [_event(a) for a in arguments])
 
 
-def _start_time(clause: OptionClause, argument: Argument, setting: Setting) -> int:
+def _start_time(clause: OptionClause, argument: Argument, setting: OptionContext) -> int:
     token = one_token(argument)
     if token is None or token.kind not in (TokenKind.STRING, TokenKind.INTEGER):
         raise bad(

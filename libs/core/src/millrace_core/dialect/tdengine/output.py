@@ -6,14 +6,14 @@ import msgspec
 from sqlglot import exp
 
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.arguments import bad
-from millrace_core.dialect.data_types import KEY_TYPES
-from millrace_core.dialect.lexer import quote_name
-from millrace_core.dialect.query.nodes import position_of
-from millrace_core.dialect.query.sources import sources
-from millrace_core.dialect.statements import CreateStream, QualifiedName
 from millrace_core.dialect.tdengine.query import Offer, check_group_expression
 from millrace_core.errors import ErrorCode, Position
+from millrace_core.language.arguments import bad
+from millrace_core.language.data_types import KEY_TYPES
+from millrace_core.language.lexer import quote_name
+from millrace_core.language.query.nodes import position_of
+from millrace_core.language.query.sources import sources
+from millrace_core.language.statements import CreateStream, QualifiedName
 from millrace_core.model.schema import Column
 from millrace_core.model.stream import Output, OutputTag, ResultColumn, Source, StreamSpec
 from millrace_core.model.types import DataType

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from millrace_core.dialect.cursor import Cursor
-from millrace_core.dialect.lexer import TokenKind
-from millrace_core.dialect.rows import read_rows
-from millrace_core.dialect.statements import (
+from millrace_core.dialect.tdengine.parse_tables import using_child
+from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.cursor import Cursor
+from millrace_core.language.lexer import TokenKind
+from millrace_core.language.rows import read_rows
+from millrace_core.language.statements import (
     Bound,
     Delete,
     Insert,
@@ -17,8 +19,6 @@ from millrace_core.dialect.statements import (
     Operator,
     QualifiedName,
 )
-from millrace_core.dialect.tdengine.parse_tables import using_child
-from millrace_core.errors import ErrorCode, SqlError
 
 _FLIPPED: dict[Operator, Operator] = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from millrace_core.dialect.cursor import Cursor, check_length
-from millrace_core.dialect.data_types import data_type
-from millrace_core.dialect.lexer import TokenKind
-from millrace_core.dialect.statements import (
+from millrace_core.errors import Position, SqlError
+from millrace_core.language.cursor import Cursor, check_length
+from millrace_core.language.data_types import data_type
+from millrace_core.language.lexer import TokenKind
+from millrace_core.language.statements import (
     Argument,
     CreateStream,
     DiagnoseStream,
@@ -28,8 +29,7 @@ from millrace_core.dialect.statements import (
     TriggerClause,
     VerifyStream,
 )  # fmt: skip
-from millrace_core.dialect.stream_words import FIRST, OLDER_OPTIONS, check_unmixed, mixed
-from millrace_core.errors import Position, SqlError
+from millrace_core.language.stream_words import FIRST, OLDER_OPTIONS, check_unmixed, mixed
 from millrace_core.trigger.types import trigger_types
 
 CLAUSES = ("stream_options", "notify", "notify_options", "into", "output_subtable", "tags", "as")

@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable
 from typing import get_args
 
-from millrace_core.dialect.cursor import Cursor
-from millrace_core.dialect.statements import (
+from millrace_core.dialect.tdengine import parse_data, parse_stream, parse_tables
+from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.cursor import Cursor
+from millrace_core.language.statements import (
     AlterUser,
     CreateAnode,
     CreateSnode,
@@ -27,8 +29,6 @@ from millrace_core.dialect.statements import (
     Statement,
     UpdateAnode,
 )  # fmt: skip
-from millrace_core.dialect.tdengine import parse_data, parse_stream, parse_tables
-from millrace_core.errors import ErrorCode, SqlError
 
 SHOWN = get_args(Shown)
 MAX_SQL = 1 << 24  # characters

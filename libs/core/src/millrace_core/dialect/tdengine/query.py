@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from millrace_core.dialect.arguments import bad
-from millrace_core.dialect.query import parse_expression, parse_query
-from millrace_core.dialect.query.nodes import position_of
-from millrace_core.dialect.statements import SqlText
+from millrace_core.language.arguments import bad
+from millrace_core.language.query import parse_expression, parse_query
+from millrace_core.language.query.nodes import position_of
+from millrace_core.language.statements import SqlText
 from millrace_core.model.placeholders import PlaceholderRule
 from millrace_core.model.stream import EventType
 from millrace_core.trigger.types import TriggerType

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from millrace_core.conditions import condition
-from millrace_core.dialect.arguments import bad, duration, integer, name
-from millrace_core.dialect.statements import Argument, TriggerClause
 from millrace_core.errors import ErrorCode, Position
+from millrace_core.language.arguments import bad, duration, integer, name
+from millrace_core.language.statements import Argument, TriggerClause
 from millrace_core.model.rules import DurationRule, IntegerRule
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.stream import Condition, Duration

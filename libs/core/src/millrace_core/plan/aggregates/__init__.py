@@ -1,1 +1,1 @@
-"""Aggregate functions, and the SELECT that groups by them."""
+"""Aggregate functions: their table, how they are typed and lowered."""

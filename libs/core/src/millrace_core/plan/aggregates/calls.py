@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query.nodes import DurationLiteral
 from millrace_core.plan.aggregates.base import Gathering
 from millrace_core.plan.aggregates.table import AGGREGATES
 from millrace_core.plan.functions.arguments import typed_argument
 from millrace_core.plan.functions.base import check_count
-from millrace_core.plan.joins.pair import timed_by
-from millrace_core.plan.types.protocols import Lowering, Typing
+from millrace_core.plan.functions.protocols import Lowering, Typing
+from millrace_core.plan.join_pair import timed_by
 from millrace_core.plan.types.typed import fail, typed, with_type
 
 

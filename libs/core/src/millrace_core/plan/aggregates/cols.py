@@ -14,7 +14,7 @@ from millrace_core.errors import ErrorCode
 from millrace_core.plan.aggregates.calls import order_of
 from millrace_core.plan.aggregates.table import AGGREGATES, COLS
 from millrace_core.plan.functions.base import check_count
-from millrace_core.plan.types.protocols import Lowering, Typing
+from millrace_core.plan.functions.protocols import Lowering, Typing
 from millrace_core.plan.types.typed import fail, typed, with_type
 
 

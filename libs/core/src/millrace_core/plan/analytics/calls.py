@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
-from millrace_core.plan.types.protocols import Lowering, Typing
+from millrace_core.plan.functions.protocols import Lowering, Typing
 from millrace_core.plan.types.typed import fail, typed, with_type
 
 FORECAST = "forecast"

@@ -28,8 +28,7 @@ from millrace_core.plan.analytics.gather import (
 from millrace_core.plan.clauses import Clauses
 from millrace_core.plan.functions.scalar import convert
 from millrace_core.plan.keys import Keys
-from millrace_core.plan.scope import Context, Relation, Scope, column, own
-from millrace_core.plan.spark.levels import (
+from millrace_core.plan.levels import (
     SERIES_ROWS,
     alias,
     ascending,
@@ -39,6 +38,7 @@ from millrace_core.plan.spark.levels import (
     row_order,
     rows_of,
 )  # fmt: skip
+from millrace_core.plan.scope import Context, Relation, Scope, column, own
 from millrace_core.plan.types.typed import BIGINT, DOUBLE, TIMESTAMP, Typed, cast, fail, typed, with_type
 
 FUNCTION = "millrace_forecast"

@@ -12,8 +12,8 @@ from sqlglot import exp
 
 from millrace_core.analytics import Analysis, AnalysisKind
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.plan.levels import SERIES_ROWS, alias, known, when
 from millrace_core.plan.scope import Context, Relation, column
-from millrace_core.plan.spark.levels import SERIES_ROWS, alias, known, when
 from millrace_core.plan.spark.pieces import call, text
 from millrace_core.plan.types.typed import fail, typed
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.language.query import nodes
 from millrace_core.model.schema import TICKS_PER_SECOND
 from millrace_core.model.types import DataType
 from millrace_core.plan.expressions.calls import type_call

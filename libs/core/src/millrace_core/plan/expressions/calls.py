@@ -13,16 +13,16 @@ from millrace_core.plan.aggregates.cols import lower_cols, type_cols
 from millrace_core.plan.aggregates.table import AGGREGATES, COLS
 from millrace_core.plan.analytics.calls import FORECAST, lower_forecast_call, type_forecast
 from millrace_core.plan.functions.calls import CAST, lower_cast, lower_function, type_cast, type_function
+from millrace_core.plan.functions.protocols import Lowering, Typing
 from millrace_core.plan.functions.scalar import FUNCTIONS, LATER
 from millrace_core.plan.scope import near
 from millrace_core.plan.series.calls import lower_series_call, type_series
 from millrace_core.plan.series.table import SERIES
-from millrace_core.plan.types.protocols import Lowering, Typing
 from millrace_core.plan.types.typed import fail
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class CallFamily:
     """Functions that are typed and lowered alike, by their names."""
 
     names: Collection[str]
@@ -31,12 +31,12 @@ class Family:
 
 
 FAMILIES = (
-    Family((CAST,), type_cast, lower_cast),
-    Family(FUNCTIONS, type_function, lower_function),
-    Family(AGGREGATES.keys() - {COLS}, type_aggregate, lower_aggregate),
-    Family((COLS,), type_cols, lower_cols),
-    Family(SERIES, type_series, lower_series_call),
-    Family((FORECAST,), type_forecast, lower_forecast_call),
+    CallFamily((CAST,), type_cast, lower_cast),
+    CallFamily(FUNCTIONS, type_function, lower_function),
+    CallFamily(AGGREGATES.keys() - {COLS}, type_aggregate, lower_aggregate),
+    CallFamily((COLS,), type_cols, lower_cols),
+    CallFamily(SERIES, type_series, lower_series_call),
+    CallFamily((FORECAST,), type_forecast, lower_forecast_call),
 )
 _BY_NAME = {name: family for family in FAMILIES for name in family.names}
 

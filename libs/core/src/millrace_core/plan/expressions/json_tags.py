@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query import nodes
 from millrace_core.model.types import DataType
 from millrace_core.plan.types.typed import (
     BOOL,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import DurationLiteral, JsonContains, JsonGet
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query.nodes import DurationLiteral, JsonContains, JsonGet
 from millrace_core.model.types import DataType
 from millrace_core.plan.expressions.calls import lower_call
 from millrace_core.plan.expressions.json_tags import lower_contains, lower_get

@@ -16,9 +16,7 @@ from millrace_core.plan.clauses import Clauses
 from millrace_core.plan.fill.interp_clauses import ORIGINAL, TIME, Fill, Slices
 from millrace_core.plan.functions.scalar import convert
 from millrace_core.plan.keys import Keys
-from millrace_core.plan.scope import Context, Scope, column
-from millrace_core.plan.series.lower import series_calls
-from millrace_core.plan.spark.levels import (
+from millrace_core.plan.levels import (
     SERIES_ROWS,
     alias,
     ascending,
@@ -32,6 +30,8 @@ from millrace_core.plan.spark.levels import (
     rows_of,
     when,
 )  # fmt: skip
+from millrace_core.plan.scope import Context, Scope, column
+from millrace_core.plan.split.series import series_calls
 from millrace_core.plan.types.typed import (
     BIGINT,
     BOOL,

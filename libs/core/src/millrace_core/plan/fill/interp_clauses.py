@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query.nodes import DurationLiteral
 from millrace_core.model.schema import Precision
 from millrace_core.plan.expressions.annotate import Typer
-from millrace_core.plan.expressions.constants import constant
 from millrace_core.plan.expressions.lower import Lowerer
 from millrace_core.plan.functions.scalar import convert, duration_ticks
+from millrace_core.plan.levels import when
 from millrace_core.plan.scope import Context, Relation, Scope
-from millrace_core.plan.spark.levels import when
 from millrace_core.plan.spark.pieces import refused
+from millrace_core.plan.types.constants import constant
 from millrace_core.plan.types.typed import BIGINT, TIMESTAMP, Typed, cast, fail, number, typed
 
 MOST_SLICES = 1_000_000

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from millrace_core.errors import MillraceError
 from millrace_core.plan.functions.base import check_kind
-from millrace_core.plan.types.protocols import Typing
+from millrace_core.plan.functions.protocols import Typing
 from millrace_core.plan.types.typed import BIGINT, TIMESTAMP, Typed, number, typed, with_type
 
 

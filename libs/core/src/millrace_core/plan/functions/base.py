@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.language.query.nodes import DurationLiteral
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Duration
 from millrace_core.model.types import DataType
@@ -19,7 +19,7 @@ MOST_TEXT = DataType("VARCHAR", 4096)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A call that is being lowered. ``precision``, ``timezone``, ``database``, ``user``: those of the query;
     ``now``: nanoseconds since the epoch, as an expression; ``node``: the call itself, for errors."""
 
@@ -43,7 +43,7 @@ class Call:
 
 
 Rule = Callable[[list[Typed], exp.Expr, Precision], Typed]
-Build = Callable[[Call], exp.Expr]
+Build = Callable[[FunctionCall], exp.Expr]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def spark(name: str) -> Build:
     return lambda call: exp.Anonymous(this=name, expressions=call.args)
 
 
-def of_one_type(it: Call, values: list[exp.Expr]) -> list[exp.Expr]:
+def of_one_type(it: FunctionCall, values: list[exp.Expr]) -> list[exp.Expr]:
     """The values for a result of the call's type: Spark takes no BOOL beside numbers."""
     wanted = typed(it.node)
     mixed = wanted.number and any(typed(value).type.name == "BOOL" for value in values)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import DurationLiteral
+from millrace_core.language.query.nodes import DurationLiteral
 from millrace_core.plan.functions.arguments import time_of, typed_argument
-from millrace_core.plan.functions.base import Call, check_count
+from millrace_core.plan.functions.base import FunctionCall, check_count
+from millrace_core.plan.functions.casts import cast_type, convert
+from millrace_core.plan.functions.protocols import Lowering, Typing
 from millrace_core.plan.functions.quotients import quotient, whole_quotient
 from millrace_core.plan.functions.scalar import FUNCTIONS
-from millrace_core.plan.types.casts import cast_type, convert
-from millrace_core.plan.types.protocols import Lowering, Typing
 from millrace_core.plan.types.typed import BIGINT, TIMESTAMP, Typed, cast, typed, with_type
 
 CAST = "cast"
@@ -29,7 +29,7 @@ def lower_function(lowering: Lowering, node: exp.Expr) -> exp.Expr:
     given = node.expressions
     args = [arg if isinstance(arg, DurationLiteral) else lowering.visit(arg) for arg in given]
     ctx = lowering.ctx
-    call = Call(node.name, args, node, ctx.precision, ctx.timezone, ctx.database, ctx.now, ctx.user)
+    call = FunctionCall(node.name, args, node, ctx.precision, ctx.timezone, ctx.database, ctx.now, ctx.user)
     return cast(FUNCTIONS[node.name].build(call), typed(node))
 
 

@@ -9,8 +9,8 @@ from sqlglot import exp
 from millrace_core.errors import ErrorCode
 from millrace_core.plan.functions.base import (
     Build,
-    Call,
     Function,
+    FunctionCall,
     any_null,
     constant_number,
     counted,
@@ -20,8 +20,8 @@ from millrace_core.plan.functions.base import (
     same,
     spark,
 )
+from millrace_core.plan.functions.casts import plain_text
 from millrace_core.plan.spark.pieces import call, text, when
-from millrace_core.plan.types.casts import plain_text
 from millrace_core.plan.types.typed import (
     BIGINT,
     DOUBLE,
@@ -42,7 +42,7 @@ MOST_DIGITS = 300
 def _real(name: str, count: int = 1) -> Function:
     """Spark's function of that name, of DOUBLEs, finite wherever its arguments are."""
 
-    def build(it: Call) -> exp.Expr:
+    def build(it: FunctionCall) -> exp.Expr:
         return call(name, *(cast(arg, DOUBLE) for arg in it.args))
 
     return Function(count, count, fixed(DOUBLE), build, ("number",))
@@ -51,7 +51,7 @@ def _real(name: str, count: int = 1) -> Function:
 def _within(name: str, low: str | None, high: str | None = None) -> Function:
     """Likewise, NULL outside the bounds, which are comparisons such as ``> 0``."""
 
-    def build(it: Call) -> exp.Expr:
+    def build(it: FunctionCall) -> exp.Expr:
         value = cast(it.args[0], DOUBLE)
         inside = _compare(value, low) if low else exp.Boolean(this=True)
         if high:
@@ -78,7 +78,7 @@ def _finite(build: Build) -> Build:
     return lambda it: finite(build(it))
 
 
-def _log(it: Call) -> exp.Expr:
+def _log(it: FunctionCall) -> exp.Expr:
     values = [cast(arg, DOUBLE) for arg in it.args]
     logs = [when((_compare(value, "> 0"), exp.Ln(this=value.copy()))) for value in values]
     if len(logs) == 1:
@@ -86,7 +86,7 @@ def _log(it: Call) -> exp.Expr:
     return exp.Div(this=logs[0], expression=exp.Nullif(this=logs[1], expression=number(0)))
 
 
-def _mod(it: Call) -> exp.Expr:
+def _mod(it: FunctionCall) -> exp.Expr:
     left, right = (cast(arg, DOUBLE) for arg in it.args)
     return exp.Mod(this=left, expression=exp.Nullif(this=right, expression=number(0)))
 
@@ -94,7 +94,7 @@ def _mod(it: Call) -> exp.Expr:
 def _whole(kind: type[exp.Expr]) -> Build:
     """CEIL and FLOOR: Spark makes BIGINTs of them, and of huge numbers the largest."""
 
-    def build(it: Call) -> exp.Expr:
+    def build(it: FunctionCall) -> exp.Expr:
         value = it.args[0]
         if not typed(value).real:
             return value
@@ -104,11 +104,11 @@ def _whole(kind: type[exp.Expr]) -> Build:
     return build
 
 
-def _round(it: Call) -> exp.Expr:
+def _round(it: FunctionCall) -> exp.Expr:
     return _digits(it, lambda value: exp.Round(this=value, decimals=number(0)), True)
 
 
-def _truncate(it: Call) -> exp.Expr:
+def _truncate(it: FunctionCall) -> exp.Expr:
     return _digits(it, _towards_zero, False)
 
 
@@ -121,7 +121,7 @@ def _towards_zero(value: exp.Expr) -> exp.Expr:
     )  # fmt: skip
 
 
-def _digits(it: Call, whole: Callable[[exp.Expr], exp.Expr], nearest: bool) -> exp.Expr:
+def _digits(it: FunctionCall, whole: Callable[[exp.Expr], exp.Expr], nearest: bool) -> exp.Expr:
     """``whole(value * 10^digits) / 10^digits``; integers have no digits behind the point to lose."""
     value, *rest = it.args
     if not rest:
@@ -172,7 +172,7 @@ def _tens(value: exp.Expr, zeros: int, nearest: bool) -> exp.Expr:
 def _extreme(name: str) -> Build:
     """NULL if one of the values is (Spark skips them); text beside numbers makes all of them text."""
 
-    def build(it: Call) -> exp.Expr:
+    def build(it: FunctionCall) -> exp.Expr:
         args = it.args
         if any(type_.text and not type_.null for type_ in it.types):
             args = [arg if typed(arg).text else plain_text(arg) for arg in args]
@@ -193,7 +193,7 @@ def _extreme_type(types: list[Typed], node: exp.Expr, precision: object) -> Type
     return text_of(max(map(written, types)), texts)
 
 
-def _rand(it: Call) -> exp.Expr:
+def _rand(it: FunctionCall) -> exp.Expr:
     """With a seed the same numbers in every run; in a stream without a seed also a replay gives others."""
     if not it.args or typed(it.args[0]).null:
         return call("RAND")

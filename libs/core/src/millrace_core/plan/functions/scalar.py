@@ -14,8 +14,8 @@ from sqlglot import exp
 from millrace_core.model.types import DataType
 from millrace_core.plan.functions.base import (
     Build,
-    Call,
     Function,
+    FunctionCall,
     common_type,
     duration_ticks,
     fixed,
@@ -24,14 +24,14 @@ from millrace_core.plan.functions.base import (
     same,
     spark,
 )
+from millrace_core.plan.functions.casts import cast_type, convert
 from millrace_core.plan.functions.math import MATH
 from millrace_core.plan.functions.text import TEXT
 from millrace_core.plan.functions.time import TIME
 from millrace_core.plan.spark.pieces import call
-from millrace_core.plan.types.casts import cast_type, convert
 from millrace_core.plan.types.typed import BIGINT, BOOL, Typed, common, number
 
-__all__ = ["FUNCTIONS", "LATER", "Call", "cast_type", "convert", "duration_ticks"]
+__all__ = ["FUNCTIONS", "LATER", "FunctionCall", "cast_type", "convert", "duration_ticks"]
 
 SERVER_VERSION = "3.3.7.0"
 _NAME = DataType("VARCHAR", 64)
@@ -41,32 +41,32 @@ def _branches(types: list[Typed], node: exp.Expr, precision: object) -> Typed:
     return common(types[1:], node)
 
 
-def _if(it: Call) -> exp.Expr:
+def _if(it: FunctionCall) -> exp.Expr:
     condition, *branches = it.args
     true, false = of_one_type(it, branches)
     return exp.If(this=condition, true=true, false=false)
 
 
-def _nvl2(it: Call) -> exp.Expr:
+def _nvl2(it: FunctionCall) -> exp.Expr:
     asked, *branches = it.args
     known, unknown = of_one_type(it, branches)
     return exp.If(this=is_null(asked), true=unknown, false=known)
 
 
-def _coalesce(it: Call) -> exp.Expr:
+def _coalesce(it: FunctionCall) -> exp.Expr:
     return call("COALESCE", *of_one_type(it, it.args))
 
 
 def _null_test(wanted: bool) -> Build:
-    def build(it: Call) -> exp.Expr:
+    def build(it: FunctionCall) -> exp.Expr:
         test = is_null(it.args[0])
         return test if wanted else exp.Not(this=test)
 
     return build
 
 
-def _constant(value: Callable[[Call], str | None]) -> Build:
-    def build(it: Call) -> exp.Expr:
+def _constant(value: Callable[[FunctionCall], str | None]) -> Build:
+    def build(it: FunctionCall) -> exp.Expr:
         found = value(it)
         return exp.Null() if found is None else exp.Literal.string(found)
 

@@ -11,8 +11,8 @@ from sqlglot import exp
 from millrace_core.errors import ErrorCode
 from millrace_core.model.types import DataType
 from millrace_core.plan.functions.base import (
-    Call,
     Function,
+    FunctionCall,
     constant_choice,
     constant_text,
     counted,
@@ -22,6 +22,7 @@ from millrace_core.plan.functions.base import (
     same,
     spark,
 )
+from millrace_core.plan.functions.casts import convert, plain_text
 from millrace_core.plan.functions.formats import format_time
 from millrace_core.plan.functions.text_lengths import (
     char_type,
@@ -34,30 +35,29 @@ from millrace_core.plan.functions.text_lengths import (
 )
 from millrace_core.plan.functions.text_sizes import grown, repeat, replace
 from millrace_core.plan.spark.pieces import as_int, as_text, call, chain, text, when
-from millrace_core.plan.types.casts import convert, plain_text
 from millrace_core.plan.types.typed import BIGINT, Typed, cast, fail, number, typed, wrap
 
 MOST_CONCAT = 8
 SPACE = r"[ \t\n\x0B\f\r]"
 
 
-def _concat(it: Call) -> exp.Expr:
+def _concat(it: FunctionCall) -> exp.Expr:
     return chain(it.args)
 
 
-def _concat_ws(it: Call) -> exp.Expr:
+def _concat_ws(it: FunctionCall) -> exp.Expr:
     separator, first, *rest = it.args
     return chain([first, *(part for one in rest for part in (separator.copy(), one))])
 
 
-def _length(it: Call) -> exp.Expr:
+def _length(it: FunctionCall) -> exp.Expr:
     """Bytes, as TDengine stores the text: an NCHAR has four for each character."""
     if it.types[0].type.name == "NCHAR":
         return exp.Mul(this=exp.Length(this=it.args[0]), expression=number(4))
     return call("OCTET_LENGTH", it.args[0])
 
 
-def _substring(it: Call) -> exp.Expr:
+def _substring(it: FunctionCall) -> exp.Expr:
     """A place before the text's begin counts from its begin; place 0, or no length, gives the empty text."""
     this, start, *rest = it.args
     length = rest[0] if rest else None
@@ -80,7 +80,7 @@ def _above_zero(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and node.name.isdigit() and int(node.name) > 0
 
 
-def _trim(it: Call) -> exp.Expr:
+def _trim(it: FunctionCall) -> exp.Expr:
     """``trim(text[, what, side])``; ``what`` is taken off as a whole, as often as it stands there."""
     if len(it.args) == 1:
         return _without(it.args[0], SPACE, "both")
@@ -106,7 +106,7 @@ def _cased(source: str, target: str) -> Function:
     )  # fmt: skip
 
 
-def _ascii(it: Call) -> exp.Expr:
+def _ascii(it: FunctionCall) -> exp.Expr:
     """The first byte; 0 of the empty text."""
     first = call("CONV", exp.Substring(this=_hex(it.args[0]), start=number(1), length=number(2)),
                  number(16), number(10))  # fmt: skip
@@ -118,7 +118,7 @@ def _hex(node: exp.Expr) -> exp.Expr:
     return call("HEX", node)
 
 
-def _char(it: Call) -> exp.Expr:
+def _char(it: FunctionCall) -> exp.Expr:
     """The bytes of the numbers, each without leading zero bytes; NULLs are skipped.
 
     Bytes that are not text must not stop a job: they become U+FFFD.
@@ -133,11 +133,11 @@ def _char(it: Call) -> exp.Expr:
     return call("MAKE_VALID_UTF8", as_text(call("UNHEX", joined_)))
 
 
-def _substring_index(it: Call) -> exp.Expr:
+def _substring_index(it: FunctionCall) -> exp.Expr:
     return call("SUBSTRING_INDEX", it.args[0], it.args[1], as_int(it.args[2]))
 
 
-def _find_in_set(it: Call) -> exp.Expr:
+def _find_in_set(it: FunctionCall) -> exp.Expr:
     """The place of a text in a list (0: not there); the list's separator is a comma or a constant text.
 
     As in TDengine the empty text is in the first place of any list, and the separator '' is the comma.
@@ -153,7 +153,7 @@ def _find_in_set(it: Call) -> exp.Expr:
     return when((exp.And(this=empty, expression=there), number(1)), default=place)
 
 
-def _to_json(it: Call) -> exp.Expr:
+def _to_json(it: FunctionCall) -> exp.Expr:
     """A constant JSON object; ``{}`` is NULL."""
     node = it.args[0]
     if typed(node).null:
@@ -172,7 +172,7 @@ def _bytes(node: exp.Expr) -> exp.Expr:
     return exp.Encode(this=node, charset=text("UTF-8"))
 
 
-def _crc32(it: Call) -> exp.Expr:
+def _crc32(it: FunctionCall) -> exp.Expr:
     """Of the bytes of the text that a value is in TDengine: a BOOL is 1 or 0, a time that of its second."""
     this, type_ = it.args[0], it.types[0]
     if type_.type.name == "VARBINARY":
@@ -182,11 +182,11 @@ def _crc32(it: Call) -> exp.Expr:
     return call("CRC32", _bytes(plain_text(counted(this))))
 
 
-def _to_base64(it: Call) -> exp.Expr:
+def _to_base64(it: FunctionCall) -> exp.Expr:
     return exp.ToBase64(this=_bytes(it.args[0]))
 
 
-def _from_base64(it: Call) -> exp.Expr:
+def _from_base64(it: FunctionCall) -> exp.Expr:
     """NULL for what is not so encoded. Bytes that are not text must not stop a job: they become U+FFFD."""
     return call("MAKE_VALID_UTF8", as_text(call("TRY_TO_BINARY", it.args[0], text("base64"))))
 
@@ -197,12 +197,12 @@ def _digest(name: str) -> Function:
     return Function(1, 1, fixed(digits), lambda it: call(name, _bytes(it.args[0])), ("text",))
 
 
-def _sha2(it: Call) -> exp.Expr:
+def _sha2(it: FunctionCall) -> exp.Expr:
     bits = constant_choice(it.args[1], it.name, "the length in bits", ("0", "224", "256", "384", "512"))
     return call("SHA2", _bytes(it.args[0]), number(int(bits)))
 
 
-def _left(it: Call) -> exp.Expr:
+def _left(it: FunctionCall) -> exp.Expr:
     return exp.Substring(this=it.args[0], start=number(1), length=it.args[1])
 
 

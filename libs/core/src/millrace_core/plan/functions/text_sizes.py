@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import position_of
 from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.query.nodes import position_of
 from millrace_core.model.types import MAX_LENGTH
-from millrace_core.plan.functions.base import Call, Rule
+from millrace_core.plan.functions.base import FunctionCall, Rule
 from millrace_core.plan.functions.text_lengths import repeat_type, replace_type
 from millrace_core.plan.spark.pieces import as_text, call, refused, when
 from millrace_core.plan.types.typed import BIGINT, DOUBLE, bytes_of, cast, fail, number, wrap
@@ -26,7 +26,7 @@ _LONGEST = MAX_LENGTH - 3
 """Types that are as long as this, or longer, may have been cut off: an NCHAR's length counts four bytes."""
 
 
-def fits(it: Call, rule: Rule) -> bool:
+def fits(it: FunctionCall, rule: Rule) -> bool:
     """Whether the types of the arguments say that the result is no longer than a text may be."""
     return bytes_of(rule(it.types, it.node, it.precision)) < _LONGEST
 
@@ -67,7 +67,7 @@ def bounded(name: str, at: exp.Expr, made: exp.Expr) -> exp.Expr:
     return within(at, {"made": made}, body)
 
 
-def repeat(it: Call) -> exp.Expr:
+def repeat(it: FunctionCall) -> exp.Expr:
     """:raises SqlError: TOO_LARGE for constants that make too long a text."""
     this, times = it.args
     if fits(it, repeat_type):
@@ -84,7 +84,7 @@ def repeat(it: Call) -> exp.Expr:
     return within(it.node, {"this": this, "times": times}, body)
 
 
-def replace(it: Call) -> exp.Expr:
+def replace(it: FunctionCall) -> exp.Expr:
     if fits(it, replace_type):
         return call("REPLACE", *it.args)
 
@@ -101,7 +101,7 @@ def replace(it: Call) -> exp.Expr:
     return within(it.node, dict(zip(("this", "what", "put"), it.args, strict=True)), body)
 
 
-def grown(build: Callable[[Call], exp.Expr], rule: Rule) -> Callable[[Call], exp.Expr]:
+def grown(build: Callable[[FunctionCall], exp.Expr], rule: Rule) -> Callable[[FunctionCall], exp.Expr]:
     """The function of which a result is at most some times as long as its arguments."""
     return lambda it: build(it) if fits(it, rule) else bounded(it.name, it.node, build(it))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query.nodes import DurationLiteral
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.model.types import DataType
 from millrace_core.plan.functions.base import (
-    Call,
     Function,
+    FunctionCall,
     constant_choice,
     constant_text,
     fixed,
@@ -53,11 +53,11 @@ def _unix_type(types: list[Typed], node: exp.Expr, precision: Precision) -> Type
     return Typed(BIGINT)
 
 
-def _now(it: Call) -> exp.Expr:
+def _now(it: FunctionCall) -> exp.Expr:
     return rescale(it.now.copy(), "ns", it.precision)
 
 
-def _today(it: Call) -> exp.Expr:
+def _today(it: FunctionCall) -> exp.Expr:
     day = SECONDS_PER_DAY * TICKS_PER_SECOND[it.precision]
     return instant(_truncated(local(_now(it), it.precision, it.timezone), day), it.precision, it.timezone)
 
@@ -66,7 +66,7 @@ def _truncated(time: exp.Expr, unit: int) -> exp.Expr:
     return exp.Paren(this=exp.Sub(this=wrap(time), expression=floor_mod(time.copy(), unit)))
 
 
-def _timetruncate(it: Call) -> exp.Expr:
+def _timetruncate(it: FunctionCall) -> exp.Expr:
     """Days, weeks (which begin on Thursdays, as 1970-01-01 was one), months and years are those of the time
     zone, unless the third argument is 0."""
     time, unit, *rest = it.args
@@ -87,7 +87,7 @@ def _timetruncate(it: Call) -> exp.Expr:
     return instant(_truncated(local(time, it.ticks, zone), ticks), it.ticks, zone)
 
 
-def _timediff(it: Call) -> exp.Expr:
+def _timediff(it: FunctionCall) -> exp.Expr:
     difference = exp.Sub(this=wrap(it.args[0]), expression=wrap(it.args[1]))
     if len(it.args) < 3 or typed(it.args[2]).null:
         return difference
@@ -95,29 +95,29 @@ def _timediff(it: Call) -> exp.Expr:
     return exp.IntDiv(this=exp.Paren(this=difference), expression=number(unit))
 
 
-def _to_iso8601(it: Call) -> exp.Expr:
+def _to_iso8601(it: FunctionCall) -> exp.Expr:
     zone = constant_text(it.args[1], it.name, "the time zone") if len(it.args) > 1 else None
     return iso8601(it.args[0], it.ticks, it.timezone, zone, it.node)
 
 
-def _to_char(it: Call) -> exp.Expr:
+def _to_char(it: FunctionCall) -> exp.Expr:
     pattern = constant_text(it.args[1], it.name, "the format")
     return format_time(it.args[0], it.ticks, it.timezone, pattern)
 
 
-def _to_timestamp(it: Call) -> exp.Expr:
+def _to_timestamp(it: FunctionCall) -> exp.Expr:
     pattern = constant_text(it.args[1], it.name, "the format")
     return parse_formatted(it.args[0], it.precision, it.timezone, pattern, it.args[1])
 
 
-def _to_unixtimestamp(it: Call) -> exp.Expr:
+def _to_unixtimestamp(it: FunctionCall) -> exp.Expr:
     return parse_iso(it.args[0], it.precision, it.timezone)
 
 
 # -- days and weeks -----------------------------------------------------------------------------------
 
 
-def _days(it: Call) -> exp.Expr:
+def _days(it: FunctionCall) -> exp.Expr:
     return day_number(local(it.args[0], it.ticks, it.timezone), it.ticks)
 
 
@@ -125,21 +125,21 @@ def _plus(node: exp.Expr, value: int) -> exp.Expr:
     return exp.Paren(this=exp.Add(this=wrap(node), expression=number(value))) if value else node
 
 
-def _date(it: Call) -> exp.Expr:
+def _date(it: FunctionCall) -> exp.Expr:
     return format_time(it.args[0], it.ticks, it.timezone, "yyyy-mm-dd")
 
 
-def _dayofweek(it: Call) -> exp.Expr:
+def _dayofweek(it: FunctionCall) -> exp.Expr:
     """1: Sunday … 7: Saturday (1970-01-01 was a Thursday)."""
     return _plus(floor_mod(_plus(_days(it), 4), 7), 1)
 
 
-def _weekday(it: Call) -> exp.Expr:
+def _weekday(it: FunctionCall) -> exp.Expr:
     """0: Monday … 6: Sunday."""
     return floor_mod(_plus(_days(it), 3), 7)
 
 
-def _week(it: Call) -> exp.Expr:
+def _week(it: FunctionCall) -> exp.Expr:
     what = "the mode"
     modes = tuple("01234567")
     mode = int(constant_choice(it.args[1], it.name, what, modes)) if len(it.args) > 1 else 0

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import NearJoin
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query.nodes import NearJoin
+from millrace_core.plan.join_pair import NearPair, Pair
 from millrace_core.plan.joins.near import lower_near
-from millrace_core.plan.joins.pair import NearPair, Pair
 from millrace_core.plan.joins.read import read_near, time_order, used_columns
 from millrace_core.plan.keys import Keys
+from millrace_core.plan.levels import alias, ascending, rows_of
 from millrace_core.plan.scope import Context, Scope, column
-from millrace_core.plan.spark.levels import alias, ascending, rows_of
 from millrace_core.plan.types.typed import BIGINT, fail, number, with_type
 from millrace_core.plan.windows.rows import JOINED, join_rows
 

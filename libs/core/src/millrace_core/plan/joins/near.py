@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from millrace_core.plan.joins.pair import NearPair
+from millrace_core.plan.join_pair import NearPair
 from millrace_core.plan.joins.read import time_order, used_columns
 from millrace_core.plan.keys import Keys
+from millrace_core.plan.levels import alias, ascending, known, over, rows_of, when
 from millrace_core.plan.scope import Relation, Scope, column, own
-from millrace_core.plan.spark.levels import alias, ascending, known, over, rows_of, when
 from millrace_core.plan.types.typed import BIGINT, Typed, cast, number, typed, with_type, wrap
 
 ROW, POSITION, LOW, HIGH, ALL = "_row", "_at", "_low", "_high", "_all"

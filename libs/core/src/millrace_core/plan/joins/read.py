@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query.nodes import DurationLiteral
 from millrace_core.plan.expressions.lower import Lowerer
 from millrace_core.plan.functions.scalar import duration_ticks
-from millrace_core.plan.joins.pair import NearPair, Pair
+from millrace_core.plan.join_pair import NearPair, Pair
 from millrace_core.plan.scope import Context, Relation, Scope, conjuncts, own
 from millrace_core.plan.types.typed import fail, typed
 

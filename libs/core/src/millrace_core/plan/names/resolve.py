@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from millrace_core.dialect.query import parse_expression
-from millrace_core.dialect.query.nodes import WindowClause, position_of
 from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.query import parse_expression
+from millrace_core.language.query.nodes import WindowClause, position_of
 from millrace_core.model.sub_tables import GROUP_TAG, GROUP_TAG_ALIAS
 from millrace_core.plan.analytics.forecast import forecast_column
 from millrace_core.plan.clauses import Clauses

@@ -10,32 +10,6 @@ from millrace_core.plan.scope import Context, Relation, column, table_columns
 from millrace_core.plan.types.typed import fail, number, spark_type
 
 LIST = "_children"
-_MORE = ("window_clause", "partition_by", "range_clause", "joins", "having", "operation_modifiers")
-"""Clauses with which a SELECT reads rows."""
-
-
-def lists_tables(select: exp.Expr, ctx: Context) -> bool:
-    """Whether a user asks which tables there are: DISTINCT or GROUP BY over ``tbname`` and tags alone, WHERE
-    likewise. As in TDengine the answer has the tables without rows, too.
-
-    A stream reads rows, which tell when it must calculate again.
-    """
-    source = select.args.get("from_")
-    named = source is not None and isinstance(source.this, exp.Table) and source.this
-    if ctx.placeholders or not named or any(select.args.get(key) for key in _MORE):
-        return False
-    database = named.args["db"].name if named.args.get("db") else ctx.database
-    found = ctx.catalog.find(database, named.name) if database else None
-    if found is None or not found[0].tags:
-        return False
-    names = {"tbname", *(tag.name for tag in found[0].tags)}
-    results = [node.this if isinstance(node, exp.Alias) else node for node in select.expressions]
-    group, where = select.args.get("group"), select.args.get("where")
-    keys = group.expressions if group is not None else results if select.args.get("distinct") else []
-    read = [*results, *keys, *(where.find_all(exp.Column) if where is not None else [])]
-    known = all(isinstance(node, exp.Column) and node.name in names for node in read)
-    listed = {node.name for node in keys}
-    return known and "tbname" in listed and all(node.name in listed for node in results)
 
 
 def tag_rows(node: exp.Table, table: Table, child: str | None, ctx: Context) -> tuple[Relation, exp.Subquery]:

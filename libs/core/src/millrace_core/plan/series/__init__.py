@@ -1,1 +1,1 @@
-"""Series functions: those that give many rows, or look at neighbouring ones."""
+"""Series functions, which give many rows or look at neighbours: how they are typed and lowered."""

@@ -14,7 +14,7 @@ from sqlglot import exp
 from millrace_core.model.schema import Precision
 from millrace_core.plan.aggregates.table import AGGREGATES
 from millrace_core.plan.functions.scalar import duration_ticks
-from millrace_core.plan.spark.levels import (
+from millrace_core.plan.levels import (
     Levels,
     ascending,
     descending,
@@ -29,7 +29,7 @@ SHORT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class SeriesCall:
     """A call that is being built. ``value``: its argument; ``precision``: that of the rows' time."""
 
     levels: Levels
@@ -58,10 +58,10 @@ class Built:
     never: exp.Expr | None = None
 
 
-Build = Callable[[Call], Built]
+Build = Callable[[SeriesCall], Built]
 
 
-def diff(call: Call) -> Built:
+def diff(call: SeriesCall) -> Built:
     """The value less the last one before it that is not NULL. A difference that is too large for BIGINT wraps
     around; what is negative is told by comparing, before that."""
     levels, option = call.levels, call.whole(0)
@@ -76,7 +76,7 @@ def diff(call: Call) -> Built:
     return Built(value, keep, never=exp.EQ(this=row, expression=number(1)))
 
 
-def derivative(call: Call) -> Built:
+def derivative(call: SeriesCall) -> Built:
     """The change since the last row with a value, per unit of time."""
     levels = call.levels
     unit = call.constants[0]
@@ -97,7 +97,7 @@ def derivative(call: Call) -> Built:
     return Built(exp.Div(this=scaled, expression=cast(elapsed, DOUBLE)), keep)
 
 
-def csum(call: Call) -> Built:
+def csum(call: SeriesCall) -> Built:
     """The sum of the values up to this row; rows without one have none."""
     levels = call.levels
     type_ = AGGREGATES["sum"].result([typed(call.value)], call.value)
@@ -105,7 +105,7 @@ def csum(call: Call) -> Built:
     return Built(when(known(call.value), total), known(call.value))
 
 
-def mavg(call: Call) -> Built:
+def mavg(call: SeriesCall) -> Built:
     """The average of the last k values; none before the k-th. The rows have no NULLs.
 
     A frame of k rows would cost k steps a row. The rows lie in blocks of k: the last k rows are the last
@@ -133,7 +133,7 @@ OPERATORS: dict[str, type[exp.Binary]] = {
 }  # fmt: skip
 
 
-def _state(call: Call) -> tuple[exp.Expr, exp.Expr]:
+def _state(call: SeriesCall) -> tuple[exp.Expr, exp.Expr]:
     """The condition, NULL for NULL, and a column of level 1 that counts how often it was not met so far: it
     is the same for all rows of a run."""
     operator, limit = call.constants[0], call.constants[1]
@@ -143,7 +143,7 @@ def _state(call: Call) -> tuple[exp.Expr, exp.Expr]:
     return met, call.levels.add(1, call.levels.over(exp.Sum(this=missed), "so far"))
 
 
-def statecount(call: Call) -> Built:
+def statecount(call: SeriesCall) -> Built:
     """How many rows in a row meet the condition; -1 where it is not met."""
     met, run = _state(call)
     counted = exp.Count(this=when(met.copy(), number(1)), big_int=True)
@@ -151,7 +151,7 @@ def statecount(call: Call) -> Built:
     return Built(_run_value(met, count))
 
 
-def stateduration(call: Call) -> Built:
+def stateduration(call: SeriesCall) -> Built:
     """For how long, in whole units, the condition has been met; -1 where it is not."""
     met, run = _state(call)
     unit = call.constants[2]
@@ -168,7 +168,7 @@ def _run_value(met: exp.Expr, value: exp.Expr) -> exp.Expr:
     return found
 
 
-def _ranked(call: Call, order: list[exp.Ordered], last: int, skipped: int = 0) -> Built:
+def _ranked(call: SeriesCall, order: list[exp.Ordered], last: int, skipped: int = 0) -> Built:
     rank = call.levels.add(1, call.levels.over(exp.RowNumber(), order=order))
     keep: exp.Expr = exp.LTE(this=rank, expression=number(skipped + last))
     if skipped:
@@ -176,26 +176,26 @@ def _ranked(call: Call, order: list[exp.Ordered], last: int, skipped: int = 0) -
     return Built(call.value.copy(), keep)
 
 
-def top(call: Call) -> Built:
+def top(call: SeriesCall) -> Built:
     """The k greatest values; of equal ones the earliest."""
     return _ranked(call, [descending(call.value.copy()), *call.levels.ordered()], call.whole(0))
 
 
-def bottom(call: Call) -> Built:
+def bottom(call: SeriesCall) -> Built:
     return _ranked(call, [ascending(call.value.copy()), *call.levels.ordered()], call.whole(0))
 
 
-def tail(call: Call) -> Built:
+def tail(call: SeriesCall) -> Built:
     return _ranked(call, call.levels.reversed(), call.whole(0), call.whole(1))
 
 
-def sample(call: Call) -> Built:
+def sample(call: SeriesCall) -> Built:
     """k rows, the same ones whenever the rows are the same."""
     order = [ascending(call.levels.ticket()), *call.levels.ordered()]
     return _ranked(call, order, call.whole(0))
 
 
-def unique(call: Call) -> Built:
+def unique(call: SeriesCall) -> Built:
     """The first row of each value; NULL is a value."""
     first = call.levels.over(exp.RowNumber(), within=[call.value])
     row = call.levels.add(1, first)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from millrace_core.errors import ErrorCode
-from millrace_core.plan.series.table import REQUIRED, SERIES, Series
-from millrace_core.plan.types.protocols import Lowering, Typing
+from millrace_core.plan.functions.protocols import Lowering, Typing
+from millrace_core.plan.series.table import REQUIRED, SERIES, SeriesFunction
 from millrace_core.plan.types.typed import fail, typed, with_type
 
 
@@ -38,7 +38,7 @@ def type_series(typing: Typing, node: exp.Expr) -> exp.Expr:
     return with_type(node, row.result(type_))
 
 
-def _check_count(node: exp.Expr, row: Series) -> None:
+def _check_count(node: exp.Expr, row: SeriesFunction) -> None:
     most = 1 + len(row.constants)
     least = 1 + sum(constant.default is REQUIRED for constant in row.constants)
     if not least <= len(node.expressions) <= most:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import DurationLiteral
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query.nodes import DurationLiteral
 from millrace_core.plan.aggregates.table import AGGREGATES
 from millrace_core.plan.series import build
 from millrace_core.plan.types.typed import BIGINT, DOUBLE, Typed, fail
@@ -31,7 +31,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class SeriesFunction:
     """One row of the table.
 
     ``takes``/``accepted``: which types its first argument may have, and in words; ``constants``: the other
@@ -121,40 +121,42 @@ _K100 = Constant("k", _whole(1, 100))
 _K1000 = Constant("k", _whole(1, 1000))
 _STATE = (Constant("operator", _operator), Constant("value", _number))
 
-SERIES: dict[str, Series] = {
-    "diff": Series(
+SERIES: dict[str, SeriesFunction] = {
+    "diff": SeriesFunction(
         lambda type_: type_.number or type_.timestamp or type_.type.name == "BOOL",
         "numbers, timestamps and bools", _difference, build.diff,
         (Constant("ignore_option", _whole(0, 3), 0),), _together("diff"),
     ),
-    "derivative": Series(
+    "derivative": SeriesFunction(
         _number_type, "numbers", _fixed(Typed(DOUBLE)), build.derivative,
         (Constant("interval", _duration), Constant("ignore_negative", _whole(0, 1))),
         lambda constants: "derivative" if constants[1] == 0 else None,
     ),
-    "csum": Series(_number_type, "numbers", _sum, build.csum, (), _together("every row")),
-    "mavg": Series(_number_type, "numbers", _fixed(Typed(DOUBLE)), build.mavg, (_K1000,), known_only=True),
-    "statecount": Series(
+    "csum": SeriesFunction(_number_type, "numbers", _sum, build.csum, (), _together("every row")),
+    "mavg": SeriesFunction(
+        _number_type, "numbers", _fixed(Typed(DOUBLE)), build.mavg, (_K1000,), known_only=True
+    ),
+    "statecount": SeriesFunction(
         _number_type, "numbers", _fixed(Typed(BIGINT)), build.statecount, _STATE, _together("every row")
     ),
-    "stateduration": Series(
+    "stateduration": SeriesFunction(
         _number_type, "numbers", _fixed(Typed(BIGINT)), build.stateduration,
         (*_STATE, Constant("unit", _unit, None)), _together("every row"),
     ),
-    "top": Series(
+    "top": SeriesFunction(
         _number_type, "numbers", _same, build.top, (_K100,), known_only=True, grouped=True, timed=False
     ),
-    "bottom": Series(
+    "bottom": SeriesFunction(
         _number_type, "numbers", _same, build.bottom, (_K100,), known_only=True, grouped=True, timed=False
     ),
-    "sample": Series(
+    "sample": SeriesFunction(
         _any_type, "columns", _same, build.sample, (_K1000,), known_only=True, grouped=True, timed=False
     ),
-    "unique": Series(_any_type, "columns", _same, build.unique),
-    "tail": Series(
+    "unique": SeriesFunction(_any_type, "columns", _same, build.unique),
+    "tail": SeriesFunction(
         _any_type, "columns", _same, build.tail, (_K100, Constant("offset", _whole(0, 100), 0))
     ),
-    "interp": Series(
+    "interp": SeriesFunction(
         _any_type, "columns", _same, None, (Constant("ignore_null_values", _whole(0, 1), 0),),
         lambda constants: f"interp {constants[0]}",
     ),

@@ -1,1 +1,1 @@
-"""Spark SQL: its text, and the small parts and levels of nested SELECTs that it is built of."""
+"""Spark SQL: its text, and the small parts that it is built of."""

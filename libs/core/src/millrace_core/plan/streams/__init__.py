@@ -1,1 +1,1 @@
-"""What a stream adds to a query: its trigger relation, NOTIFY, FORCE_OUTPUT, OUTPUT_SUBTABLE and TAGS."""
+"""What a stream adds to a query: its trigger relation, OUTPUT_SUBTABLE and TAGS."""

@@ -13,23 +13,23 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.query import parse_expression
-from millrace_core.dialect.query.nodes import START, position_of
 from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.query import parse_expression
+from millrace_core.language.query.nodes import START, position_of
 from millrace_core.model.schema import MAX_NAME, Precision
 from millrace_core.model.stream import Output, OutputTag, StreamSpec
 from millrace_core.model.sub_tables import GROUP_ID
 from millrace_core.model.types import TIMESTAMP, DataType
 from millrace_core.plan.expressions.annotate import Typer
-from millrace_core.plan.expressions.constants import constant
 from millrace_core.plan.expressions.lower import Lowerer
+from millrace_core.plan.functions.casts import fits, plain_text
 from millrace_core.plan.functions.scalar import convert
 from millrace_core.plan.model import OutputPlan
 from millrace_core.plan.scope import Context, Scope, column, near
 from millrace_core.plan.spark.pieces import as_text, call, chain, text, when
 from millrace_core.plan.spark.text import spark_text
 from millrace_core.plan.streams.stream import context_of, grouping_types
-from millrace_core.plan.types.casts import fits, plain_text
+from millrace_core.plan.types.constants import constant
 from millrace_core.plan.types.typed import Typed, fail, number, typed, with_type, wrap, written
 
 SHOWN = 64

@@ -9,10 +9,10 @@ import polars as pl
 from sqlglot import exp
 
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.lexer import quote_name
-from millrace_core.dialect.query import parse_expression, parse_query
-from millrace_core.dialect.query.nodes import START, position_at
 from millrace_core.errors import ErrorCode, MillraceError, Position, SqlError
+from millrace_core.language.lexer import quote_name
+from millrace_core.language.query import parse_expression, parse_query
+from millrace_core.language.query.nodes import START, position_at
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Piece, StreamSpec
 from millrace_core.model.triggers import Trigger

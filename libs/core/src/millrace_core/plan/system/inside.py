@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 from millrace_core.catalog import Catalog
-from millrace_core.dialect.query.sources import read_by
+from millrace_core.language.query.sources import read_by
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan.system.streams import News
 from millrace_core.privileges import Need, may

@@ -1,1 +1,1 @@
-"""Types of expressions, and what CAST makes of a value."""
+"""Types of expressions, and the values of those that are constant."""

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import position_of
 from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.query.nodes import position_of
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.model.types import BIGINT, BOOL, DOUBLE, MAX_LENGTH, MOST_BYTES, TIMESTAMP, DataType
 

@@ -12,10 +12,9 @@ from typing import Literal
 
 from sqlglot import exp
 
-from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query import nodes
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
-from millrace_core.plan.expressions.constants import constant
 from millrace_core.plan.functions.scalar import duration_ticks
 from millrace_core.plan.spark.zones import (
     SECONDS_PER_DAY,
@@ -26,6 +25,7 @@ from millrace_core.plan.spark.zones import (
     month_of,
     months_later,
 )  # fmt: skip
+from millrace_core.plan.types.constants import constant
 from millrace_core.plan.types.typed import fail, floor_mod, number, wrap
 from millrace_core.timeline import zone
 from millrace_core.timeline.precision import CALENDAR_MONTHS
@@ -34,7 +34,7 @@ from millrace_core.timeline.schedule import utc_offset
 MOST_OVERLAPS = 1000
 LONGEST_MONTH, SHORTEST_MONTH = 31, 28
 """Days."""
-Positions = Literal["ticks", "clock", "months"]
+StepUnit = Literal["ticks", "clock", "months"]
 
 
 _TICK: dict[Precision, str] = {"ms": "a", "us": "u", "ns": "b"}
@@ -99,10 +99,10 @@ class Length:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class IntervalWindows:
     """The windows of INTERVAL(interval, offset) SLIDING(step)."""
 
-    positions: Positions
+    positions: StepUnit
     interval: Length
     step: int
     offset: Length
@@ -110,7 +110,7 @@ class Grid:
     timezone: str
 
     @staticmethod
-    def of(window: nodes.IntervalWindow, precision: Precision, timezone: str) -> Grid:
+    def of(window: nodes.IntervalWindow, precision: Precision, timezone: str) -> IntervalWindows:
         """:raises SqlError: for lengths that do not go together."""
         interval = Length.of(window.this, precision)
         given = window.args.get("sliding")
@@ -118,16 +118,16 @@ class Grid:
         offset = Length.of(window.args.get("offset"), precision)
         _check(window, interval, sliding, offset, precision)
         if sliding.months:
-            return Grid("months", interval, sliding.months, offset, precision, timezone)
+            return IntervalWindows("months", interval, sliding.months, offset, precision, timezone)
         if interval.months:
-            return Grid("clock", interval, sliding.ticks, offset, precision, timezone)
+            return IntervalWindows("clock", interval, sliding.ticks, offset, precision, timezone)
         if window.this.args["unit"] not in ("d", "w"):
-            return Grid("ticks", interval, sliding.ticks, offset, precision, timezone)
+            return IntervalWindows("ticks", interval, sliding.ticks, offset, precision, timezone)
         ahead = constant_offset(timezone)
         if ahead is None:
-            return Grid("clock", interval, sliding.ticks, offset, precision, timezone)
+            return IntervalWindows("clock", interval, sliding.ticks, offset, precision, timezone)
         midnight = Length(0, offset.ticks - ahead * TICKS_PER_SECOND[precision])
-        return Grid("ticks", interval, sliding.ticks, midnight, precision, timezone)
+        return IntervalWindows("ticks", interval, sliding.ticks, midnight, precision, timezone)
 
     @property
     def overlaps(self) -> int:

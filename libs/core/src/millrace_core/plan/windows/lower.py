@@ -6,18 +6,18 @@ from functools import partial
 
 from sqlglot import exp
 
-from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query import nodes
 from millrace_core.model.schema import Precision
-from millrace_core.plan.analytics.anomaly import Failing, cut_anomalies, read_window, tells_failures
 from millrace_core.plan.expressions.lower import Lowerer
-from millrace_core.plan.fill.range import range_of
-from millrace_core.plan.fill.windows import Filling
 from millrace_core.plan.keys import Keys
 from millrace_core.plan.scope import Context, Relation, Scope, column, own
 from millrace_core.plan.types.typed import BIGINT, TIMESTAMP, Typed, cast, fail, number, with_type, wrap
-from millrace_core.plan.windows.interval import Grid, with_lengths
-from millrace_core.plan.windows.rows import CUTTERS, STATE, Cutters, Rows, WindowState, cut_rows
+from millrace_core.plan.windows.anomaly import Failing, cut_anomalies, read_window, tells_failures
+from millrace_core.plan.windows.filling import Filling
+from millrace_core.plan.windows.interval import IntervalWindows, with_lengths
+from millrace_core.plan.windows.range import range_of
+from millrace_core.plan.windows.rows import CUTTERS, STATE, Cutters, SelectedRows, WindowState, cut_rows
 
 
 def lower_windows(scope: Scope, ctx: Context) -> None:
@@ -58,7 +58,7 @@ def _interval(
 ) -> tuple[list[exp.Expr], Values]:
     assert relation.key is not None
     with_lengths(window, range_of(scope, relation, ctx)[0], precision, ctx.timezone)
-    grid = Grid.of(window, precision, ctx.timezone)
+    grid = IntervalWindows.of(window, precision, ctx.timezone)
     key = relation.column(relation.key)
     fill = scope.select.args.get("fill")
     if fill is not None:
@@ -76,7 +76,7 @@ def _interval(
     return [position], {"_wstart": start, "_wend": end, "_wduration": cast(lasts, BIGINT)}
 
 
-def _position(scope: Scope, grid: Grid, key: exp.Expr) -> exp.Expr:
+def _position(scope: Scope, grid: IntervalWindows, key: exp.Expr) -> exp.Expr:
     """The position of a row's window; with overlap each row is taken once per window it lies in."""
     last = grid.position(key)
     overlaps = grid.overlaps
@@ -116,7 +116,7 @@ def _of_rows(
         window.set("expressions", [lowering.visit(node) for node in window.expressions])
     # the clause stands in the SELECT while the levels are made, so that its columns are handed on
     scope.select.set("window_clause", window)
-    rows = Rows(scope, parts)
+    rows = SelectedRows(scope, parts)
     scope.select.set("window_clause", None)
     state = window.this.copy() if isinstance(window, nodes.StateWindow) else exp.Null()
     anomalies = partial(cut_anomalies, tells=tells_failures(scope, ctx))

@@ -1,7 +1,7 @@
 """SESSION, STATE_WINDOW, EVENT_WINDOW and COUNT_WINDOW: windows cut from the rows, in their order.
 
-Each is a few nested SELECTs over the query's rows (``Rows``), per partition. The last level has ``_w``, the
-window's number, and ``_ws`` and ``_we``, its first and last instant.
+Each is a few nested SELECTs over the query's rows (``SelectedRows``), per partition. The last level has
+``_w``, the window's number, and ``_ws`` and ``_we``, its first and last instant.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.dialect.query import nodes
 from millrace_core.errors import ErrorCode
+from millrace_core.language.query import nodes
 from millrace_core.plan.functions.scalar import duration_ticks
+from millrace_core.plan.levels import Frame, ascending, descending, known, last_known, over, when
 from millrace_core.plan.scope import Relation, Scope, column, own
-from millrace_core.plan.spark.levels import Frame, ascending, descending, known, last_known, over, when
 from millrace_core.plan.types.typed import TIMESTAMP, Typed, fail, number, typed, with_type
 
 NUMBER, START, END, STATE = "_w", "_ws", "_we", "_state"
@@ -24,7 +24,7 @@ MOST_COUNTED = (1 << 31) - 1
 STATE_TYPES = "an integer, BOOL or VARCHAR"
 
 
-class Rows:
+class SelectedRows:
     """The rows of a SELECT while levels are put around them.
 
     Every level is a subquery under the relation's own name and hands its columns on, so that expressions over
@@ -141,11 +141,11 @@ class Cut:
     end: exp.Expr
 
 
-Cutters = Mapping[type[exp.Expr], Callable[[exp.Expr, Rows], Cut]]
+Cutters = Mapping[type[exp.Expr], Callable[[exp.Expr, SelectedRows], Cut]]
 """How the rows are cut by each clause."""
 
 
-def cut_rows(window: exp.Expr, rows: Rows, cutters: Cutters) -> list[exp.Expr]:
+def cut_rows(window: exp.Expr, rows: SelectedRows, cutters: Cutters) -> list[exp.Expr]:
     """Cut the rows by the clause, whose expressions are lowered.
 
     Gives the start, the end and the number of a row's window, which are to be grouped by.
@@ -164,7 +164,7 @@ def cut_rows(window: exp.Expr, rows: Rows, cutters: Cutters) -> list[exp.Expr]:
     return [with_type(rows.column(START), type_), with_type(rows.column(END), type_), rows.column(NUMBER)]
 
 
-def first_to_last(rows: Rows) -> Cut:
+def first_to_last(rows: SelectedRows) -> Cut:
     """From the first to the last row of each number."""
     start, end = exp.Min(this=rows.time.copy()), exp.Max(this=rows.time.copy())
     return Cut(rows.whole(start, NUMBER), rows.whole(end, NUMBER))
@@ -174,7 +174,7 @@ def _total(flag: exp.Expr) -> exp.Expr:
     return exp.Sum(this=when(flag, number(1), number(0)))
 
 
-def _session(window: exp.Expr, rows: Rows) -> Cut:
+def _session(window: exp.Expr, rows: SelectedRows) -> Cut:
     this = window.this
     if not (isinstance(this, exp.Column) and this.name == rows.relation.key):
         raise fail(ErrorCode.NOT_ALLOWED, "SESSION takes the time column", this)
@@ -188,7 +188,7 @@ def _session(window: exp.Expr, rows: Rows) -> Cut:
     return first_to_last(rows)
 
 
-def _event(window: exp.Expr, rows: Rows) -> Cut:
+def _event(window: exp.Expr, rows: SelectedRows) -> Cut:
     """The rows up to each one that ends a window are a stretch; in it the window begins with the first row
     that can begin one. So a row that can do both never begins the next window."""
     begins = exp.Paren(this=window.args["start"])
@@ -205,7 +205,7 @@ def _event(window: exp.Expr, rows: Rows) -> Cut:
     return first_to_last(rows)
 
 
-def _count(window: exp.Expr, rows: Rows) -> Cut:
+def _count(window: exp.Expr, rows: SelectedRows) -> Cut:
     count, *rest = window.expressions
     size = _whole(count, "the number of rows")
     slide = size
@@ -247,7 +247,7 @@ def _whole(node: exp.Expr, what: str) -> int:
     return int(text)
 
 
-def _counted_column(node: exp.Expr, rows: Rows) -> None:
+def _counted_column(node: exp.Expr, rows: SelectedRows) -> None:
     draft = rows.relation.draft
     table = draft.table if draft else None
     if not isinstance(node, exp.Column):
@@ -256,7 +256,7 @@ def _counted_column(node: exp.Expr, rows: Rows) -> None:
         raise fail(ErrorCode.NOT_ALLOWED, f"COUNT_WINDOW takes columns; {node.name} is a tag", node)
 
 
-def _state(window: exp.Expr, rows: Rows) -> Cut:
+def _state(window: exp.Expr, rows: SelectedRows) -> Cut:
     """A window begins where the state is another than the last known one. Rows without a state belong to the
     window between whose rows they lie; between two windows ``extend`` says to which (0: none)."""
     _check_state(window.this, rows)
@@ -291,7 +291,7 @@ def _state(window: exp.Expr, rows: Rows) -> Cut:
     return _extended(rows, extend)
 
 
-def _extended(rows: Rows, extend: int) -> Cut:
+def _extended(rows: SelectedRows, extend: int) -> Cut:
     cut = first_to_last(rows)
     if extend == 1:
         until = exp.Sub(this=rows.whole(exp.Min(this=rows.column("_next")), NUMBER), expression=number(1))
@@ -306,7 +306,7 @@ def _null(node: exp.Expr) -> exp.Expr:
     return exp.Is(this=node.copy(), expression=exp.Null())
 
 
-def _check_state(node: exp.Expr, rows: Rows) -> None:
+def _check_state(node: exp.Expr, rows: SelectedRows) -> None:
     type_ = typed(node)
     if not (type_.integer or type_.type.name in ("BOOL", "VARCHAR", "NCHAR")) or type_.null:
         what = f"STATE_WINDOW takes {STATE_TYPES}, not {type_.type}"

@@ -12,9 +12,9 @@ from typing import Any
 
 from millrace_core.dialect.iotdb.schema import TIME
 from millrace_core.dialect.iotdb.select.sql import NUMBERS, Sql
-from millrace_core.dialect.lexer import quote_name
+from millrace_core.language.lexer import quote_name
 
-Part = tuple[object, ...]
+Partial = tuple[object, ...]
 """The values of one device's (or merged) columns for one aggregate."""
 
 
@@ -25,9 +25,9 @@ class Aggregate:
     argument (None: all); ``counts``: of no row it is 0."""
 
     columns: Callable[[str], tuple[str, ...]]
-    row: Callable[[Any, int], Part]
-    merge: Callable[[Part, Part], Part]
-    result: Callable[[Part], object]
+    row: Callable[[Any, int], Partial]
+    merge: Callable[[Partial, Partial], Partial]
+    result: Callable[[Partial], object]
     type: str | None = None
     takes: frozenset[str] | None = None
     counts: bool = False
@@ -53,25 +53,25 @@ def _plus(a: object, b: object) -> object:
     return b if a is None else a if b is None else a + b  # type: ignore[operator]
 
 
-def _each(*merges: Callable[[object, object], object]) -> Callable[[Part, Part], Part]:
+def _each(*merges: Callable[[object, object], object]) -> Callable[[Partial, Partial], Partial]:
     return lambda a, b: tuple(merge(x, y) for merge, x, y in zip(merges, a, b, strict=True))
 
 
-def _only(part: Part) -> object:
+def _only(part: Partial) -> object:
     return part[0]
 
 
-def _average(part: Part) -> object:
+def _average(part: Partial) -> object:
     count, total = part
     return total / count if count and total is not None else None  # type: ignore[operator]
 
 
-def _spread(part: Part) -> object:
+def _spread(part: Partial) -> object:
     low, high = part
     return None if low is None else high - low  # type: ignore[operator]
 
 
-def _extreme(part: Part) -> object:
+def _extreme(part: Partial) -> object:
     """What is farthest from 0; of two as far the positive one."""
     low, high = part
     if low is None:
@@ -79,8 +79,8 @@ def _extreme(part: Part) -> object:
     return high if abs(high) >= abs(low) else low  # type: ignore[arg-type]
 
 
-def _by_time(part: Callable[[object, object], bool]) -> Callable[[Part, Part], Part]:
-    def merge(a: Part, b: Part) -> Part:
+def _by_time(part: Callable[[object, object], bool]) -> Callable[[Partial, Partial], Partial]:
+    def merge(a: Partial, b: Partial) -> Partial:
         if a[1] is None or b[1] is None:
             return b if a[1] is None else a
         return b if part(b[1], a[1]) else a
@@ -107,19 +107,19 @@ def _all(*made: Callable[[str], str]) -> Callable[[str], tuple[str, ...]]:
     return lambda x: tuple(one(x) for one in made)
 
 
-def _number(part: Callable[[float], Part]) -> Callable[[Any, int], Part]:
+def _number(part: Callable[[float], Partial]) -> Callable[[Any, int], Partial]:
     return lambda value, _: part(float(value))
 
 
-def _itself(value: object, _: int) -> Part:
+def _itself(value: object, _: int) -> Partial:
     return (value,)
 
 
-def _at(value: object, time: int) -> Part:
+def _at(value: object, time: int) -> Partial:
     return value, time
 
 
-def _when(_: object, time: int) -> Part:
+def _when(_: object, time: int) -> Partial:
     return (time,)
 
 
@@ -168,7 +168,7 @@ def check(name: str, argument: Sql) -> str | None:
     return f"{name} needs {what}, not {argument.type}"
 
 
-def merged(name: str, parts: Sequence[Part]) -> object:
+def merged(name: str, parts: Sequence[Partial]) -> object:
     """The result over the parts of all devices."""
     made = AGGREGATES[name]
     if not parts:

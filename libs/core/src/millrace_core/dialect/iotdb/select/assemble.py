@@ -8,15 +8,15 @@ from itertools import pairwise
 
 from millrace_core.dialect.iotdb import expressions as e
 from millrace_core.dialect.iotdb.select import last
-from millrace_core.dialect.iotdb.select.aggregates import AGGREGATES, Part, merged
-from millrace_core.dialect.iotdb.select.bind import Bound, Call, Column, Formula, calls
+from millrace_core.dialect.iotdb.select.aggregates import AGGREGATES, Partial, merged
+from millrace_core.dialect.iotdb.select.bind import AggregateCall, Bound, BoundColumn, Formula, calls
 from millrace_core.dialect.iotdb.select.evaluate import Evaluation
-from millrace_core.dialect.iotdb.select.joined import Answer, Joined, folded, holding
+from millrace_core.dialect.iotdb.select.joined import Joined, RawRows, folded, holding
 from millrace_core.dialect.iotdb.select.lower import Fetch, Query, texts_of
 from millrace_core.dialect.iotdb.statements import Fill
 from millrace_core.dialect.iotdb.values import number_of
 
-Rows = Sequence[Sequence[object]]
+AnswerRows = Sequence[Sequence[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class _Row:
     cells: list[object]
 
 
-def assemble(query: Query, answers: Sequence[Rows]) -> Result:
+def assemble(query: Query, answers: Sequence[AnswerRows]) -> Result:
     """``answers``: of each query of ``query.fetches``, in their order."""
     if query.joined is not None:
         answers = _joined(query.joined, query.fetches, answers)
@@ -72,7 +72,7 @@ def assemble(query: Query, answers: Sequence[Rows]) -> Result:
     )  # fmt: skip
 
 
-def _last(query: Query, answers: Sequence[Rows]) -> Result:
+def _last(query: Query, answers: Sequence[AnswerRows]) -> Result:
     fetched = _fetched(query, answers)
     found = [
         fetched.part(one.device.name, None, texts_of(one)) for column in query.columns for one in column.bound
@@ -87,9 +87,9 @@ def _last(query: Query, answers: Sequence[Rows]) -> Result:
     return Result(last.NAMES, ("TEXT",) * len(last.NAMES), values, [time for time, _ in rows])
 
 
-def _joined(joined: Joined, fetches: Sequence[Fetch], answers: Sequence[Rows]) -> list[Rows]:
+def _joined(joined: Joined, fetches: Sequence[Fetch], answers: Sequence[AnswerRows]) -> list[AnswerRows]:
     """The rows at times at which the condition holds."""
-    told = [Answer(fetch.devices, fetch.parts, rows) for fetch, rows in zip(fetches, answers, strict=True)]
+    told = [RawRows(fetch.devices, fetch.parts, rows) for fetch, rows in zip(fetches, answers, strict=True)]
     held = holding(joined, told)
     return [[row for row in rows if row[1] in held] for rows in answers]
 
@@ -97,7 +97,7 @@ def _joined(joined: Joined, fetches: Sequence[Fetch], answers: Sequence[Rows]) -
 # -- raw rows ------------------------------------------------------------------------------------------------
 
 
-def _raw(query: Query, answers: Sequence[Rows]) -> list[_Row]:
+def _raw(query: Query, answers: Sequence[AnswerRows]) -> list[_Row]:
     """Ascending by time; under ALIGN BY DEVICE by device first."""
     found: dict[tuple[str | None, int], list[object]] = {}
     width = len(query.columns)
@@ -121,7 +121,7 @@ def _raw(query: Query, answers: Sequence[Rows]) -> list[_Row]:
     return [_Row(device, time, found[device, time]) for device, time in ordered]
 
 
-def _places(columns: Sequence[Column]) -> dict[str, list[tuple[int, str]]]:
+def _places(columns: Sequence[BoundColumn]) -> dict[str, list[tuple[int, str]]]:
     """Device -> (column, the SQL of its value)."""
     found: dict[str, list[tuple[int, str]]] = {}
     for place, column in enumerate(columns):
@@ -139,12 +139,12 @@ class _Fetched:
 
     rows: dict[tuple[str, int | None], dict[str, object]]
 
-    def part(self, device: str, start: int | None, texts: Sequence[str]) -> Part | None:
+    def part(self, device: str, start: int | None, texts: Sequence[str]) -> Partial | None:
         row = self.rows.get((device, start))
         return None if row is None else tuple([row.get(text) for text in texts])
 
 
-def _aggregated(query: Query, answers: Sequence[Rows]) -> list[_Row]:
+def _aggregated(query: Query, answers: Sequence[AnswerRows]) -> list[_Row]:
     starts: Sequence[int | None] = query.grid.starts() if query.grid is not None else (None,)
     fetched = _fetched(query, answers)
     columns = [_of_devices(column, apart=query.select.by_device) for column in query.columns]
@@ -160,7 +160,7 @@ def _aggregated(query: Query, answers: Sequence[Rows]) -> list[_Row]:
     return made if query.columns else []
 
 
-def _of_devices(column: Column, *, apart: bool) -> dict[str | None, tuple[Bound, ...]]:
+def _of_devices(column: BoundColumn, *, apart: bool) -> dict[str | None, tuple[Bound, ...]]:
     """What a column is made of, for each device, or, if they are not ``apart``, of all."""
     if not apart:
         return {None: column.bound}
@@ -170,7 +170,7 @@ def _of_devices(column: Column, *, apart: bool) -> dict[str | None, tuple[Bound,
     return found
 
 
-def _fetched(query: Query, answers: Sequence[Rows]) -> _Fetched:
+def _fetched(query: Query, answers: Sequence[AnswerRows]) -> _Fetched:
     if query.raw:
         return _Fetched(_folded(query, answers))
     rows: dict[tuple[str, int | None], dict[str, object]] = {}
@@ -184,11 +184,11 @@ def _fetched(query: Query, answers: Sequence[Rows]) -> _Fetched:
     return _Fetched(rows)
 
 
-def _folded(query: Query, answers: Sequence[Rows]) -> dict[tuple[str, int | None], dict[str, object]]:
+def _folded(query: Query, answers: Sequence[AnswerRows]) -> dict[tuple[str, int | None], dict[str, object]]:
     """Aggregates over rows that were evaluated here: the planner has not seen the condition."""
     formulas = [(one.device.name, one.formula) for column in query.columns for one in column.bound]
     formulas += [pair for judged in (query.having or {}).values() for pair in judged]
-    each: dict[str, dict[tuple[str, str], Call]] = {}
+    each: dict[str, dict[tuple[str, str], AggregateCall]] = {}
     for name, formula in formulas:
         for call in formula.calls if formula is not None else ():
             each.setdefault(name, {})[call.name, call.argument.text] = call
@@ -268,7 +268,7 @@ def _constant(value: object, type_: str) -> object:
     return value if type_ in _KINDS and isinstance(value, _KINDS[type_]) else None
 
 
-def _fill(rows: Sequence[_Row], fill: Fill, columns: Sequence[Column]) -> None:
+def _fill(rows: Sequence[_Row], fill: Fill, columns: Sequence[BoundColumn]) -> None:
     """Rows ascending by time. What has no value on one side stays NULL (PREVIOUS, LINEAR)."""
     for place, column in enumerate(columns):
         if fill.mode == "value":

@@ -23,7 +23,7 @@ from millrace_core.model.device import Device, Series
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AggregateCall:
     """An aggregate over one device: its SQL argument."""
 
     name: str
@@ -35,7 +35,7 @@ class Formula:
     """What is calculated of aggregates: ``calls`` by the place of their call in ``tree``."""
 
     tree: e.Expression
-    calls: tuple[Call, ...]
+    calls: tuple[AggregateCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class BoundColumn:
     """A column of the answer. ``bound``: of each device that has it: one, unless devices are aligned or
     levels merged. ``slot``: the number of the item that it is of, or, unless devices are aligned, of the item
     and path of FROM together: item * paths + path."""
@@ -131,11 +131,11 @@ def check_functions(select: Select) -> None:
 
 def expand(
     select: Select, schema: Schema, session: TimeContext, aligned: Sequence[Device] | None
-) -> list[Column]:
+) -> list[BoundColumn]:
     """The columns of the answer; empty if no series is meant. ``aligned``: the devices of ALIGN BY DEVICE,
     see :func:`devices_of`; None: without it."""
     for item in select.items:
-        if not any(isinstance(node, e.Series) for node in e.walk(item.expression)):
+        if not any(isinstance(node, e.SeriesRef) for node in e.walk(item.expression)):
             raise semantic(f"{item.text}: an item needs a series", item.expression.position)
     if aligned is not None:
         return _by_device(select, aligned, session)
@@ -149,7 +149,7 @@ def expand(
         ]
         if item.alias is not None and len(made) > 1:
             raise semantic(f"the alias {item.alias} is for {len(made)} columns", item.expression.position)
-        found += [Column(item.alias or one.name, one.type, (one,), slot) for slot, one in made]
+        found += [BoundColumn(item.alias or one.name, one.type, (one,), slot) for slot, one in made]
     return found
 
 
@@ -161,12 +161,12 @@ def devices_of(select: Select, schema: Schema) -> list[Device]:
     return [found[name] for name in sorted(found)]
 
 
-Choice = dict[e.Series, tuple[Device, Series]]
+Choice = dict[e.SeriesRef, tuple[Device, Series]]
 
 
 def _choices(item: Item, source: Pattern, schema: Schema) -> Iterator[Choice]:
     """Each way to mean series below a path of FROM, all of one device."""
-    nodes = list(dict.fromkeys(n for n in e.walk(item.expression) if isinstance(n, e.Series)))
+    nodes = list(dict.fromkeys(n for n in e.walk(item.expression) if isinstance(n, e.SeriesRef)))
     options = [schema.series(source.joined(node.path)) for node in nodes]
     if len(nodes) > 1 and len({device.name for option in options for device, _ in option}) > 1:
         raise unsupported(
@@ -192,7 +192,7 @@ def _bind(
 
 
 def _meaning(
-    item: Item, choice: dict[e.Series, Series], session: TimeContext, name: Callable[[Series], str]
+    item: Item, choice: dict[e.SeriesRef, Series], session: TimeContext, name: Callable[[Series], str]
 ) -> Meaning:
     """What an item is over devices that have these series. ``name``: what a series is called."""
     text = source_text(item.expression, lambda node: name(choice[node]))
@@ -201,7 +201,7 @@ def _meaning(
     found = calls(tree)
     if not found:
         sql = render(tree, choice.get, session)
-        return Meaning(text, sql.type, sql, None, only if isinstance(tree, e.Series) else None)
+        return Meaning(text, sql.type, sql, None, only if isinstance(tree, e.SeriesRef) else None)
     formula = _formula(tree, found, choice.get, session)
     single = len(found) == 1 and tree is found[0]
     type_ = AGGREGATES[found[0].name].type_for(formula.calls[0].argument) if single else _type_over(tree)
@@ -227,14 +227,14 @@ def _formula(tree: e.Expression, found: Sequence[e.Call], bind: object, session:
         argument = render(call.arguments[0], bind, session)  # type: ignore[arg-type]
         if (problem := check(call.name, argument)) is not None:
             raise semantic(problem, call.position)
-        made.append(Call(call.name, argument))
+        made.append(AggregateCall(call.name, argument))
     return Formula(tree, tuple(made))
 
 
 def bind_condition(tree: e.Expression, device: Device, session: TimeContext) -> Formula | None:
     """HAVING over one device; None: it lacks a series of it."""
 
-    def series_of(node: e.Series) -> Series | None:
+    def series_of(node: e.SeriesRef) -> Series | None:
         return device.find(_measurement(node))
 
     try:
@@ -243,7 +243,7 @@ def bind_condition(tree: e.Expression, device: Device, session: TimeContext) -> 
         return None
 
 
-def _measurement(node: e.Series) -> str:
+def _measurement(node: e.SeriesRef) -> str:
     if len(node.path.nodes) != 1 or node.path.wild:
         raise semantic(f"{node.path}: one measurement is needed here", node.position)
     return node.path.nodes[0].text
@@ -252,11 +252,11 @@ def _measurement(node: e.Series) -> str:
 # -- ALIGN BY DEVICE -----------------------------------------------------------------------------------------
 
 
-def _by_device(select: Select, devices: Sequence[Device], session: TimeContext) -> list[Column]:
+def _by_device(select: Select, devices: Sequence[Device], session: TimeContext) -> list[BoundColumn]:
     found = []
     for place, item in enumerate(select.items):
         for node in e.walk(item.expression):
-            if isinstance(node, e.Series) and len(node.path.nodes) != 1:
+            if isinstance(node, e.SeriesRef) and len(node.path.nodes) != 1:
                 raise _no_suffix(node)
         made: dict[str, list[Bound]] = {}
         known: dict[tuple[Series, ...], list[Meaning]] = {}
@@ -272,14 +272,14 @@ def _by_device(select: Select, devices: Sequence[Device], session: TimeContext) 
         if item.alias is not None and len(made) > 1:
             raise semantic(f"the alias {item.alias} is for {len(made)} columns", item.expression.position)
         found += [
-            Column(item.alias or name, _one_type(name, made[name], item), tuple(made[name]), place)
+            BoundColumn(item.alias or name, _one_type(name, made[name], item), tuple(made[name]), place)
             for name in sorted(made)
         ]
     return found
 
 
-def _of_device(item: Item, device: Device) -> Iterator[dict[e.Series, Series]]:
-    nodes = list(dict.fromkeys(n for n in e.walk(item.expression) if isinstance(n, e.Series)))
+def _of_device(item: Item, device: Device) -> Iterator[dict[e.SeriesRef, Series]]:
+    nodes = list(dict.fromkeys(n for n in e.walk(item.expression) if isinstance(n, e.SeriesRef)))
     options = []
     for node in nodes:
         last = node.path.nodes[0]
@@ -293,7 +293,7 @@ def _of_device(item: Item, device: Device) -> Iterator[dict[e.Series, Series]]:
         yield dict(zip(nodes, choice, strict=True))
 
 
-def _no_suffix(node: e.Series) -> IotdbError:
+def _no_suffix(node: e.SeriesRef) -> IotdbError:
     return semantic(
         f"{node.path}: ALIGN BY DEVICE takes measurements, the rest of the path belongs into FROM",
         node.position,

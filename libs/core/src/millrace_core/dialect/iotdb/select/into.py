@@ -45,7 +45,7 @@ class Goal:
 
 
 @dataclass(slots=True)
-class Rows:
+class DeviceRows:
     """What goes to one device: values by measurement, as many as times (milliseconds); ``types``: of series
     that are made for them."""
 
@@ -134,7 +134,7 @@ def _check_placeholders(select: Select, places: Sequence[_Place]) -> None:
             raise semantic("INTO: placeholders with aggregates need ALIGN BY DEVICE", where)
     elif measured or not select.by_device:
         for item in select.items:
-            if not isinstance(item.expression, e.Series):
+            if not isinstance(item.expression, e.SeriesRef):
                 raise semantic(f"INTO: placeholders stand for series, {item.text} is none", where)
 
 
@@ -156,7 +156,7 @@ def _serves_devices(places: Sequence[_Place]) -> bool:
 
 def _wild_items(select: Select) -> bool:
     return any(
-        isinstance(node, e.Series) and node.path.wild
+        isinstance(node, e.SeriesRef) and node.path.wild
         for item in select.items
         for node in e.walk(item.expression)
     )
@@ -295,19 +295,19 @@ def _filled(node: Node, source: Sequence[str], place: _Place) -> str:
 # -- rows ----------------------------------------------------------------------------------------------------
 
 
-def written(result: Result, goals: Sequence[Goal]) -> list[Rows]:
+def written(result: Result, goals: Sequence[Goal]) -> list[DeviceRows]:
     """The rows of each device. Results without times are at 0. A NULL writes nothing; it is left in place."""
     times = result.times if result.times is not None else [0] * result.rows
     places: dict[str | None, list[int]] = {None: list(range(result.rows))}
     for number, name in enumerate(result.devices or ()):
         places.setdefault(name, []).append(number)
-    found: dict[tuple[str | None, tuple[str, ...]], Rows] = {}
+    found: dict[tuple[str | None, tuple[str, ...]], DeviceRows] = {}
     for goal in goals:
         rows = places.get(goal.source, [])
         one = found.get((goal.source, goal.device))
         if one is None:
             at = [times[row] for row in rows]
-            one = found[goal.source, goal.device] = Rows(goal.device, goal.aligned, at)
+            one = found[goal.source, goal.device] = DeviceRows(goal.device, goal.aligned, at)
         values = result.values[goal.column]
         one.columns[goal.measurement] = [values[row] for row in rows]
         one.types[goal.measurement] = goal.type

@@ -16,17 +16,17 @@ from typing import Protocol
 from millrace_core.dialect.iotdb import expressions as e
 from millrace_core.dialect.iotdb.codes import semantic
 from millrace_core.dialect.iotdb.schema import Schema
-from millrace_core.dialect.iotdb.select.aggregates import AGGREGATES, Part
-from millrace_core.dialect.iotdb.select.bind import Call
+from millrace_core.dialect.iotdb.select.aggregates import AGGREGATES, Partial
+from millrace_core.dialect.iotdb.select.bind import AggregateCall
 from millrace_core.dialect.iotdb.select.evaluate import Evaluation
 from millrace_core.dialect.iotdb.select.sql import Sql, render
 from millrace_core.dialect.iotdb.statements import Select
 from millrace_core.dialect.iotdb.times import Moment, TimeContext, resolve
-from millrace_core.dialect.lexer import quote_name
+from millrace_core.language.lexer import quote_name
 from millrace_core.model.device import Device, Series
 
 MOST_CHOICES = 10_000
-Place = tuple[str, str]
+SeriesPlace = tuple[str, str]
 """(device, column in SQL)."""
 _Option = tuple[Device, Series]
 
@@ -37,7 +37,7 @@ class Joined:
     ``never``: a path of it means no series, so that it holds at no time."""
 
     tree: e.Expression
-    choices: tuple[Mapping[int, Place], ...]
+    choices: tuple[Mapping[int, SeriesPlace], ...]
     devices: Mapping[str, Device]
     session: TimeContext
     never: bool = False
@@ -48,7 +48,7 @@ class Joined:
         return list(dict.fromkeys(column for name, column in places if name == device))
 
 
-class Grid(Protocol):
+class TimeRange(Protocol):
     @property
     def start(self) -> int: ...
     @property
@@ -67,10 +67,10 @@ def join(
     :raises IotdbError: SEMANTIC_ERROR for what is no condition, or means too many series.
     """
     where = select.where
-    nodes = [node for node in e.walk(where) if isinstance(node, e.Series)] if where is not None else []
+    nodes = [node for node in e.walk(where) if isinstance(node, e.SeriesRef)] if where is not None else []
     if where is None or not nodes or select.by_device:
         return None
-    options: dict[e.Series, list[_Option]] = {
+    options: dict[e.SeriesRef, list[_Option]] = {
         node: list(_meant(node, select, schema)) for node in dict.fromkeys(nodes)
     }
     devices = {device.name: device for some in options.values() for device, _ in some}
@@ -93,7 +93,7 @@ def join(
     return Joined(where, tuple(choices), devices, session, never=count == 0)
 
 
-def _meant(node: e.Series, select: Select, schema: Schema) -> Iterator[_Option]:
+def _meant(node: e.SeriesRef, select: Select, schema: Schema) -> Iterator[_Option]:
     found = {}
     for source in select.sources:
         for device, series in schema.series(source.below(node.path)):
@@ -101,7 +101,7 @@ def _meant(node: e.Series, select: Select, schema: Schema) -> Iterator[_Option]:
     yield from found.values()
 
 
-def _check(where: e.Expression, chosen: Mapping[e.Series, Series], session: TimeContext) -> None:
+def _check(where: e.Expression, chosen: Mapping[e.SeriesRef, Series], session: TimeContext) -> None:
     if render(where, chosen.get, session).type != "BOOLEAN":
         raise semantic("WHERE needs a condition", where.position)
 
@@ -110,7 +110,7 @@ def time_only(where: e.Expression, session: TimeContext) -> str:
     """What of a condition is about time alone, in SQL: it need not be fetched. Empty: nothing is."""
     if isinstance(where, e.Binary) and where.operator == "and":
         return " AND ".join(filter(None, (time_only(where.left, session), time_only(where.right, session))))
-    if any(isinstance(node, e.Series) for node in e.walk(where)):
+    if any(isinstance(node, e.SeriesRef) for node in e.walk(where)):
         return ""
     found: Sql = render(where, lambda _: None, session)
     return found.text if found.type == "BOOLEAN" else ""
@@ -120,7 +120,7 @@ def time_only(where: e.Expression, session: TimeContext) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RawRows:
     """Raw rows: the device, the time, the values of ``parts``. Those of other ``devices`` do not count."""
 
     devices: frozenset[str]
@@ -128,12 +128,12 @@ class Answer:
     rows: Sequence[Sequence[object]]
 
 
-def holding(joined: Joined, answers: Sequence[Answer]) -> set[object]:
+def holding(joined: Joined, answers: Sequence[RawRows]) -> set[object]:
     """The times at which the condition holds."""
     if joined.never:
         return set()
     wanted = {place for choice in joined.choices for place in choice.values()}
-    at: dict[object, dict[Place, object]] = {}
+    at: dict[object, dict[SeriesPlace, object]] = {}
     for answer in answers:
         for row in answer.rows:
             device = str(row[0])
@@ -147,7 +147,7 @@ def holding(joined: Joined, answers: Sequence[Answer]) -> set[object]:
     def literal(value: e.Value) -> object:
         return resolve(value, joined.session) if isinstance(value, Moment) else value
 
-    def holds(time: object, values: Mapping[Place, object]) -> bool:
+    def holds(time: object, values: Mapping[SeriesPlace, object]) -> bool:
         moment = dict.fromkeys(clocks, time)
         return all(
             Evaluation(moment | {node: values.get(place) for node, place in choice.items()}, literal).value(
@@ -163,12 +163,12 @@ def holding(joined: Joined, answers: Sequence[Answer]) -> set[object]:
 def folded(
     parts: Sequence[str],
     rows: Sequence[Sequence[object]],
-    calls: Mapping[str, Sequence[Call]],
-    grid: Grid | None,
+    calls: Mapping[str, Sequence[AggregateCall]],
+    grid: TimeRange | None,
 ) -> Iterator[tuple[str, int | None, dict[str, object]]]:
     """Aggregates of raw rows: (device, group's start, value of each of the aggregates' columns)."""
     at = {part: place for place, part in enumerate(parts, 2)}
-    found: dict[tuple[str, int | None], dict[tuple[str, ...], Part]] = {}
+    found: dict[tuple[str, int | None], dict[tuple[str, ...], Partial]] = {}
     for row in rows:
         device, time = str(row[0]), row[1]
         assert isinstance(time, int)
@@ -189,7 +189,7 @@ def folded(
         yield device, start, values
 
 
-def _starts(time: int, grid: Grid | None) -> Sequence[int | None]:
+def _starts(time: int, grid: TimeRange | None) -> Sequence[int | None]:
     """The groups that a time is in."""
     if grid is None:
         return (None,)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from millrace_core.dialect.iotdb import expressions as e
 from millrace_core.dialect.iotdb.codes import semantic
 from millrace_core.dialect.iotdb.schema import path_of
-from millrace_core.dialect.iotdb.select.bind import Column
+from millrace_core.dialect.iotdb.select.bind import BoundColumn
 from millrace_core.dialect.iotdb.statements import Item, Select
 from millrace_core.dialect.iotdb.values import shortest
 
@@ -22,7 +22,7 @@ def as_aggregates(select: Select) -> Select:
     :raises IotdbError: SEMANTIC_ERROR for a clause that goes with LAST no more than with one row a series.
     """
     for node in e.walk(select.where) if select.where is not None else ():
-        if isinstance(node, e.Series):
+        if isinstance(node, e.SeriesRef):
             raise semantic(f"SELECT LAST takes conditions on time alone, not on {node.path}", node.position)
     clauses = {
         "INTO": select.into, "GROUP BY": select.group, "HAVING": select.having, "FILL": select.fill,
@@ -34,14 +34,14 @@ def as_aggregates(select: Select) -> Select:
     items = []
     for item in select.items:
         series = item.expression
-        if not isinstance(series, e.Series):
+        if not isinstance(series, e.SeriesRef):
             raise semantic(f"SELECT LAST takes series, {item.text} is none", series.position)
         items.append(Item(e.Call(FUNCTION, (series,), series.position), None, item.text))
     return replace(select, items=tuple(items))
 
 
 def texts(
-    columns: Sequence[Column], found: Sequence[tuple[object, ...] | None]
+    columns: Sequence[BoundColumn], found: Sequence[tuple[object, ...] | None]
 ) -> list[tuple[int, tuple[str, str, str]]]:
     """(time, cells) of each column that has a value: (value, time) or None, by path."""
     rows = {}

@@ -16,7 +16,7 @@ from millrace_core.dialect.iotdb.schema import TABLE, TAG, TIME, Schema, text_re
 from millrace_core.dialect.iotdb.select.aggregates import AGGREGATES
 from millrace_core.dialect.iotdb.select.bind import (
     Bound,
-    Column,
+    BoundColumn,
     Formula,
     bind_condition,
     check_functions,
@@ -29,7 +29,7 @@ from millrace_core.dialect.iotdb.select.last import as_aggregates
 from millrace_core.dialect.iotdb.select.sql import Missing, render
 from millrace_core.dialect.iotdb.statements import GroupBy, Select
 from millrace_core.dialect.iotdb.times import TimeContext, resolve
-from millrace_core.dialect.lexer import quote, quote_name
+from millrace_core.language.lexer import quote, quote_name
 from millrace_core.model.device import Device, Series
 
 NAMED_DEVICES = 500
@@ -42,7 +42,7 @@ LEAST_GROUP = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class TimeGroups:
     """Groups of time: ``[start, end)`` in steps; the last one is cut at the end. Milliseconds."""
 
     start: int
@@ -83,11 +83,11 @@ class Query:
     the devices together. ``raw``: what is fetched are raw rows, whatever is made of them."""
 
     select: Select
-    columns: tuple[Column, ...]
+    columns: tuple[BoundColumn, ...]
     fetches: tuple[Fetch, ...]
     aggregated: bool
     devices: tuple[str, ...]
-    grid: Grid | None
+    grid: TimeGroups | None
     span: tuple[int, int] | None
     having: Having | None
     joined: Joined | None = None
@@ -138,7 +138,7 @@ def _check_clauses(select: Select, aggregated: bool) -> None:
             raise semantic("HAVING has conditions on aggregates, not on time", node.position)
 
 
-def _grid(group: GroupBy | None, span: tuple[int, int] | None, session: TimeContext) -> Grid | None:
+def _grid(group: GroupBy | None, span: tuple[int, int] | None, session: TimeContext) -> TimeGroups | None:
     if group is None or group.interval is None:
         return None
     if group.start is not None and group.end is not None:
@@ -151,15 +151,15 @@ def _grid(group: GroupBy | None, span: tuple[int, int] | None, session: TimeCont
         raise semantic(
             "GROUP BY needs a range of time here: GROUP BY([start, end), interval)", group.position
         )
-    made = Grid(first, last, group.interval, group.step or group.interval)
+    made = TimeGroups(first, last, group.interval, group.step or group.interval)
     if len(made.starts()) > MOST_GROUPS:
         raise semantic(f"GROUP BY would make more than {MOST_GROUPS} groups", group.position)
     return made
 
 
-def _merged(columns: Sequence[Column], group: GroupBy) -> list[Column]:
+def _merged(columns: Sequence[BoundColumn], group: GroupBy) -> list[BoundColumn]:
     """The results of series that have the same nodes at the levels, as one."""
-    found: dict[tuple[str, str], list[Column]] = {}
+    found: dict[tuple[str, str], list[BoundColumn]] = {}
     for column in columns:
         (bound,) = column.bound
         if bound.measurement is None or bound.formula is None:
@@ -176,7 +176,7 @@ def _merged(columns: Sequence[Column], group: GroupBy) -> list[Column]:
                 f"{function}({name}) is of several types: {', '.join(sorted(types))}", group.position
             )
         merged = tuple(one.bound[0] for one in same)
-        made.append(Column(f"{function}({name})", types.pop(), merged, same[0].slot))
+        made.append(BoundColumn(f"{function}({name})", types.pop(), merged, same[0].slot))
     return made
 
 
@@ -219,13 +219,13 @@ class _Fetches:
     session: TimeContext
     aggregated: bool
     raw: bool
-    grid: Grid | None
+    grid: TimeGroups | None
     span: tuple[int, int] | None
     most: int | None
     joined: Joined | None
 
     def make(
-        self, columns: Iterable[Column], devices: dict[str, Device], having: Having | None
+        self, columns: Iterable[BoundColumn], devices: dict[str, Device], having: Having | None
     ) -> tuple[Fetch, ...]:
         """One for each database, set of columns and condition."""
         # what is alike is told apart by identity: devices share what their results mean
@@ -297,7 +297,7 @@ class _Fetches:
             raise semantic("WHERE needs a condition", where.position)
         return found.text
 
-    def _meant(self, node: e.Series, device: Device) -> Series | None:
+    def _meant(self, node: e.SeriesRef, device: Device) -> Series | None:
         if node.path.wild:
             raise semantic(f"{node.path}: a condition takes series without wildcards", node.position)
         if self.select.by_device:
@@ -348,7 +348,7 @@ class _Fetches:
             found.append(f"(CAST({time} AS BIGINT) - {grid.start}) % {grid.step} < {grid.interval}")
         return found
 
-    def _window(self, grid: Grid) -> str:
+    def _window(self, grid: TimeGroups) -> str:
         offset = grid.start % grid.step
         if grid.step >= grid.interval:
             return f"INTERVAL({grid.step}a, {offset}a)" if offset else f"INTERVAL({grid.step}a)"
@@ -375,7 +375,7 @@ class _Fetches:
         """What devices are called, where the measurements stand alone; None: not so."""
         for item in self.select.items:
             for node in e.walk(item.expression):
-                if isinstance(node, e.Series) and (
+                if isinstance(node, e.SeriesRef) and (
                     len(node.path.nodes) != 1 or node.path.nodes[0].text == "**"
                 ):
                     return None

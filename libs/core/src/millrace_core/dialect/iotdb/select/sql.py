@@ -12,7 +12,7 @@ from millrace_core.dialect.iotdb import expressions as e
 from millrace_core.dialect.iotdb.codes import semantic, unsupported
 from millrace_core.dialect.iotdb.schema import TIME
 from millrace_core.dialect.iotdb.times import Moment, TimeContext, resolve
-from millrace_core.dialect.lexer import quote, quote_name
+from millrace_core.language.lexer import quote, quote_name
 from millrace_core.model.device import Series
 
 NUMBERS = frozenset({"INT32", "INT64", "FLOAT", "DOUBLE"})
@@ -28,7 +28,7 @@ class Sql:
     type: str
 
 
-Bind = Callable[[e.Series], Series | None]
+Bind = Callable[[e.SeriesRef], Series | None]
 """Which series of the device is meant; None: it has none such."""
 
 
@@ -52,7 +52,7 @@ class _Renderer:
                 return _constant(value, self._session)
             case e.TimeColumn():
                 return Sql(quote_name(TIME), "TIMESTAMP")
-            case e.Series():
+            case e.SeriesRef():
                 series = self._bind(node)
                 if series is None:
                     raise Missing
@@ -110,7 +110,7 @@ class _Renderer:
         found = self.render(node)
         if found.type != "BOOLEAN":
             raise semantic(f"a condition is needed, not {found.type}", node.position)
-        if isinstance(node, e.Series):
+        if isinstance(node, e.SeriesRef):
             return f"({found.text} = TRUE)"
         return found.text
 
@@ -146,14 +146,14 @@ def _constant(value: e.Value, session: TimeContext) -> Sql:
     return Sql(repr(value), "INT64" if isinstance(value, int) else "DOUBLE")
 
 
-def source_text(node: e.Expression, name: Callable[[e.Series], str]) -> str:
+def source_text(node: e.Expression, name: Callable[[e.SeriesRef], str]) -> str:
     """The expression as the name of a result: with what ``name`` calls the series."""
     return _Text(name).of(node)
 
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    name: Callable[[e.Series], str]
+    name: Callable[[e.SeriesRef], str]
 
     def of(self, part: e.Expression) -> str:
         match part:
@@ -161,7 +161,7 @@ class _Text:
                 return _shown(value)
             case e.TimeColumn():
                 return "Time"
-            case e.Series():
+            case e.SeriesRef():
                 return self.name(part)
             case e.Call():
                 return f"{part.name}({', '.join(map(self.of, part.arguments))})"

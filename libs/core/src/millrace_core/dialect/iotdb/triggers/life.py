@@ -15,7 +15,7 @@ ANY_NODE, THIS_NODE = "ALL", "1"
 SHOWN = ("TriggerName", "Event", "Type", "State", "PathPattern", "ClassName", "NodeId")
 
 
-class State(StrEnum):
+class TriggerState(StrEnum):
     """INACTIVE until CREATE TRIGGER answers, DROPPING until DROP TRIGGER does. IoTDB's TRANSFERRING is none
     of them: there is one gateway, and nothing moves."""
 
@@ -24,19 +24,19 @@ class State(StrEnum):
     DROPPING = "DROPPING"
 
 
-_NEXT: dict[State, frozenset[State]] = {
-    State.INACTIVE: frozenset({State.ACTIVE}),
-    State.ACTIVE: frozenset({State.DROPPING}),
-    State.DROPPING: frozenset(),
+_NEXT: dict[TriggerState, frozenset[TriggerState]] = {
+    TriggerState.INACTIVE: frozenset({TriggerState.ACTIVE}),
+    TriggerState.ACTIVE: frozenset({TriggerState.DROPPING}),
+    TriggerState.DROPPING: frozenset(),
 }
 
 
-def moved(state: State, to: State) -> State:
+def moved(state: TriggerState, to: TriggerState) -> TriggerState:
     """The next state; one that cannot follow changes nothing: a trigger that is dropped stays so."""
     return to if to in _NEXT[state] else state
 
 
-def shown(trigger: InsertTrigger, state: State) -> tuple[object, ...]:
+def shown(trigger: InsertTrigger, state: TriggerState) -> tuple[object, ...]:
     """The row of SHOW TRIGGERS."""
     return (
         trigger.name, "BEFORE_INSERT" if trigger.before else "AFTER_INSERT",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from millrace_core.model.insert_trigger import Place
+from millrace_core.model.insert_trigger import DoneUpTo
 from millrace_core.wire.reading import Format, strictly
 from millrace_core.wire.topics import INSERT_TRIGGERS
 
@@ -18,7 +18,7 @@ class Deep(msgspec.Struct, frozen=True, array_like=True):
     depth: int
 
 
-class Progress(msgspec.Struct, frozen=True):
+class TriggerProgress(msgspec.Struct, frozen=True):
     """``places``: where an AFTER trigger goes on. ``state``: what the class kept when it stood there
     (MessagePack), None: nothing. ``deep``: what it has written behind the places of those who watch it.
     ``number``: counts these records; of two of one trigger the higher one counts."""
@@ -26,12 +26,12 @@ class Progress(msgspec.Struct, frozen=True):
     name: str
     uid: int
     number: int
-    places: tuple[Place, ...] = ()
+    places: tuple[DoneUpTo, ...] = ()
     state: bytes | None = None
     deep: tuple[Deep, ...] = ()
 
 
-def key_of(progress: Progress) -> bytes:
+def key_of(progress: TriggerProgress) -> bytes:
     return key(progress.name, progress.uid)
 
 
@@ -40,8 +40,8 @@ def key(name: str, uid: int) -> bytes:
     return f"{name}#{uid}".encode()
 
 
-RECORDS = Format(INSERT_TRIGGERS, strictly(msgspec.msgpack.Decoder(Progress).decode), key_of)
+RECORDS = Format(INSERT_TRIGGERS, strictly(msgspec.msgpack.Decoder(TriggerProgress).decode), key_of)
 
 
-def encode(progress: Progress) -> bytes:
+def encode(progress: TriggerProgress) -> bytes:
     return msgspec.msgpack.encode(progress)

@@ -24,7 +24,7 @@ class Watched(NamedTuple):
     series: tuple[Series, ...]
 
 
-class Part(NamedTuple):
+class BatchTablet(NamedTuple):
     """One tablet: rows ``[begin, end)`` of the batch. ``message``: the index of where it comes from;
     ``series``: an index of the batch's lists."""
 
@@ -44,7 +44,7 @@ class Batch:
     times: npt.NDArray[np.int64]
     columns: list[tuple[str, npt.NDArray[Any], Mask]]
     series: list[list[tuple[str, str, int]]]
-    parts: list[Part]
+    parts: list[BatchTablet]
 
 
 def batch_of(decoded: Decoded, watched: Sequence[Watched | None]) -> Batch | None:
@@ -84,14 +84,14 @@ def batch_of(decoded: Decoded, watched: Sequence[Watched | None]) -> Batch | Non
 
 def _parts(
     messages: npt.NDArray[np.int32], watched: Sequence[Watched | None], of_message: npt.NDArray[np.int32]
-) -> list[Part]:
+) -> list[BatchTablet]:
     begins = np.flatnonzero(np.diff(messages, prepend=-1)).tolist()
     ends = [*begins[1:], len(messages)]
     parts = []
     for message, begin, end in zip(messages[begins].tolist(), begins, ends, strict=True):
         one = watched[message]
         assert one is not None, "a row that is kept is watched"
-        parts.append(Part(message, one.device, begin, end, int(of_message[message])))
+        parts.append(BatchTablet(message, one.device, begin, end, int(of_message[message])))
     return parts
 
 

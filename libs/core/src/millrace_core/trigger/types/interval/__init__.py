@@ -7,7 +7,7 @@ import msgspec
 from millrace_core.model.rules import ALL_UNITS, FIXED_UNITS, DurationRule
 from millrace_core.model.stream import Duration
 from millrace_core.trigger.types.arguments import Syntax
-from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.grid import IntervalGrid
 from millrace_core.trigger.types.interval.read import read, write
 from millrace_core.trigger.types.interval.spec import Interval
 from millrace_core.trigger.types.interval.windower import IntervalWindower
@@ -20,7 +20,7 @@ INTERVAL = TriggerType(
     read=read,
     write=write,
     windower=lambda trigger, setting: IntervalWindower(
-        Grid.of(trigger, setting.table.precision), setting.empty
+        IntervalGrid.of(trigger, setting.table.precision), setting.empty
     ),
     rules={
         "interval_val": DurationRule(ALL_UNITS, low=Duration(10, "a")),
@@ -31,5 +31,5 @@ INTERVAL = TriggerType(
     moment=WINDOW_UNTIL,
     measures=lambda trigger: Measures(length=trigger.interval, step=trigger.sliding),
     on_clock=lambda trigger, timezone: msgspec.structs.replace(trigger, timezone=timezone),
-    grid=Grid.of,
+    grid=IntervalGrid.of,
 )

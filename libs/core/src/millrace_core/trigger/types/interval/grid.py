@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class IntervalGrid:
     """Window 0 starts at ``offset``, each next one ``sliding`` later (seed 000).
 
     ``interval`` and ``sliding`` are counted in ticks, or, where ``month`` is set (to the ticks of a
@@ -37,19 +37,19 @@ class Grid:
     second: int = 0
 
     @staticmethod
-    def of(trigger: Interval, precision: Precision) -> Grid:
+    def of(trigger: Interval, precision: Precision) -> IntervalGrid:
         """:raises MillraceError: for a length that is not a whole number of ticks."""
         offset = ticks(trigger.offset, precision) if trigger.offset else 0
         where, per_second = zone(trigger.timezone), TICKS_PER_SECOND[precision]
         second = 0 if where is UTC else per_second
         if trigger.interval.unit in CALENDAR_MONTHS:
             months = _months(trigger.interval), _months(trigger.sliding)
-            return Grid(*months, offset, per_second // 1000, where, second)
+            return IntervalGrid(*months, offset, per_second // 1000, where, second)
         interval, sliding = ticks(trigger.interval, precision), ticks(trigger.sliding, precision)
         # days are those of a clock; what slides by less would begin twice where it is put forward
         if {trigger.interval.unit, trigger.sliding.unit} <= {"d", "w"}:
-            return Grid(interval, sliding, offset, 0, where, second)
-        return Grid(interval, sliding, offset)
+            return IntervalGrid(interval, sliding, offset, 0, where, second)
+        return IntervalGrid(interval, sliding, offset)
 
     @property
     def overlap(self) -> int:

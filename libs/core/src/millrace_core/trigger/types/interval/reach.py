@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from millrace_core.trigger.groups.columns import Ints
-from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.grid import IntervalGrid
 from millrace_core.trigger.types.occurrences import Occurrences
 from millrace_core.trigger.types.reach import Reach, Stretch
 
@@ -14,7 +14,7 @@ class IntervalReach(Reach):
     """Whole windows. Empty ones are told from the group's first window on; where nobody knows that, only
     behind a row, so there must be one before."""
 
-    def __init__(self, grid: Grid, empty: bool, origin: int | None = None) -> None:
+    def __init__(self, grid: IntervalGrid, empty: bool, origin: int | None = None) -> None:
         """``empty``: windows without rows fire too; ``origin``: where the group's first window starts."""
         self.grid, self.empty, self.origin = grid, empty, origin
         self.fixed = empty

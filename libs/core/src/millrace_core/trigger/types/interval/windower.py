@@ -16,7 +16,7 @@ import numpy as np
 
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, Table, starts_of, take
 from millrace_core.trigger.groups.watermark import Bools, Evaluated, Moves
-from millrace_core.trigger.types.interval.grid import Grid
+from millrace_core.trigger.types.interval.grid import IntervalGrid
 from millrace_core.trigger.types.interval.reach import IntervalReach
 from millrace_core.trigger.types.occurrences import (
     CLOSE,
@@ -72,11 +72,11 @@ class _Windows:
 
 
 class IntervalWindower(Windower):
-    """Windows of a :class:`Grid`."""
+    """Windows of a :class:`IntervalGrid`."""
 
     memory = IntervalMemory
 
-    def __init__(self, grid: Grid, empty: bool = True, most_empty: int = MOST_EMPTY) -> None:
+    def __init__(self, grid: IntervalGrid, empty: bool = True, most_empty: int = MOST_EMPTY) -> None:
         """``empty``: windows without rows fire too (IGNORE_NODATA_TRIGGER switches that off)."""
         self.grid = grid
         self.empty = empty

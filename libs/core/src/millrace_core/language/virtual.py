@@ -1,0 +1,164 @@
+"""Virtual tables: which column of which table each of their columns is, checked against the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millrace_core.catalog import Catalog
+from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.names import Name, QualifiedName
+from millrace_core.language.statements import ColumnSource, CreateTable, CreateVirtualChild
+from millrace_core.model.schema import Child, Column, Origin, Precision, Table
+
+Origins = tuple[Origin | None, ...]
+"""Column by column; None for the time and for columns that are always NULL."""
+
+
+def origins_of_table(
+    statement: CreateTable, catalog: Catalog, database: str | None, precision: Precision
+) -> Origins:
+    """The origins of a virtual normal table's columns, empty for a virtual super table; a table that is not
+    virtual has none either.
+
+    :raises SqlError: for a FROM where none may be, a composite key, or a source that cannot be one.
+    """
+    for column in (*statement.columns, *statement.tags):
+        if column.composite_key and statement.virtual:
+            raise _refused(f"{column.name.text}: a virtual table has no composite key", column.name.position)
+    mapped = [column for column in (*statement.columns, *statement.tags) if column.source is not None]
+    if not statement.virtual or statement.tags:
+        if mapped:
+            kind = (
+                "a virtual super table's children have" if statement.virtual else "only a virtual table has"
+            )
+            raise _refused(f"{mapped[0].name.text} FROM: {kind} sources", mapped[0].name.position)
+        return ()
+    if statement.columns[0].source is not None:
+        name = statement.columns[0].name
+        raise _refused(f"{name.text}: the time column of a virtual table has no source", name.position)
+    return tuple(
+        None
+        if column.source is None
+        else _origin(Column(column.name.text, column.type), column.source, catalog, database, precision)
+        for column in statement.columns
+    )
+
+
+def origins_of_child(
+    statement: CreateVirtualChild, table: Table, catalog: Catalog, database: str | None
+) -> Origins:
+    """The origins of the columns of a virtual super ``table``'s child; sources without a column name go by
+    position, the time left out.
+
+    :raises SqlError: for an unknown or repeated column, too many of them, or a source that cannot be one.
+    """
+    found: dict[str, Origin] = {}
+    for place, (name, source) in enumerate(statement.columns):
+        column, where = _target(table, name, source, place)
+        if column.name in found:
+            raise SqlError(ErrorCode.INVALID_VALUE, f"the column {column.name} is given twice", where)
+        found[column.name] = _origin(column, source, catalog, database, table.precision)
+    return tuple(found.get(column.name) for column in table.columns)
+
+
+def _target(table: Table, name: Name | None, source: ColumnSource, place: int) -> tuple[Column, Position]:
+    own = table.columns[1:]
+    if name is None:
+        where = source.table.position
+        if place >= len(own):
+            raise SqlError(
+                ErrorCode.SYNTAX,
+                f"{table.name} has {len(own)} columns besides its time, and more are given",
+                where,
+            )
+        return own[place], where
+    column = next((column for column in own if column.name == name.text), None)
+    if column is None:
+        why = (
+            "is its time column, which has no source"
+            if name.text == table.key.name
+            else "is not a column of it"
+        )
+        raise SqlError(ErrorCode.UNKNOWN_COLUMN, f"{table.name}: {name.text} {why}", name.position)
+    return column, name.position
+
+
+def _origin(
+    column: Column, source: ColumnSource, catalog: Catalog, database: str | None, precision: Precision
+) -> Origin:
+    table, child = _source_table(source.table, catalog, database)
+    where = source.table.position
+    if table.precision != precision:
+        raise _refused(f"{source.table}: its precision is {table.precision}, here it is {precision}", where)
+    if any(known.composite_key for known in table.columns):
+        raise _refused(f"{source.table}: a table with a composite key cannot be a source", where)
+    given = table.column(source.column.text)
+    if given is None:
+        raise SqlError(
+            ErrorCode.UNKNOWN_COLUMN,
+            f"{source.table} has no column {source.column.text}",
+            source.column.position,
+        )
+    if given.type != column.type:
+        raise SqlError(
+            ErrorCode.TYPE_MISMATCH,
+            f"{column.name} is {column.type}, its source {source.table}.{given.name} is {given.type}",
+            source.column.position,
+        )
+    name = child.name if child is not None else table.name
+    incarnation = child.incarnation if child is not None else 0
+    return Origin(table.db, table.name, table.uid, name, given.identity, incarnation)
+
+
+def _source_table(name: QualifiedName, catalog: Catalog, database: str | None) -> tuple[Table, Child | None]:
+    db = name.db or database
+    if db is None:
+        raise SqlError(ErrorCode.NO_DATABASE, f"{name}: no database is chosen", name.position)
+    if db not in catalog.databases:
+        raise SqlError(ErrorCode.UNKNOWN_DATABASE, f"{name}: the database {db} does not exist", name.position)
+    found = catalog.find(db, name.name)
+    if found is None:
+        raise SqlError(ErrorCode.UNKNOWN_TABLE, f"the table {db}.{name.name} does not exist", name.position)
+    table, child = found
+    if table.virtual:
+        raise _refused(f"{name} is a virtual table; its sources can be sources, it cannot", name.position)
+    if child is None and table.kind == "super":
+        raise _refused(f"{name} is a super table; its child tables can be sources", name.position)
+    return table, child
+
+
+def _refused(message: str, where: Position) -> SqlError:
+    return SqlError(ErrorCode.NOT_ALLOWED, message, where)
+
+
+def members_of(table: Table, child: str | None, catalog: Catalog) -> Iterator[tuple[str, Origins]]:
+    """The tables that hold the rows of a virtual table, or of its one ``child``: name and origins."""
+    if table.kind == "normal":
+        yield table.name, table.origins
+        return
+    for known in catalog.children_of(table):
+        if child is None or known.name == child:
+            yield known.name, known.origins
+
+
+def source_of(origin: Origin, catalog: Catalog) -> Table | None:
+    """The super or normal table of an origin; None once it, or the child that was meant, was dropped."""
+    table = catalog.tables.get((origin.db, origin.table))
+    if table is None or table.uid != origin.uid:
+        return None
+    if table.kind == "normal":
+        return table
+    child = catalog.children.get((origin.db, origin.name))
+    if child is None or child.table != table.name or child.incarnation != origin.incarnation:
+        return None
+    return table
+
+
+def sources_of(table: Table, catalog: Catalog) -> set[tuple[str, str]]:
+    """(database, super or normal table) of all that a virtual table takes its columns from."""
+    return {
+        (origin.db, origin.table)
+        for _, origins in members_of(table, None, catalog)
+        for origin in origins
+        if origin is not None
+    }
