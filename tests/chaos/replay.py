@@ -188,16 +188,24 @@ def _of_history(
 
 def could_not_be(stream: Stream, changes: Sequence[Change], candidates: Sequence[Result]) -> list[Result]:
     """The same for a group of several children, whose rows no log orders: only what is impossible in every
-    order is found: ends that no row ever had, more rows than there ever were."""
+    order is found: ends that no row ever had, more rows than there ever were, none where one was always."""
+    deletes = [one for one in changes if one.row is None]
     times = sorted({(one.first, one.child) for one in changes if one.row is not None})
     moments = {ts for ts, _ in times}
     found = []
     for one in candidates:
         ends = {one.ts, one.upto} <= moments if isinstance(stream.trigger, Session) else True
         most = bisect_right(times, (_last(stream, one), "￿")) - bisect_left(times, (one.ts, ""))
-        if not ends or not 1 <= one.n <= most:
+        inside = [row for row in times if one.ts <= row[0] <= _last(stream, one)]
+        # what was told of a window is calculated from the rows as they are then: all may be gone
+        emptied = all(any(_deletes(delete, *row) for delete in deletes) for row in inside)
+        if not ends or not (0 if emptied else 1) <= one.n <= most:
             found.append(one)
     return found
+
+
+def _deletes(delete: Change, ts: int, child: str) -> bool:
+    return delete.child == child and delete.first <= ts <= delete.last
 
 
 def empty_by_right(stream: Stream, candidates: Sequence[Result], t: int) -> tuple[list[Result], list[Result]]:

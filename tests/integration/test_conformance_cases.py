@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,13 @@ from millrace.stack import Stack
 CASES = Path(__file__).parents[1] / "conformance" / "cases"
 
 
-def played(variables: dict[str, str]) -> tuple[int, list[str]]:
+WHAT_TRIGGERS = ("triggers", "options")
+"""The cases of what the trigger stage does alone."""
+
+
+def played(variables: dict[str, str], *folders: Path) -> tuple[int, list[str]]:
     """The exit code, and the lines of the cases; each line is printed as its case ends."""
-    command = [sys.executable, "-m", "millrace_conformance", str(CASES)]
+    command = [sys.executable, "-m", "millrace_conformance", *map(str, folders)]
     with subprocess.Popen(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
         lines = []
@@ -32,5 +37,26 @@ def test_all_cases_pass(stack: Stack, capsys: pytest.CaptureFixture[str]) -> Non
     assert list(CASES.rglob("*.yaml"))
     with capsys.disabled():
         sys.stdout.write("\n")
-        code, lines = played(stack.settings.variables())
+        code, lines = played(stack.settings.variables(), CASES)
+    assert code == 0, "".join(line for line in lines if not line.startswith("PASS"))
+
+
+@pytest.fixture
+def micro_batches_alone(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    """The stack, whose rows are evaluated by Spark's micro-batches and by nothing ahead of them."""
+    monkeypatch.setenv("MILLRACE_JUDGE_AHEAD", "0")
+    stack.restart("trigger-svc")
+    yield stack
+    monkeypatch.undo()
+    stack.restart("trigger-svc")
+
+
+@pytest.mark.stack
+def test_the_micro_batches_alone_give_the_same(
+    micro_batches_alone: Stack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with capsys.disabled():
+        sys.stdout.write("\n")
+        folders = (CASES / name for name in WHAT_TRIGGERS)
+        code, lines = played(micro_batches_alone.settings.variables(), *folders)
     assert code == 0, "".join(line for line in lines if not line.startswith("PASS"))

@@ -86,6 +86,14 @@ def test_of_several_tables_only_the_impossible_is_found() -> None:
     assert never(stream, changes, impossible, {}) == impossible
 
 
+def test_a_window_of_several_tables_may_have_lost_all_its_rows_before_it_was_calculated() -> None:
+    """Seed 46: told of, and the rows were deleted while calc-svc did not run."""
+    stream, empty = Stream("x", Session(5), by=""), Result("", 1, 4, 0, None)
+    changes = [row(0, 1), row(1, 4, child="b"), row(2, 30), delete(3, 0, 9)]
+    assert never(stream, changes, [empty], {}) == [empty]
+    assert never(stream, [*changes, delete(4, 4, 4)._replace(child="b")], [empty], {}) == []
+
+
 @pytest.mark.parametrize(
     "stream",
     [SESSION, Stream("x", State()), Stream("x", State(2), watermark=4), Stream("x", Event(7, 3)),
