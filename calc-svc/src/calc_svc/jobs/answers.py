@@ -305,13 +305,13 @@ class Answers:
 
     def _asked_for(self, request: Request, rows: TriggerRows, work: Work) -> Iterator[Output]:
         """The rows that the request names, as they are stored; so many times a message."""
-        for table, numbers in request.rows.items():
-            every = sorted(numbers)
+        for table, offsets in request.rows.items():
+            every = sorted(offsets)
             for begin in range(0, len(every), TIMES_PER_MESSAGE):
                 times = every[begin : begin + TIMES_PER_MESSAGE]
                 found = rows.at(table, times)
                 work.rows += sum(len(one.ts) for one in found)
-                asked = {table: {ts: numbers[ts] for ts in times}}
+                asked = {table: {ts: offsets[ts] for ts in times}}
                 yield Handover(request.stream, request.epoch, request.slot, asked=asked, rows=found)
 
 

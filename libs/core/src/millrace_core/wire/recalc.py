@@ -20,7 +20,7 @@ Why = Literal["CHANGE", "MANUAL", "HISTORY", "UNTREATED", "ROWS"]
 UNTREATED: rows written while it was stopped. ROWS: of which the slot knows the time alone."""
 
 Asked = dict[str, dict[int, int]]
-"""Rows by their table's name and time, and the number under which they were asked for last."""
+"""Rows by their table's name and time, and the offset of the message in which a part of each came last."""
 
 Taken = dict[str, dict[str, int]]
 """Of what came from the sources of virtual tables the last offset: name -> ``Origin.source`` -> offset."""

@@ -45,9 +45,8 @@ class Partial:
             waiting.get(table, {}).pop(ts, None)
         asked: dict[bytes, dict[int, int]] = {}
         for row in rows:
-            self.state.life.asked += 1
-            number = asked.setdefault(row.table, {})[row.ts] = self.state.life.asked
-            kept = PartialRow(number, row.written, row.partition, row.offset)
+            asked.setdefault(row.table, {})[row.ts] = row.offset
+            kept = PartialRow(row.written, row.partition, row.offset)
             waiting.setdefault(row.table, {})[row.ts] = kept
         if asked:
             yield self._request(asked, seen, max(row.written for row in rows) * NS_PER_MS)
@@ -56,7 +55,7 @@ class Partial:
         """What was answered while the stream was stopped was not heard. ``at``: ns."""
         waiting = {name: rows for name, rows in self.state.life.partial.items() if rows}
         if waiting:
-            asked = {name: {ts: row.number for ts, row in rows.items()} for name, rows in waiting.items()}
+            asked = {name: {ts: row.offset for ts, row in rows.items()} for name, rows in waiting.items()}
             yield self._request(asked, seen, at)
 
     def _request(self, asked: dict[bytes, dict[int, int]], seen: Offsets, at: int) -> Output:
@@ -67,10 +66,11 @@ class Partial:
         """What is stored at the times that were asked for; ``at``: when that was told (ms)."""
         waiting = self.state.life.partial
         taken: dict[bytes, dict[int, PartialRow]] = {}
-        for name, numbers in message.asked.items():
+        for name, offsets in message.asked.items():
             mine = waiting.get(name.encode(), {})
-            for ts, number in numbers.items():
-                if ts in mine and mine[ts].number == number:
+            for ts, offset in offsets.items():
+                # of what came behind what was asked for the answer may know nothing
+                if ts in mine and mine[ts].offset == offset:
                     taken.setdefault(name.encode(), {})[ts] = mine.pop(ts)
         own: dict[tuple[bytes, int], set[int]] = {}
         for found in message.rows:

@@ -35,9 +35,8 @@ EPOCH_BITS = 32
 
 
 class PartialRow(msgspec.Struct, array_like=True, frozen=True):
-    """A row that was asked for under this ``number``; when it was ``written`` (ms), and where."""
+    """When a part of a row was ``written`` (ms), and where."""
 
-    number: int
     written: int
     partition: int
     offset: int
@@ -68,7 +67,7 @@ class Life(msgspec.Struct, array_like=True):
     was stopped again.
     ``dirty``: closed windows that changed and are cut again at ``dirty_until`` (ns), as in ``deleted``;
     ``doubtful``: such as did if rows were written over (group id, first, last, first and last of the rows).
-    ``partial``: rows of tables, by time, that were asked for and have not come; ``asked``: how many were.
+    ``partial``: rows of tables, by time, that were asked for and have not come.
     """
 
     definition: bytes
@@ -103,7 +102,6 @@ class Life(msgspec.Struct, array_like=True):
     replaced: list[tuple[int, int]] = []
     doubtful: list[tuple[int, int, int, int, int]] = []
     partial: dict[bytes, dict[int, PartialRow]] = {}
-    asked: int = 0
 
 
 class StreamState:
