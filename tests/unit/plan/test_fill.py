@@ -135,7 +135,7 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
         "ORDER BY s DESC LIMIT 1",
         [(T0 + 10_000, 10), (T0 + 10_000, 3)],
     ),
-    # what orders them is filled as what is selected; what is not selected has no value of its own to fill with
+    # what orders them is filled as what is selected; what is not selected has no value to fill with
     (
         f"SELECT _wstart, sum(v) FROM nt {RANGE}INTERVAL(5s) FILL(NEXT) ORDER BY sum(v) DESC, _wstart DESC",
         [(T0 + 10_000, 5), (T0 + 5_000, 5), (T0, 1), (T0 + 15_000, None)],
