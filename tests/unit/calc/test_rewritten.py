@@ -261,6 +261,20 @@ def test_what_nobody_counts_any_more_has_no_files(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*/_superseded"))
 
 
+def test_what_was_written_over_leaves_with_the_rows_that_are_older_than_keep(tmp_path: Path) -> None:
+    """Also from its files, though nothing is written any more."""
+    one, minute = Restarted(tmp_path), 60_000
+    for number in range(2):
+        for ts in (0, 3 * minute):
+            one.write(b"a", msgspec.json.encode([{"ts": ts, "v": number}]))
+    one.stored.flush()
+    assert one.versions() == [("a", 0, 0), ("a", 3 * minute, 0)]
+    one.stored.expire(1, 3 * minute * 1_000_000)
+    assert one.versions() == [("a", 3 * minute, 0)]
+    one.open()
+    assert one.versions() == [("a", 3 * minute, 0)]
+
+
 def test_what_was_written_over_gets_the_columns_of_an_altered_table(tmp_path: Path) -> None:
     one = Restarted(tmp_path)
     for number in range(2):
