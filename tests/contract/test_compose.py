@@ -16,6 +16,7 @@ import yaml
 from api_gateway.settings import GatewaySettings
 from calc_svc.settings import CalcSettings
 from millrace import broker, kafka_users
+from millrace.processes import LOG_BYTES
 from millrace.settings import SERVICES, Service
 from millrace_core.wire.topics import WAL_PREFIX
 from millrace_service import KafkaAccess, ServiceToken
@@ -48,6 +49,13 @@ def test_kafka_and_the_four_services() -> None:
 @pytest.mark.parametrize("name", sorted(COMPOSE["services"]))
 def test_ports_are_published_on_loopback_only(name: str) -> None:
     assert all(re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) for port in COMPOSE["services"][name]["ports"])
+
+
+@pytest.mark.parametrize("name", sorted(COMPOSE["services"]))
+def test_logs_begin_anew_when_those_of_the_embedded_ones_do(name: str) -> None:
+    logging = COMPOSE["services"][name]["logging"]
+    assert logging["options"] == {"max-size": f"{LOG_BYTES >> 20}m", "max-file": "2"}
+    assert logging["driver"] in ("local", "json-file"), "these know the options"
 
 
 @each_service

@@ -6,18 +6,24 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from calc_svc.jobs.recalc_rows import TriggerRows
 from calc_svc.store.delta import FIRST, NAME, PLACE
+from millrace_core.recalc.groups import numbered
 from millrace_core.store.place import NOWHERE, place_of
+from millrace_core.trigger.stream import compiled, essence
+from millrace_core.trigger.types import Interval
 from millrace_core.wire.operations import Delete, encode_operation
+from millrace_core.wire.recalc import Request
 
 from ...conftest import examples
-from .test_trows import Desk, row
+from .test_trows import SECOND, Desk, row
 
 KEPT = Path(__file__).parent / "kept_tables"
 Places = dict[tuple[str, int], tuple[int, int]]
@@ -113,6 +119,20 @@ def test_a_row_from_before_places_were_kept_is_older_than_all_when_it_is_written
     assert places(desk) == expected
     desk.restart()
     assert places(desk) == expected
+
+
+def test_history_has_the_rows_of_before_places_were_kept_and_those_of_its_stretch(tmp_path: Path) -> None:
+    """The first message of the log is not among the former, wherever the stretch begins."""
+    desk = Desk(tmp_path)
+    desk.stored.take([b"m1"], [msgspec.json.encode([row(100, 1)])])
+    for offset, ts in enumerate((200, 300, 400)):
+        desk.write("m1", 0, offset, row(ts, 1))
+    definition = compiled(essence(desk.spec("SELECT 1", Interval(SECOND, SECOND))))
+    rows = TriggerRows(definition, desk.stored)
+    owners = numbered(definition, rows.groups(0, 1))
+    asked = Request(9, 0, 0, 1, "HISTORY", {0: 2}, 0, written={0: (1, 2)})
+    assert rows.slice(0, 1_000, owners, asked).ts.tolist() == [100, 300]
+    assert rows.slice(0, 1_000, owners, asked, since=True).ts.tolist() == [400]
 
 
 def test_rows_of_a_flush_that_failed_behind_its_commit_are_not_stored_twice(

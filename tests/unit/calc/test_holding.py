@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from calc_svc.loops.holding import AGAIN, Holding
+from calc_svc.loops.holding import AGAIN, Chunk, Holding
 from calc_svc.store.catalog import CatalogView
+from millrace_core.calc.waiting import Left
 from millrace_core.catalog import encode, key_of
 from millrace_core.wire import status
 from millrace_core.wire.status import StreamPaused, TriggersHeld
@@ -149,6 +150,49 @@ def test_streams_whose_triggers_are_all_there_are_told_of_no_loss() -> None:
     holding = Holding(log, CatalogView(), lambda _: None, lambda gap, streams: lost.append((gap, streams)))
     holding._open(0, {(1, 0): 5, (2, 0): 7, (3, 0): 8, (4, 0): 9})
     assert lost == [(Gap(TRIGGERS.name, 0, 5, 8), (1, 2))]
+
+
+def holding_of(count: int, trimmed: int = 0) -> tuple[Holding, list[Gap]]:
+    """Over a partition of so many triggers, of which the first are gone."""
+    log, lost = MemoryLog(), list[Gap]()
+    log.ensure_topics([(TRIGGERS.name, 1)])
+    log.append([Message(TRIGGERS.name, b"1/0", b"") for _ in range(count)])
+    log.trim({TRIGGERS.name: {0: trimmed}})
+    return Holding(log, CatalogView(), lambda _: None, lambda gap, _: lost.append(gap)), lost
+
+
+def test_what_is_kept_from_its_first_trigger_on_is_not_lost() -> None:
+    holding, lost = holding_of(10, trimmed=8)
+    assert holding._open(0, {(1, 0): 8}).positions() == {TRIGGERS.name: {0: 8}}
+    assert lost == []
+
+
+def test_a_reader_goes_on_unless_something_that_can_go_on_lies_before_it() -> None:
+    holding, _ = holding_of(10)
+    reader = holding._open(0, {(1, 0): 4, (2, 0): 9})
+    assert [one.offset for one in reader.poll(0, 2)] == [4, 5]
+    assert holding._open(0, {(1, 0): 6, (2, 0): 9}) is reader
+    assert holding._open(0, {(2, 0): 9}) is reader
+    assert [one.offset for one in holding._open(0, {(2, 0): 9, (3, 0): 5}).poll(0, 2)] == [5, 6]
+
+
+def test_only_what_was_in_a_chunk_or_changed_is_told_anew() -> None:
+    """Of a stream with long pauses nothing is written for each chunk of the others' triggers."""
+    holding, _ = holding_of(0)
+    inside, other, waited, waits, ends = ((uid, 0) for uid in range(1, 6))
+    holding.leave(dict.fromkeys((inside, other, waits, ends), Left(5, "")) | {waited: Left(5, "rows")})
+    for part in (inside, other, waits, ends):
+        del holding._left[part]
+    record = Record(TRIGGERS.name, 0, 12, 0, b"1/0", b"")
+    chunk = Chunk([record], dict.fromkeys((inside, other, waited, waits), 20) | {ends: None})
+    told = [status.decode(one.value) if one.value else None for one in holding.calculated(
+        chunk, {waits: Left(15, "a table")}
+    )]  # fmt: skip
+    assert told == [
+        TriggersHeld(*inside, 20, ""), TriggersHeld(*waited, 20, ""), TriggersHeld(*waits, 15, "a table"),
+        None,
+    ]  # fmt: skip
+    assert holding._marks == {inside: 20, other: 20, waited: 20, waits: 15}
 
 
 def holding_of_two_partitions() -> tuple[CatalogView, Holding]:

@@ -59,11 +59,11 @@ class Desk(StoredTables):
         value = msgspec.json.encode([{"ts": ts, "v": v} for ts, v in rows])
         self.stored.take([name.encode()], [value])
 
-    def results(self, cause: Any = "LIVE", groups: tuple[int, ...] = (1,)) -> list[Any]:
+    def results(self, cause: Any = "LIVE", groups: tuple[int, ...] = (1,), written: Any = None) -> list[Any]:
         """The window of the first minute, of these groups: (rows, sum)."""
+        event = TriggerEvent("", "CLOSE", cause, Group(0, (), None), 0, 60_000, 1, 0, written=written)
         events = [
-            TriggerEvent(str(site), "CLOSE", cause, Group(site, (site,), None), 0, 60_000, 1, 0)
-            for site in groups
+            msgspec.structs.replace(event, id=str(site), group=Group(site, (site,), None)) for site in groups
         ]
         product = self.jobs.run(1, [TriggerBatch(1, 0, 0, 1, {}, events)])
         rows = [json for m in product.messages for json in msgspec.json.decode(m.value)["rows"]]
@@ -104,6 +104,24 @@ def test_what_a_stream_was_told_to_leave_out_does_not_count(desk: Desk) -> None:
     assert desk.results() == [(2, 101)]
     assert desk.results("DELAY", (1, 2)) == [(2, 101), (0, None)]
     assert desk.results("RECALC") == [(3, 111)]
+
+
+def test_a_table_that_the_query_names_is_read_whole(tmp_path: Path, duck: Any) -> None:
+    """What a stream was told to leave out, and what was written later, is left out of its windows' rows
+    alone."""
+    query = (
+        "SELECT _twstart AS ts, count(*) AS n, sum(v) AS s FROM d.src "
+        "WHERE site = %%1 AND ts >= _twstart AND ts < _twend"
+    )
+    desk = Desk(tmp_path, duck, msgspec.structs.replace(SPEC, query=query))
+    for offset, name in enumerate(("a", "b", "c")):
+        place = np.array([place_of(0, offset)], dtype=np.int64)
+        desk.stored.take([name.encode()], [msgspec.json.encode([{"ts": 5, "v": 10**offset}])], place)
+    entry = StreamEntry(msgspec.structs.replace(SPEC, query=query), "Running", 1, 1, skipped=((0, 1, 3),))
+    desk.learn(entry)
+    for written in (None, {0: (0, 1)}):
+        assert desk.results("LIVE", (1,), written) == [(2, 11)]
+        assert desk.results("LIVE", (1, 2), written) == [(2, 11), (1, 100)]
 
 
 def test_what_was_deleted_was_never_written(desk: Desk) -> None:
@@ -241,6 +259,20 @@ def test_what_nobody_counts_any_more_has_no_files(tmp_path: Path) -> None:
     plain.advance({0: 3})
     plain.flush()
     assert not list(tmp_path.glob("*/_superseded"))
+
+
+def test_what_was_written_over_leaves_with_the_rows_that_are_older_than_keep(tmp_path: Path) -> None:
+    """Also from its files, though nothing is written any more."""
+    one, minute = Restarted(tmp_path), 60_000
+    for number in range(2):
+        for ts in (0, 3 * minute):
+            one.write(b"a", msgspec.json.encode([{"ts": ts, "v": number}]))
+    one.stored.flush()
+    assert one.versions() == [("a", 0, 0), ("a", 3 * minute, 0)]
+    one.stored.expire(1, 3 * minute * 1_000_000)
+    assert one.versions() == [("a", 3 * minute, 0)]
+    one.open()
+    assert one.versions() == [("a", 3 * minute, 0)]
 
 
 def test_what_was_written_over_gets_the_columns_of_an_altered_table(tmp_path: Path) -> None:

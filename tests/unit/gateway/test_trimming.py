@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from api_gateway.upkeep.trimming import Trimmer, lowest
+from api_gateway.upkeep.trimming import FLOOR_MS, Trimmer, lowest
 from millrace_core.wire import status
-from millrace_core.wire.status import ReadUpTo, Stored, TriggersHeld
+from millrace_core.wire.status import ReadUpTo, Stored, StreamFailure, TriggersHeld
 from millrace_core.wire.topics import (
     NOTIFICATIONS,
     RECALC,
@@ -173,6 +173,39 @@ def test_inner_topics_forget_what_all_their_readers_have_done_with(
     commit("notify-svc", NOTIFICATIONS.name, at, 4)
     assert one.look(day, NOTIFICATIONS.name, at) == 0, "subscribers come back for a week"
     assert one.look(8 * 24 * HOUR, NOTIFICATIONS.name, at) == 4
+
+
+def test_what_was_told_of_streams_that_were_dropped_is_forgotten(rig: Any) -> None:
+    one = Forgetting(rig)
+    rig(STREAM.replace(" s ", " t ").replace("out1", "out2"))
+    streams = rig.gateway.context.catalog.streams
+    gone, there = streams["d", "s"].spec.uid, streams["d", "t"].spec.uid
+
+    def told_of(uid: int) -> list[status.AnyStatus]:
+        return [
+            status.Counters("trigger-svc", uid, 0, {}), StreamFailure(uid, "why"), StreamFailure(uid, "", 3),
+            status.Recalculation(uid, 1, 7, "MANUAL", 0, 1, "Finished", 1.0, 0, 0),
+        ]  # fmt: skip
+
+    others: list[status.AnyStatus] = [
+        status.Counters("trigger-svc", 0, 0, {}),
+        status.Applied(0),
+        one.stored(0),
+        one.read(0),
+    ]
+    one.tell(*told_of(gone), *told_of(there), *others)
+    rig("DROP STREAM s")
+    before = len(rig.records(STATUS.name))
+
+    def deleted() -> list[bytes]:
+        return [found.key for found in rig.records(STATUS.name)[before:] if found.value is None]
+
+    one.look(later=FLOOR_MS // 2)
+    assert deleted() == [], "its services may still be at it"
+    one.look(later=FLOOR_MS + 1)
+    assert deleted() == [status.key(told) for told in told_of(gone)]
+    one.look(later=FLOOR_MS + 1)
+    assert len(deleted()) == 4, "once is enough"
 
 
 def test_rows_of_a_virtual_table_stay_while_a_period_looks_them_up(rig: Any) -> None:

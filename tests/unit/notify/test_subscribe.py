@@ -311,3 +311,12 @@ def test_a_position_is_read_as_written() -> None:
     at = {0: (12, 0), 3: (7, 2)}
     assert position.read(position.write(at)) == at
     assert position.latest(at, {3: (7, 3), 4: (1, 0)}) == {0: (12, 0), 3: (7, 3), 4: (1, 0)}
+
+
+@pytest.mark.parametrize("later", [(13, 0), (12, 2)])
+def test_of_two_positions_the_later_counts_whichever_tells_it(later: tuple[int, int]) -> None:
+    """What only one of them knows counts, a log's begin too."""
+    first, second = {0: (12, 1), 1: (0, 0)}, {0: later, 2: (0, 0)}
+    both = {0: later, 1: (0, 0), 2: (0, 0)}
+    assert position.latest(first, second) == position.latest(second, first) == both
+    assert (first[0], second[0]) == ((12, 1), later), "neither is changed"

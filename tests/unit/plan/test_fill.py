@@ -135,6 +135,15 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
         "ORDER BY s DESC LIMIT 1",
         [(T0 + 10_000, 10), (T0 + 10_000, 3)],
     ),
+    # what orders them is filled as what is selected; what is not selected has no value to fill with
+    (
+        f"SELECT _wstart, sum(v) FROM nt {RANGE}INTERVAL(5s) FILL(NEXT) ORDER BY sum(v) DESC, _wstart DESC",
+        [(T0 + 10_000, 5), (T0 + 5_000, 5), (T0, 1), (T0 + 15_000, None)],
+    ),
+    (
+        f"SELECT _wstart, sum(v) FROM nt {RANGE}INTERVAL(5s) FILL(VALUE, 3) ORDER BY max(v) DESC, _wstart",
+        [(T0 + 10_000, 5), (T0, 1), (T0 + 5_000, 3), (T0 + 15_000, 3)],
+    ),
     ("SELECT sum(s) FROM (SELECT sum(v) AS s FROM nt " + RANGE + "INTERVAL(5s) FILL(NEXT))", [(11,)]),
     (
         "SELECT _wstart, count(*) FROM nt WHERE ts BETWEEN '2025-11-15' AND '2026-01-05' INTERVAL(1n) "

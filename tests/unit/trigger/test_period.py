@@ -122,6 +122,26 @@ def test_tag_groups_exist_as_long_as_they_have_tables(kit: Any) -> None:
     assert at(cluster, 300) == ["3"]
 
 
+def test_a_row_tells_of_its_table_s_group_before_the_gateway_does(kit: Any) -> None:
+    """The table's tags are known here for another stream; that the table was there is still under way."""
+    cluster = kit.Cluster(slots=3)
+    cluster.define(kit.stream(1, partition=("site",)))
+    cluster.operate("c1", Register({"site": 1, "room": 9}))
+    cluster.run()
+    cluster.define(kit.stream(2, **every(100), partition=("site",)))
+    cluster.run()
+    cluster.write("c1", [1])
+    cluster.run()
+    cluster.tick(100)
+    cluster.run()
+    assert at(cluster, 100) == ["1"]
+    cluster.operate("c1", Drop())
+    cluster.run()
+    cluster.tick(200)
+    cluster.run()
+    assert at(cluster, 200) == []
+
+
 def test_word_of_a_group_that_is_under_way_survives_a_restart(kit: Any) -> None:
     """START begins a new epoch; that a group is there does not depend on it."""
     cluster = kit.Cluster(slots=2)

@@ -116,3 +116,18 @@ def test_only_conditions_that_read_tags_need_tags(kit: Any) -> None:
         for sql in ("v > 0", "tbname = 'a'", "site = 1 OR v > 0")
     }
     assert list(reads.values()) == [False, False, True]
+
+
+def test_a_group_that_has_evaluated_nothing_loses_nothing(kit: Any) -> None:
+    """Its first row waits for T, which lies behind a time at which a row comes that does not pass."""
+    cluster = kit.Cluster()
+    cluster.define(filtered(kit.stream(watermark=10), "v > 0"))
+    cluster.write("c1", [[100, 1]])
+    cluster.run()
+    cluster.write("c1", [[50, -1]])
+    cluster.run()
+    assert cluster.asked == []
+    cluster.write("c1", [[200, 1]])  # now it has evaluated the row at 100
+    cluster.write("c1", [[100, -1]])
+    cluster.run()
+    assert [(part.first, part.last) for one in cluster.asked for part in one.parts] == [(100, 100)]

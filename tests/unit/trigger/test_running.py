@@ -217,3 +217,17 @@ def test_what_means_nothing_to_a_slot_changes_nothing(kit: Any) -> None:
     kept.cluster.define(kit.stream(1))
     kept.cluster.run()
     assert slot.changed
+
+
+def test_of_a_stream_that_is_stopped_nothing_is_due(kit: Any) -> None:
+    """A window of it stays open: the clock need not tick for it."""
+    kept = Kept(kit, slots=1)
+    cluster, (slot,) = kept.cluster, kept.running
+    cluster.define(kit.stream(1, max_delay=5))
+    cluster.write("c1", [1])
+    cluster.run()
+    assert len(slot.delays_due) == 1
+    cluster.control(control.StopStream(1))
+    cluster.run()
+    assert slot.delays_due == []
+    kept.compare()

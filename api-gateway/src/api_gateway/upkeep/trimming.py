@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from api_gateway.context import Context
+from api_gateway.upkeep.departed import Departed
 from api_gateway.upkeep.spent import Spent
 from millrace_core.catalog import Catalog, StreamEntry
 from millrace_core.errors import MillraceError, WireError
@@ -35,15 +36,17 @@ class Followed:
 
     def __init__(self) -> None:
         self.use = TopicUse()
+        self.departed = Departed()
         self._status: dict[bytes, status.AnyStatus] = {}
         self._spent = Spent()
         self.spent: list[tuple[int, int, bytes]] = []
         """Where and when was written what made the record of a key say nothing."""
         self._deleted: set[bytes] = set()
 
-    def take_status(self, key: bytes | None, value: bytes | None) -> None:
+    def take_status(self, record: Record) -> None:
         """:raises WireError: for a message that is not understood; it bounds nothing that this one knows."""
-        found = status.read(key, value)
+        key, found = record.key, status.read(record.key, record.value)
+        self.departed.take(key or b"", found, record.timestamp)
         if key is None or not key.startswith((b"stored/", b"read/", b"held/")):
             return
         self._status.pop(key, None)
@@ -140,7 +143,7 @@ class Trimmer:
         for record in self._reader.poll(POLL_SECONDS):
             with suppress(WireError):  # dead letters are made by who else reads it
                 if record.topic == STATUS.name:
-                    self._followed.take_status(record.key, record.value)
+                    self._followed.take_status(record)
                 else:
                     self._followed.take_control(record)
 
@@ -178,6 +181,10 @@ class Trimmer:
         if keys:
             # in the order of their records: a stream's definition goes no later than its end
             self._log.append([Message(CONTROL.name, key, None) for key in keys])
+        streams = {entry.spec.uid for entry in list(self._context.catalog.streams.values())}
+        gone = self._followed.departed.to_delete(streams, now - FLOOR_MS)
+        if gone:
+            self._log.append([Message(STATUS.name, key, None) for key in gone])
 
     def _consumed(self, topic: Topic) -> dict[int, int]:
         bounds: list[Offsets] = [

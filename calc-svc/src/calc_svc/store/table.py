@@ -66,6 +66,8 @@ class StoredTable:
         self.there: dict[int, int] = {}
         self.dropped = False
         self._flushed: dict[int, int] = {}
+        self._outdated = False
+        """Whether files of superseded rows may hold some that are gone."""
         self._committed = False
         """Whether there are files."""
         self._flushing = threading.Lock()
@@ -185,7 +187,9 @@ class StoredTable:
                 began, self._written_at = self._written_at, None
                 rows, self.unflushed = self.unflushed, 0
                 positions = dict(self.positions)
-                if self.dropped or (positions == self._flushed and not self.rows.dirty):
+                if self.dropped or (
+                    positions == self._flushed and not self.rows.dirty and not self._outdated
+                ):
                     return 0
                 flush = self.rows.begin_flush()
                 names = list(self.family.names)
@@ -206,7 +210,7 @@ class StoredTable:
                 if flush.deletions or len(flush.changed) or (flush.fresh.ts < self.rows.floor).any():
                     self._forget()
             with self.lock:
-                self._flushed, self._committed = positions, True
+                self._flushed, self._committed, self._outdated = positions, True, False
             return len(flush.fresh) + len(flush.changed)
 
     def _commit(
@@ -252,6 +256,10 @@ class StoredTable:
         stored = min((low for low, _, _ in self.delta.statistics()), default=cut)
         if min(oldest, stored) >= cut:
             return True
+        with self.lock:
+            if self.rows.superseded is not None:
+                self.rows.superseded.expire(cut)
+                self._outdated = True
         self.flush()
         with self._flushing:
             self.delta.expire(cut)

@@ -39,7 +39,7 @@ def read(text: str) -> dict[int, Cursor]:
 
 def latest(one: Positions, other: Positions) -> dict[int, Cursor]:
     """Where both are done: in each partition the later cursor."""
-    return {
-        partition: max(one.get(partition, (0, 0)), other.get(partition, (0, 0)))
-        for partition in one.keys() | other.keys()
-    }
+    found = dict(one)
+    for partition, cursor in other.items():
+        found[partition] = max(cursor, found.get(partition, cursor))
+    return found

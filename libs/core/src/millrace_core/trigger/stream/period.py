@@ -228,8 +228,7 @@ class PeriodStream:
     def judge_table(
         self, rows: TableRows, group: Ints, messages: Messages, seen: Offsets
     ) -> Iterator[Output]:
-        home = self.definition.home
-        for name, place in ({} if home else self.passing.index).items():
+        for name, place in self.passing.index.items():  # empty where the groups live here
             assert isinstance(name, bytes), "tables are found by name"
             self._join(name, self.passing.get(place))
         if not self.only_with_data:
@@ -237,7 +236,7 @@ class PeriodStream:
         held = np.unique(rows.message)
         held = held[group[held] >= 0]
         news = _news(group[held], messages.partition[held], messages.offset[held])
-        if home:
+        if self.definition.home:
             yield from self._take_news(news)
             return
         names = {place: name for name, place in self.passing.index.items()}
