@@ -13,6 +13,7 @@ from millrace_core.model.schema import TICKS_PER_SECOND
 from millrace_core.model.types import DataType
 from millrace_core.plan.expressions.calls import type_call
 from millrace_core.plan.expressions.json_tags import as_text, compared, type_contains, type_get
+from millrace_core.plan.growth import size_of
 from millrace_core.plan.scope import Context, Result, Scope
 from millrace_core.plan.types.typed import (
     BIGINT,
@@ -356,6 +357,8 @@ class Typer:
     def _search(self, node: exp.Expr) -> None:
         """``CASE a WHEN b`` as ``CASE WHEN a = b``: each b may be compared with a in another type."""
         subject = self.child(node, "this")
+        self.ctx.growth.visited += 1
+        self.ctx.growth.add(size_of(subject) * len(node.args["ifs"]), node)
         pairs = [self._comparable([subject, self.visit(branch.this)]) for branch in node.args["ifs"]]
         for branch, (left, right) in zip(node.args["ifs"], pairs, strict=True):
             equal = exp.EQ(this=left.copy(), expression=right)
