@@ -33,6 +33,11 @@ class Growth:
         self.made += nodes
         self.check(0, at)
 
+    def copied(self, node: exp.Expr, times: int, at: exp.Expr) -> None:
+        """A typed node is about to be copied so often; :raises SqlError: likewise."""
+        self.visited += 1
+        self.add(size_of(node) * times, at)
+
     def check(self, nodes: int, at: exp.Expr) -> None:
         """:raises SqlError: likewise, before they are made."""
         if self.made + nodes > MOST_GROWN + PER_NODE * self.visited:
