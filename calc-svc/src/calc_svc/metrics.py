@@ -36,6 +36,9 @@ RECALCULATED_ROWS = Counter("millrace_recalculated_rows", "Stored rows read to c
 QUERY_PROCESSES_ENDED = Counter(
     "millrace_query_processes_ended", "Ends of the process that runs users' queries, by cause", ["cause"]
 )
+QUERIES_REFUSED = Counter(
+    "millrace_queries_refused", "Queries refused because others of their user have ended that process"
+)
 CALCULATION_FAILURES = Counter("millrace_calculation_failures", "Calculations given up", ["cause"])
 STREAMS_HELD = Gauge(
     "millrace_calc_streams_held",

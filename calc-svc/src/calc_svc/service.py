@@ -26,6 +26,7 @@ from calc_svc.spark.session import Engine
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.stored import StoredReport, store_id
 from calc_svc.store.tables import TableStore
+from millrace_core.admission import Admission
 from millrace_core.recalc.requests import LANES
 from millrace_core.recalc.told import Told
 from millrace_core.wire import registrations
@@ -55,7 +56,7 @@ class CalcService:
             # in the pool of what is cut again also goes what is calculated where it is cut
             {LIVE.pool: LIVE.side_by_side, AGAIN.pool: AGAIN.side_by_side + 1}, settings,
         )  # fmt: skip
-        users = QueryProcess(settings.calc_query_lanes)
+        users = _query_process(settings)
         self.calculator = Calculator(
             self._engine, self._catalog, self.store, settings.calc_result_rows, settings.calc_one_by_one,
             users,
@@ -81,6 +82,7 @@ class CalcService:
         self._reading = self._lives.add(self._consumer, self._consumer.look)
         works: list[TriggerLoop | RecalcLoop] = [self._loop, self._again, *self._recalc]
         self._working = [flushing, *(self._lives.add(work, work.look) for work in works)]
+        self._refused = users.refused
         self._users = self._lives.add(users, users.look)
         self._lives.watch("spark", self._spark)
         self._ready = threading.Event()
@@ -123,6 +125,8 @@ class CalcService:
         detail: dict[str, object] = {"started": started, "spark": spark, "tables": len(self.store.tables())}
         if unusable := self.store.unusable():
             detail["problems"] = unusable
+        if refused := self._refused():
+            detail["refused"] = refused
         return self._lives.health(started and spark, detail)
 
     def stop(self) -> None:
@@ -134,6 +138,12 @@ class CalcService:
         self._engine.stop()
         self._log.close()
         self._logger.info("stopped", pid=os.getpid())
+
+
+def _query_process(settings: CalcSettings) -> QueryProcess:
+    lanes = settings.calc_query_lanes
+    admission = Admission(lanes, settings.calc_query_ends, settings.calc_query_penalty_seconds)
+    return QueryProcess(lanes, admission, spare=settings.calc_query_spare)
 
 
 class _Start:

@@ -31,6 +31,20 @@ class CalcSettings(SparkSettings):
     )
     calc_spark_cores: int = Field(2, ge=1, description="Threads that each Spark of calc-svc computes with.")
     calc_query_lanes: int = Field(3, ge=1, description="Queries of users that run at the same time.")
+    calc_query_spare: bool = Field(
+        True,
+        description="Have another process wait that takes the place of the one for users' queries at once "
+        "when that ends; without it, they wait for a start of Spark. It takes some 600 MB.",
+    )
+    calc_query_ends: int = Field(
+        3, ge=1, description="Ends of the process for queries after which the user at fault must pause."
+    )
+    calc_query_penalty_seconds: float = Field(
+        600,
+        ge=0,
+        description="Seconds within which such ends count, and for which that user's queries are refused "
+        "then. 0: they are not.",
+    )
     calc_one_by_one: bool = Field(
         False, description="One job per trigger, never one for many: slow, to compare with."
     )

@@ -12,7 +12,8 @@ import pytest
 from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.sources import one_relation
 from calc_svc.queries.running import Query
-from calc_svc.spark.session import Engine, Parquet
+from calc_svc.spark.relations import Parquet
+from calc_svc.spark.session import Engine
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
 from millrace.java import Java

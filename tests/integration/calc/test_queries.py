@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ from calc_svc.queries.__main__ import NICE
 from calc_svc.queries.process import QueryProcess
 from calc_svc.queries.running import Query
 from millrace.java import Java
+from millrace_core.admission import Admission
 from millrace_core.errors import ErrorCode, Fault, MillraceError, PlanError
 from millrace_service import Life
 
@@ -27,6 +29,7 @@ MANY = "sequence(1L, 100000L)"
 LONG = f"aggregate({MANY}, {{}}, (a, x) -> a + aggregate({MANY}, 0L, (b, y) -> b + x * y))"
 """One expression of 10 billion steps, in which nobody looks whether it is to end."""
 LANES = 2
+NUMBERS = count()
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,7 @@ def process(java: Java) -> Iterator[QueryProcess]:
         "JAVA_HOME": str(java.home), "MILLRACE_CALC_QUERY_MEMORY": "600m",
         "MILLRACE_CALC_RESULT_BYTES": "1000000",
     }  # fmt: skip
-    work = QueryProcess(LANES, environment)
+    work = QueryProcess(LANES, Admission(LANES, 3, 600.0), environment, spare=True)
     life = Life(work, structlog.get_logger())
     life.start()
     assert rows(work, "SELECT 1") == [(1,)], "what is short below does not wait for its start"
@@ -45,16 +48,19 @@ def process(java: Java) -> Iterator[QueryProcess]:
     assert not life.failed
 
 
-def rows(process: QueryProcess, sql: str, seconds: float = 120.0, limit: int | None = None) -> list[object]:
-    found = process.lane(Query(sql, seconds)).run(sql, ROWS, "UTC", limit)
+def rows(
+    process: QueryProcess, sql: str, seconds: float = 120.0, limit: int | None = None, user: str = "ann"
+) -> list[object]:
+    found = process.lane(Query(sql, seconds, user=user)).run(sql, ROWS, "UTC", limit)
     return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
 def refused(
     process: QueryProcess, sql: str, seconds: float = 120.0, limit: int | None = None
 ) -> MillraceError:
+    """The error of a query of somebody who has sent none before: nobody is told to pause."""
     with pytest.raises(PlanError) as caught:
-        rows(process, sql, seconds, limit)
+        rows(process, sql, seconds, limit, f"hostile-{next(NUMBERS)}")
     return caught.value
 
 
@@ -63,12 +69,12 @@ def all_lanes_are_free_afterwards(process: QueryProcess) -> Iterator[None]:
     yield
     together = threading.Barrier(LANES, timeout=120)
 
-    def take() -> None:
-        lane = process.lane(Query("", 120.0))
+    def take(user: str) -> None:
+        lane = process.lane(Query("", 120.0, user=user))
         together.wait()
         lane.run("SELECT count(*) FROM t", ROWS, "UTC", 10)
 
-    threads = [threading.Thread(target=take) for _ in range(LANES)]
+    threads = [threading.Thread(target=take, args=(f"user-{number}",)) for number in range(LANES)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -141,23 +147,23 @@ def test_a_query_that_takes_all_memory_is_told_so(process: QueryProcess) -> None
 
 def test_a_process_that_is_killed_is_followed_by_another(process: QueryProcess) -> None:
     assert rows(process, "SELECT 1") == [(1,)]
-    life = process._life
-    assert life is not None
-    psutil.Process(life.process.pid).kill()
+    child = process._child
+    assert child is not None
+    psutil.Process(child.process.pid).kill()
     assert rows(process, "SELECT 2") == [(2,)]
 
 
 def test_nothing_of_it_outlives_its_owner(java: Java) -> None:
     """Where calc-svc is killed, its end of the pipes closes."""
-    work = QueryProcess(1, os.environ | {"JAVA_HOME": str(java.home)})
+    work = QueryProcess(1, Admission(1, 3, 600.0), os.environ | {"JAVA_HOME": str(java.home)})
     work.begin()
-    life = work._life
-    assert life is not None
-    others = [psutil.Process(life.process.pid), *psutil.Process(life.process.pid).children(recursive=True)]
+    child = work._child
+    assert child is not None
+    others = [psutil.Process(child.process.pid), *psutil.Process(child.process.pid).children(recursive=True)]
     assert any("java" in one.name() for one in others)
     threads = [stat for one in others for stat in Path(f"/proc/{one.pid}/task").glob("*/stat")]
     assert {stat.read_text().rpartition(")")[2].split()[16] for stat in threads} == {str(NICE)}
-    life.control.close()
+    child.control.close()
     _, alive = psutil.wait_procs(others, timeout=60)
     work.end()
     assert not alive

@@ -167,3 +167,47 @@ def test_a_part_of_the_catalog_is_enough(kit: Any, sql: str) -> None:
     assert one.one_sql({}) == other.one_sql({}) and one.precision == other.precision
     with pytest.raises(SqlError, match=r"unknown table d.metre \(did you mean meters"):
         plan_query("SELECT v FROM metre", "d", catalog, "UTC", 0)
+
+
+REPEATING = {
+    "greatest": lambda e: f"greatest({e}, 1)",
+    "sqrt": lambda e: f"sqrt({e})",
+    "asin": lambda e: f"asin({e})",
+    "char": lambda e: f"char({e})",
+    "truncate": lambda e: f"truncate(v, {e})",
+    "time as text": lambda e: f"to_iso8601({e})",
+    "number as text and back": lambda e: f"cast(cast({e} AS VARCHAR(20)) AS INT)",
+    "CASE of a value": lambda e: f"CASE {e} WHEN 1 THEN 2 WHEN 2 THEN 3 END",
+    "fraction": lambda e: f"cast(cast({e} AS DOUBLE) AS INT)",
+    "whole quotient": lambda e: f"cast({e} / 3 AS BIGINT)",
+}
+"""What Spark needs its argument for several times."""
+
+
+@pytest.mark.parametrize("form", REPEATING)
+def test_calls_that_repeat_their_argument_do_not_grow_without_end(kit: Any, form: str) -> None:
+    """A few inside one another are planned; what would double again and again is refused in time."""
+    catalog = kit.make_catalog()
+
+    def query(depth: int) -> str:
+        made = "v"
+        for _ in range(depth):
+            made = REPEATING[form](made)
+        return f"SELECT {made} FROM nt"
+
+    plan_query(query(2), "d", catalog, "UTC", 0).one_sql({})
+    try:
+        plan_query(query(95), "d", catalog, "UTC", 0)
+    except SqlError as error:
+        assert error.code is ErrorCode.TOO_LARGE
+        assert "the query becomes too large here" in error.message
+        assert error.position is not None
+    else:
+        assert form == "whole quotient"
+
+
+def test_many_columns_that_grow_are_too_many(kit: Any) -> None:
+    columns = ", ".join(["to_iso8601(tbname)"] * 1_000)
+    with pytest.raises(SqlError, match="the query becomes too large here") as caught:
+        plan_query(f"SELECT {columns} FROM d1", "d", kit.make_catalog(), "UTC", 0)
+    assert caught.value.code is ErrorCode.TOO_LARGE

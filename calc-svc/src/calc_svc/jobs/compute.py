@@ -23,7 +23,8 @@ from calc_svc.jobs.sources import (
 )
 from calc_svc.queries.process import QueryProcess
 from calc_svc.queries.running import Query
-from calc_svc.spark.session import Engine, Relation, Runs
+from calc_svc.spark.relations import Relation
+from calc_svc.spark.session import Engine, Runs
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.columns import plain_arrow
 from calc_svc.store.tables import TableStore

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from calc_svc.spark.session import Parquet, Relation
+from calc_svc.spark.relations import Parquet, Relation
 from calc_svc.store.columns import arrow_type, stored_name, to_arrow
 from calc_svc.store.delta import NAME
 from calc_svc.store.table import StoredTable, View

@@ -7,15 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from enum import StrEnum
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from calc_svc.spark.session import Parquet, Relation
+from calc_svc.spark.relations import Parquet, Relation
 from millrace_core.errors import ErrorCode, PlanError
 
 OUT_OF_MEMORY = 77
 """The exit code of the process where its Spark had not enough memory."""
+
+
+class As(StrEnum):
+    """How a process comes: as the first, as the next that is waited for, or as one that stands by."""
+
+    FIRST = "first"
+    NEXT = "next"
+    SPARE = "spare"
 
 
 class Asked(NamedTuple):

@@ -1,187 +1,166 @@
-"""The process that runs users' queries, as calc-svc holds it: begun, asked, ended when it cannot be stopped.
+"""The process that runs users' queries, as calc-svc holds it: begun, asked, ended when it cannot be stopped;
+and the one that waits to follow it.
 
 It has a Spark and a heap of its own, so that no query takes cores, memory or the JVM from what is calculated
-for streams (decision 0066).
+for streams (decision 0066). One that stands ready takes its place at once when it ends (decision 0070).
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
+from dataclasses import dataclass
 
 import pyarrow as pa
 import structlog
 
 from calc_svc import metrics
-from calc_svc.queries.messages import OUT_OF_MEMORY, Answered, Cancel, ask, rows_of
+from calc_svc.queries.child import GRACE, PROGRAM, Child, Line
+from calc_svc.queries.messages import Answered, As, ask, rows_of
 from calc_svc.queries.running import Query
-from calc_svc.spark.session import Relation
+from calc_svc.spark.relations import Relation
+from millrace_core.admission import Admission, User
 from millrace_core.errors import ErrorCode, MillraceError, PlanError
+from millrace_service import instant
 
-STARTUP = 120.0
-"""Seconds that the process may take until it is ready."""
 TICK = 0.05
 """Seconds between two looks at whether a query is over."""
-GRACE = 3.0
-"""Seconds that a query may take to end when it is told to; after that its process is ended."""
 TRIES = 3
 """How often a query is begun whose process ends, but for want of memory."""
+SPARE_PAUSE = 30.0
+"""Seconds after which one that was to wait, and could not, is tried again."""
 
 
 class _Ended(Exception):
-    """The process is gone. ``memory``: its queries needed more than there is; else none of them is known
-    to be at fault."""
-
-    def __init__(self, why: str, *, memory: bool = False) -> None:
-        super().__init__(why)
-        self.memory = memory
-
-
-@dataclass(slots=True)
-class _Life:
-    """One process, from its start to its end. ``blamed``: why calc-svc has ended it; ``over``: it takes no
-    more queries."""
-
-    process: subprocess.Popen[bytes]
-    control: Connection
-    lanes: list[_Line]
-    busy: int = 0
-    together: int = 0
-    """The queries that it had when it ended."""
-    blamed: str = ""
-    over: bool = False
-    sending: threading.Lock = field(default_factory=threading.Lock)
-
-    def kill(self, why: str = "") -> None:
-        self.over, self.blamed = True, self.blamed or why
-        # its group is its own; the number is not given anew before it was waited for
-        if self.process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-
-    def cancel(self, line: _Line) -> None:
-        with self.sending, suppress(OSError):
-            self.control.send(Cancel(line.place, line.number))
-
-    def ended(self) -> _Ended:
-        """Why, once it is."""
-        self.over = True
-        self.together = self.together or self.busy
-        try:
-            self.process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            self.kill("it answered no more")
-        if self.blamed:
-            return _Ended(self.blamed)
-        memory = self.process.returncode == OUT_OF_MEMORY
-        return _Ended(f"ended with code {self.process.returncode}", memory=memory)
-
-    def close(self, free: Iterable[_Line]) -> None:
-        """End it. Whoever has a lane that is not free closes its pipe: the number of one that is closed may
-        be another's at once."""
-        self.kill()
-        self.process.wait()
-        for line in free:
-            line.pipe.close()
-        with self.sending:
-            self.control.close()
-
-
-@dataclass(slots=True)
-class _Line:
-    """A lane of a process. ``number``: of the query that it has, or had last."""
-
-    place: int
-    pipe: Connection
-    number: int = 0
+    """The process is gone."""
 
 
 class QueryProcess:
-    """Begins the process, and anew when it has ended; a work of :class:`millrace_service.Life`."""
+    """Begins the process, and has another follow it when it has ended; a work of
+    :class:`millrace_service.Life`."""
 
-    def __init__(self, lanes: int, environment: Mapping[str, str] | None = None) -> None:
-        """``lanes``: queries that run side by side."""
+    def __init__(
+        self, lanes: int, admission: Admission, environment: Mapping[str, str] | None = None, *,
+        spare: bool = False, program: Sequence[str] = PROGRAM,
+    ) -> None:  # fmt: skip
+        """``lanes``: queries that run side by side; ``admission``: whose may begin; ``spare``: whether
+        another process stands ready to follow; ``program``: what each process runs."""
         self.name, self.stopping = "queries", threading.Event()
-        self._count, self._environment = lanes, environment
+        self._count, self._environment, self._program = lanes, environment, program
         self._logger = structlog.get_logger("calc-svc")
         self._changed = threading.Condition()
-        self._life: _Life | None = None
-        self._free: list[_Line] = []
-        self._lives = self._waiting = 0
+        self._admission = admission
+        self._child: Child | None = None
+        self._free: list[Line] = []
+        self._spare: Child | None = None
+        self._wants_spare, self._spare_from = spare, 0.0
+        self._begun = self._waiting = 0
 
-    # ------------------------------------------------------------------ the process
+    # ------------------------------------------------------------------ the processes
 
     def begin(self) -> None:
         """:raises PlanError: UNAVAILABLE if it does not come up."""
-        life = self._start()
-        until = time.monotonic() + STARTUP
-        while not self.stopping.is_set():
-            with suppress(EOFError, OSError):
-                if life.control.poll(0.1):
-                    life.control.recv()
-                    break
-            if life.process.poll() is not None or time.monotonic() > until:
-                life.close(life.lanes)
+        with self._changed:
+            child, self._spare = self._spare, None
+        if child is not None and not child.alive:
+            child.close()
+            child = None
+        child = child or self._start(As.NEXT if self._begun else As.FIRST)
+        while not child.look(0.1):
+            if not child.alive or child.late or self.stopping.is_set():
+                child.close()
+                if self.stopping.is_set():
+                    return
                 raise PlanError(ErrorCode.UNAVAILABLE, "the process for queries does not start")
         with self._changed:
-            self._life, self._free = life, list(life.lanes)
-            self._lives += 1
+            self._child, self._free = child, list(child.lanes)
+            self._begun += 1
             self._changed.notify_all()
 
-    def _start(self) -> _Life:
-        pairs = [Pipe() for _ in range(1 + self._count)]
-        theirs = [pair[1] for pair in pairs]
-        process = subprocess.Popen(
-            [
-                sys.executable, "-m", "calc_svc.queries", str(int(self._lives > 0)),
-                *(str(pipe.fileno()) for pipe in theirs),
-            ],
-            pass_fds=[pipe.fileno() for pipe in theirs], stdin=subprocess.DEVNULL, start_new_session=True,
-            env=self._environment,
-        )  # fmt: skip
-        for pipe in theirs:
-            pipe.close()
-        ours = [pair[0] for pair in pairs]
-        return _Life(process, ours[0], [_Line(place, pipe) for place, pipe in enumerate(ours[1:])])
+    def _start(self, as_: As) -> Child:
+        return Child.start(self._count, as_, self._program, self._environment)
 
     def step(self) -> None:
-        """Wait a second for its end.
+        """Wait a moment for its end.
 
-        :raises PlanError: UNAVAILABLE if it does not come up again.
+        :raises PlanError: UNAVAILABLE if none follows it.
         """
-        life = self._life
-        if life is None:
+        child = self._child
+        if child is None:
             return
+        self._keep_spare()
         try:
-            code = life.process.wait(0.2)
+            code = child.process.wait(0.2)
         except subprocess.TimeoutExpired:
             return
         if not self.stopping.is_set():
-            self._logger.warning("the process for queries has ended", code=code, why=life.blamed)
-            metrics.QUERY_PROCESSES_ENDED.labels(_cause(life)).inc()
-            self.end()
+            why = child.blamed[0] if child.blamed else ""
+            self._logger.warning("the process for queries has ended", code=code, why=why)
+            metrics.QUERY_PROCESSES_ENDED.labels(child.cause).inc()
+            self._note_end(child)
+            self._close()
             self.begin()
 
-    def end(self) -> None:
+    def _keep_spare(self) -> None:
+        """Have one wait that would follow."""
+        spare = self._spare
+        if spare is None:
+            if self._wants_spare and time.monotonic() >= self._spare_from:
+                self._spare = self._start(As.SPARE)
+        elif not spare.ready and spare.look(0):
+            with self._changed:
+                self._changed.notify_all()
+        elif not spare.alive or spare.late:
+            self._logger.warning("the next process for queries has ended", code=spare.process.poll())
+            self._spare, self._spare_from = None, time.monotonic() + SPARE_PAUSE
+            spare.close()
+
+    def _note_end(self, child: Child) -> None:
+        """Remember who was there."""
         with self._changed:
-            life, free, self._life, self._free = self._life, self._free, None, []
+            child.last = child.users.copy() if child.last is None else child.last
+            if not (suspects := child.suspects):
+                return
+            refused = self._admission.ended(suspects, time.monotonic())
+        for user in refused:
+            self._logger.warning("queries of a user are refused", user=user, until=self.refused()[user])
+
+    def _close(self) -> None:
+        with self._changed:
+            child, free, self._child, self._free = self._child, self._free, None, []
             self._changed.notify_all()
-        if life is not None:
-            life.close(free)
+        if child is not None:
+            child.close(free)
+
+    def end(self) -> None:
+        self._close()
+        with self._changed:
+            spare, self._spare = self._spare, None
+            self._changed.notify_all()
+        if spare is not None:
+            spare.close()
+
+    @property
+    def spared(self) -> bool:
+        """Whether another one stands ready."""
+        spare = self._spare
+        return spare is not None and spare.ready
 
     def look(self) -> tuple[object, str]:
         """How often it has begun, and what waits for that."""
-        waits = self._life is None and self._waiting
-        return self._lives, f"{self._waiting} queries wait for their process" if waits else ""
+        waits = self._child is None and self._waiting
+        return self._begun, f"{self._waiting} queries wait for their process" if waits else ""
+
+    def refused(self) -> dict[str, str]:
+        """The users whose queries are refused, and until when."""
+        now, ahead = time.monotonic(), time.time()
+        with self._changed:
+            found = self._admission.all_refused(now)
+        return {user: instant(one.until - now + ahead) for user, one in found.items()}
 
     # ------------------------------------------------------------------ queries
 
@@ -194,27 +173,46 @@ class QueryProcess:
     ) -> pa.Table:
         """See :meth:`QueryLane.run`."""
         for again in range(TRIES):
-            life, line = self._take(query)
+            child, line = self._take(query)
             try:
-                return self._run(life, line, query, sql, relations, timezone, limit)
-            except _Ended as ended:
-                if ended.memory or again == TRIES - 1:
-                    raise _blame(ended, life.together) from None
+                return self._run(child, line, query, sql, relations, timezone, limit)
+            except _Ended:
+                if child.out_of_memory or again == TRIES - 1:
+                    raise _blame(child) from None
             finally:
-                self._give(life, line)
+                self._give(child, line, query.user)
         raise AssertionError("the last try returns or raises")
 
-    def _take(self, query: Query) -> tuple[_Life, _Line]:
+    def _take(self, query: Query) -> tuple[Child, Line]:
         with self._changed:
             self._waiting += 1
             try:
-                while self._life is None or self._life.over or not self._free:
+                while (child := self._open_to(query)) is None:
                     self._check_turn(query)
                     self._changed.wait(min(TICK, query.left or TICK))
-                self._life.busy += 1
-                return self._life, self._free.pop()
+                child.users[query.user] += 1
+                return child, self._free.pop()
             finally:
                 self._waiting -= 1
+
+    def _open_to(self, query: Query) -> Child | None:
+        """The process, if it has a lane for the query.
+
+        :raises PlanError: TOO_MANY where queries of its user are refused.
+        """
+        now, child = time.monotonic(), self._child
+        if (refused := self._admission.refused(query.user, now)) is not None:
+            metrics.QUERIES_REFUSED.inc()
+            raise PlanError(
+                ErrorCode.TOO_MANY,
+                f"queries of {query.user} are refused until {instant(refused.until - now + time.time())}: "
+                f"{refused.ends} of them have ended the process that runs all users' queries "
+                "(MILLRACE_CALC_QUERY_ENDS)",
+            )
+        if child is None or child.over or not self._free:
+            return None
+        spared = self.spared or not self._wants_spare
+        return child if self._admission.may_begin(query.user, child.users, now, spared=spared) else None
 
     def _check_turn(self, query: Query) -> None:
         """:raises MillraceError: why a query that waits for a lane is over."""
@@ -224,25 +222,30 @@ class QueryProcess:
         if why.code is not ErrorCode.QUERY_TIMEOUT:
             raise why
         # not its own fault: others have the lanes, or have ended the process
-        if self._life is None or self._life.over:
+        if self._child is None or self._child.over:
             raise PlanError(
                 ErrorCode.UNAVAILABLE, "the process for queries is being started: try again"
             ) from why
-        raise PlanError(
-            ErrorCode.TIMEOUT, f"all places for queries were taken for {query.seconds:g} s: try again"
-        ) from why
+        taken = "all places for queries were taken"
+        if self._free:
+            taken = (
+                f"queries of {query.user} had all places that one user may have, or have ended the process "
+                "for queries and waited for the next"
+            )
+        raise PlanError(ErrorCode.TIMEOUT, f"{taken} for {query.seconds:g} s: try again") from why
 
-    def _give(self, life: _Life, line: _Line) -> None:
+    def _give(self, child: Child, line: Line, user: User) -> None:
         with self._changed:
-            life.busy -= 1
-            if life is self._life:
+            child.users[user] -= 1
+            child.users += Counter()  # without those that have none
+            if child is self._child:
                 self._free.append(line)
-                self._changed.notify()
+                self._changed.notify_all()
             else:
                 line.pipe.close()
 
     def _run(
-        self, life: _Life, line: _Line, query: Query, sql: str, relations: Mapping[str, Relation],
+        self, child: Child, line: Line, query: Query, sql: str, relations: Mapping[str, Relation],
         timezone: str, limit: int | None,
     ) -> pa.Table:  # fmt: skip
         line.number += 1
@@ -251,24 +254,27 @@ class QueryProcess:
             line.pipe.send(ask(line.number, sql, relations, timezone, limit))
             while not line.pipe.poll(TICK):
                 if (why := query.over()) is not None:
-                    self._stop(life, line)
+                    self._stop(child, line, query.user)
                     raise why
             answered: Answered = line.pipe.recv()
         except (EOFError, OSError):
-            raise life.ended() from None
+            with self._changed:
+                child.last = child.users.copy() if child.last is None else child.last
+            child.await_end()
+            raise _Ended from None
         return rows_of(answered)
 
-    def _stop(self, life: _Life, line: _Line) -> None:
+    def _stop(self, child: Child, line: Line, user: User) -> None:
         """Have the query end; the lane is free then, or the process gone."""
         until = time.monotonic() + GRACE
         while time.monotonic() < until:
             # what has not begun a job yet is told again
-            life.cancel(line)
+            child.cancel(line)
             with suppress(EOFError, OSError):
                 if line.pipe.poll(0.3):
                     line.pipe.recv()
                     return
-        life.kill("another query could not be stopped")
+        child.kill("another query could not be stopped", user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,24 +295,20 @@ class QueryLane:
             return self.process.run(self.query, sql, relations, timezone, limit)
 
 
-def _cause(life: _Life) -> str:
-    if life.blamed:
-        return "a query could not be stopped"
-    return "memory" if life.process.returncode == OUT_OF_MEMORY else "other"
-
-
-def _blame(ended: _Ended, together: int) -> MillraceError:
-    """What is told to a query whose process has ended; so many had it."""
-    if ended.memory and together == 1:
+def _blame(child: Child) -> MillraceError:
+    """What is told to a query whose process has ended."""
+    together = (child.last or Counter()).total()
+    if child.out_of_memory and together == 1:
         return PlanError(
             ErrorCode.TOO_LARGE,
             "the query needs more memory than all queries may take (MILLRACE_CALC_QUERY_MEMORY): read fewer "
             "rows, or return less",
         )
-    if ended.memory:
+    if child.out_of_memory:
         why = (
             f"{together} queries together needed more memory than they may take (MILLRACE_CALC_QUERY_MEMORY)"
         )
     else:
-        why = f"the process for queries: {ended}"
+        said = child.blamed[0] if child.blamed else f"ended with code {child.process.returncode}"
+        why = f"the process for queries: {said}"
     return PlanError(ErrorCode.UNAVAILABLE, f"{why}: try again")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.resources import files
+from subprocess import TimeoutExpired
 from typing import Any
 
 from pyspark import SparkContext
@@ -44,9 +45,12 @@ class Jvm:
         process = self._gateway.proc
         return process is None or process.poll() is None
 
-    def wait(self) -> int:
-        """Wait until its process has ended; its exit code."""
-        return int(self._gateway.proc.wait())
+    def wait(self, seconds: float) -> int | None:
+        """Wait until its process has ended; its exit code. None: it has not, after so long."""
+        try:
+            return int(self._gateway.proc.wait(seconds))
+        except TimeoutExpired:
+            return None
 
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group, and those that it is going to have."""

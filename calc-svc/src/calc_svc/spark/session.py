@@ -19,6 +19,7 @@ from calc_svc.spark import analyses
 from calc_svc.spark.failures import refusal
 from calc_svc.spark.jvm import Jvm
 from calc_svc.spark.prepared import PreparedQueries
+from calc_svc.spark.relations import Relation
 from millrace_core.errors import ErrorCode, PlanError
 from millrace_service import load_settings
 from millrace_spark import SparkSettings, start_spark
@@ -59,23 +60,6 @@ SMALL_BYTES = 4_000_000
 MEDIUM_ROWS = 500_000
 
 
-@dataclass(frozen=True, slots=True)
-class Parquet:
-    """Rows in files: columns (name in the file, name to have), times (inclusive). ``schema``: what to read of
-    the files, as DDL; a file from before a column was added has NULL in it."""
-
-    files: tuple[str, ...]
-    columns: tuple[tuple[str, str], ...]
-    key: str
-    low: int
-    high: int
-    tbname: str
-    members: pa.Table | None
-    """``tbname`` and tags of the tables that count; None: all, without tags."""
-    schema: str
-
-
-Relation = pa.Table | Parquet
 JobSize = Literal["small", "medium", "large"]
 
 
@@ -299,9 +283,9 @@ class Engine:
         """Whether Spark's JVM runs."""
         return self._jvm.alive
 
-    def wait(self) -> int:
-        """Wait until Spark's JVM has ended; its exit code."""
-        return self._jvm.wait()
+    def wait(self, seconds: float) -> int | None:
+        """Wait until Spark's JVM has ended; its exit code. None: it has not, after so long."""
+        return self._jvm.wait(seconds)
 
     def name_jobs(self, name: str) -> None:
         """What this thread runs from now on has this name, until it gives another one."""

@@ -12,6 +12,7 @@ from sqlglot import exp
 from millrace_core.catalog import Catalog
 from millrace_core.model.schema import Precision, Table
 from millrace_core.model.stream import ResultColumn, Source
+from millrace_core.plan.growth import Growth
 from millrace_core.plan.model import Bound, Comparison, Formula, SourceUse
 from millrace_core.plan.types.typed import TBNAME, Typed, with_type
 
@@ -144,7 +145,8 @@ class Context:
     ``placeholders``: those allowed, with their types; ``partition``: the stream's grouping columns;
     ``source``: its trigger table; ``trows``: bounds of ``%%trows``; ``trows_written``: the log tells them
     instead; ``pre_filter``: a condition on ``%%trows``; ``now``: nanoseconds since the epoch; ``user``: who
-    asks, None in a stream; ``notify``: NOTIFY's WHERE; ``force_output``: the option.
+    asks, None in a stream; ``notify``: NOTIFY's WHERE; ``force_output``: the option; ``growth``: how large
+    the query has become.
     """
 
     catalog: Catalog
@@ -164,6 +166,7 @@ class Context:
     drafts: list[SourceDraft] = field(default_factory=list)
     uses: set[str] = field(default_factory=set)
     counter: int = 0
+    growth: Growth = field(default_factory=Growth)
 
     def number(self) -> int:
         self.counter += 1

@@ -285,8 +285,8 @@ class Typer:
             return side
         if type_.type.name not in ("VARCHAR", "NCHAR"):
             raise fail(ErrorCode.TYPE_MISMATCH, f"{type_.type} cannot be compared with a number", side)
-        wanted = DOUBLE if real or type_.type.name == "NCHAR" else BIGINT
-        return with_type(exp.Anonymous(this="cast", expressions=[side]), wanted)
+        call = exp.Anonymous(this="cast", expressions=[side])
+        return with_type(call, DOUBLE if real or type_.type.name == "NCHAR" else BIGINT)
 
     def timestamp(self, side: exp.Expr, wanted: Typed) -> exp.Expr:
         """The side as ticks of the wanted precision; a text is read in the query's time zone."""
@@ -356,10 +356,10 @@ class Typer:
     def _search(self, node: exp.Expr) -> None:
         """``CASE a WHEN b`` as ``CASE WHEN a = b``: each b may be compared with a in another type."""
         subject = self.child(node, "this")
+        self.ctx.growth.copied(subject, len(node.args["ifs"]), node)
         pairs = [self._comparable([subject, self.visit(branch.this)]) for branch in node.args["ifs"]]
         for branch, (left, right) in zip(node.args["ifs"], pairs, strict=True):
-            equal = exp.EQ(this=left.copy(), expression=right)
-            branch.set("this", with_type(equal, BOOL))
+            branch.set("this", with_type(exp.EQ(this=left.copy(), expression=right), BOOL))
         node.set("this", None)
 
     def json(self, node: exp.Expr) -> exp.Expr:

@@ -57,6 +57,14 @@ def lower_call(lowering: Lowering, node: exp.Expr) -> exp.Expr:
     return _BY_NAME[node.name].lower(lowering, node)
 
 
+def repeats(node: exp.Expr) -> bool:
+    """Whether what the call becomes may have an argument several times, and nothing besides. (The cast of a
+    quotient looks at its sides before they are lowered, and has each a few times.)"""
+    if node.name == CAST:
+        return not isinstance(node.expressions[0].unnest(), exp.Div)
+    return node.name in FUNCTIONS
+
+
 def _unknown(node: exp.Expr) -> MillraceError:
     if node.name in LATER:
         message = f"the function {node.name} is not supported{LATER[node.name]}"

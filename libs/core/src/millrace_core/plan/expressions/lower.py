@@ -9,11 +9,12 @@ from sqlglot import exp
 from millrace_core.errors import ErrorCode
 from millrace_core.language.query.nodes import DurationLiteral, JsonContains, JsonGet
 from millrace_core.model.types import DataType
-from millrace_core.plan.expressions.calls import lower_call
+from millrace_core.plan.expressions.calls import lower_call, repeats
 from millrace_core.plan.expressions.json_tags import lower_contains, lower_get
 from millrace_core.plan.functions.base import counted
 from millrace_core.plan.functions.scalar import convert, duration_ticks
-from millrace_core.plan.scope import Context, Scope
+from millrace_core.plan.growth import LARGE, known_size, measured
+from millrace_core.plan.scope import Context, Scope, column
 from millrace_core.plan.spark.zones import instant, local, months_later
 from millrace_core.plan.types.typed import (
     BIGINT,
@@ -67,11 +68,15 @@ class Lowerer:
         self.scope = scope
         self.ctx = ctx
         self.condition = condition
+        self._inside = 0
+        """Nodes of what was lowered inside the node that is being visited."""
 
     def visit(self, node: exp.Expr) -> exp.Expr:
         type_ = node.meta.get("typed")
         if node.meta.get("lowered"):
+            self._inside += known_size(node)
             return node
+        outside, self._inside = self._inside, 0
         visitor = _VISITORS.get(type(node))
         if visitor is not None:
             found = visitor(self, node)
@@ -85,6 +90,10 @@ class Lowerer:
             if key in node.meta:
                 found.meta.setdefault(key, node.meta[key])
         found.meta["lowered"] = True
+        self.ctx.growth.visited += 1
+        size = measured(found)
+        self.ctx.growth.add(max(0, size - self._inside - 1), node)
+        self._inside = outside + size
         return found
 
     def _visit_argument(self, node: exp.Expr, key: str) -> None:
@@ -93,6 +102,33 @@ class Lowerer:
             node.set(key, self.visit(value))
         elif isinstance(value, list):
             node.set(key, [self.visit(item) if isinstance(item, exp.Expr) else item for item in value])
+
+    def call(self, node: exp.Expr) -> exp.Expr:
+        """A call of which large arguments are looked at before they are copied."""
+        if repeats(node):
+            for i, argument in enumerate(node.expressions):
+                if not isinstance(argument, DurationLiteral):
+                    node.expressions[i] = self.visit(argument)
+            if self._inside > LARGE:
+                self.ctx.growth.check(self._copies(node), node)
+            self._inside = 0  # they are met once more
+        return lower_call(self, node)
+
+    def _copies(self, node: exp.Expr) -> int:
+        """How many nodes of its arguments the call will have, beyond those that they have."""
+        sizes: dict[str, int] = {}
+        tried = node.copy()
+        for i, argument in enumerate(node.expressions):
+            if known_size(argument) > 1:
+                name = f"_a{i}"
+                sizes[name] = known_size(argument)
+                stands = with_type(column(name), typed(argument))
+                stands.meta["lowered"] = True
+                tried.expressions[i] = stands
+        tried.set("expressions", tried.expressions)
+        found = lower_call(self, tried)
+        names = (one.name for one in found.find_all(exp.Column) if not one.table)
+        return sum(sizes.get(name, 0) for name in names) - sum(sizes.values())
 
     def column(self, node: exp.Expr) -> exp.Expr:
         return node
@@ -245,7 +281,7 @@ _VISITORS: dict[type[exp.Expr], Callable[[Lowerer, exp.Expr], exp.Expr]] = {
     exp.Neg: Lowerer.negative,
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE), Lowerer.comparison),
     **dict.fromkeys((exp.And, exp.Or, exp.Not), Lowerer.logic),
-    exp.Anonymous: lower_call,
+    exp.Anonymous: Lowerer.call,
     exp.Case: Lowerer.case,
     **dict.fromkeys((JsonGet, JsonContains), Lowerer.json),
 }

@@ -1,0 +1,135 @@
+"""One process that runs users' queries (``python -m calc_svc.queries``), from its start to its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+
+from calc_svc.queries.messages import OUT_OF_MEMORY, As, Cancel
+from millrace_core.admission import User
+
+PROGRAM = (sys.executable, "-m", "calc_svc.queries")
+STARTUP = 120.0
+"""Seconds that a process may take until it is ready."""
+GRACE = 3.0
+"""Seconds that a query, or a process, may take to end when it is told to."""
+_ALREADY_OVER = 1
+"""The exit code of a process whose Spark has ended, but for want of memory."""
+
+
+@dataclass(slots=True)
+class Line:
+    """A lane of a process. ``number``: of the query that it has, or had last."""
+
+    place: int
+    pipe: Connection
+    number: int = 0
+
+
+@dataclass(slots=True)
+class Child:
+    """``users``: whose queries have its lanes; ``last``: what that was when it ended. ``blamed``: why
+    calc-svc has ended it, and because of whom; ``over``: it takes no more queries."""
+
+    process: subprocess.Popen[bytes]
+    control: Connection
+    lanes: list[Line]
+    began: float = field(default_factory=time.monotonic)
+    ready: bool = False
+    users: Counter[User] = field(default_factory=Counter)
+    last: Counter[User] | None = None
+    blamed: tuple[str, User] | None = None
+    over: bool = False
+    sending: threading.Lock = field(default_factory=threading.Lock)
+
+    @staticmethod
+    def start(count: int, as_: As, program: Sequence[str], environment: Mapping[str, str] | None) -> Child:
+        """``count``: its lanes."""
+        pairs = [Pipe() for _ in range(1 + count)]
+        theirs = [pair[1] for pair in pairs]
+        numbers = [str(pipe.fileno()) for pipe in theirs]
+        process = subprocess.Popen(
+            [*program, as_, *numbers],
+            pass_fds=[pipe.fileno() for pipe in theirs], stdin=subprocess.DEVNULL, start_new_session=True,
+            env=environment,
+        )  # fmt: skip
+        for pipe in theirs:
+            pipe.close()
+        ours = [pair[0] for pair in pairs]
+        return Child(process, ours[0], [Line(place, pipe) for place, pipe in enumerate(ours[1:])])
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def late(self) -> bool:
+        """Whether it has taken too long to be ready."""
+        return not self.ready and time.monotonic() > self.began + STARTUP
+
+    def look(self, seconds: float) -> bool:
+        """Whether it takes queries; waits so long for that."""
+        with suppress(EOFError, OSError):
+            if not self.ready and self.control.poll(seconds):
+                self.control.recv()
+                self.ready = True
+        return self.ready
+
+    def kill(self, why: str = "", by: User = None) -> None:
+        self.over, self.blamed = True, self.blamed or ((why, by) if why else None)
+        # its group is its own; the number is not given anew before it was waited for
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    def cancel(self, line: Line) -> None:
+        with self.sending, suppress(OSError):
+            self.control.send(Cancel(line.place, line.number))
+
+    def await_end(self) -> None:
+        """It answers no more: it has ended, or is ended."""
+        self.over = True
+        try:
+            self.process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.process.wait()
+
+    @property
+    def out_of_memory(self) -> bool:
+        return self.blamed is None and self.process.returncode == OUT_OF_MEMORY
+
+    @property
+    def suspects(self) -> frozenset[User]:
+        """Whose queries may have ended it, once it has; nobody's, where somebody else has killed it."""
+        if self.blamed is not None:
+            return frozenset({self.blamed[1]})
+        by_itself = self.process.returncode in (OUT_OF_MEMORY, _ALREADY_OVER)
+        return frozenset(self.last or ()) if by_itself else frozenset()
+
+    @property
+    def cause(self) -> str:
+        """As metrics count it."""
+        if self.blamed:
+            return "a query could not be stopped"
+        return "memory" if self.out_of_memory else "other"
+
+    def close(self, free: Iterable[Line] | None = None) -> None:
+        """End it. Whoever has a lane that is not ``free`` (None: all are) closes its pipe: the number of one
+        that is closed may be another's at once."""
+        self.kill()
+        self.process.wait()
+        for line in self.lanes if free is None else free:
+            line.pipe.close()
+        with self.sending:
+            self.control.close()

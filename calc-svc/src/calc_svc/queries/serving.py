@@ -1,0 +1,121 @@
+"""What the process that runs users' queries does, each in a thread of its own: works of
+:class:`millrace_service.Life`. One that cannot go on ends the process, and calc-svc has another follow."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
+
+from calc_svc.queries.messages import OUT_OF_MEMORY, Answered, Asked, Cancel, ipc_stream, relations_of
+from calc_svc.spark.session import Engine, Lane
+from millrace_core.errors import ErrorCode, MillraceError
+
+POOL = "queries"
+WAIT = 1.0
+"""Seconds that a step waits for something to do."""
+SOON = 0.1
+"""Seconds between two looks at tasks that are to end; whoever waits for them loses patience by himself."""
+_JVM_OUT_OF_MEMORY = 3
+"""Java's own, with -XX:+ExitOnOutOfMemoryError."""
+
+
+class Serving:
+    """Answers what comes over one lane's pipe."""
+
+    def __init__(self, engine: Engine, number: int, pipe: Connection) -> None:
+        self.name, self.stopping = f"lane-{number}", threading.Event()
+        self._engine, self._number, self._pipe = engine, number, pipe
+        self._open = ExitStack()
+        self._lane: Lane | None = None
+
+    def begin(self) -> None:
+        self._lane = self._open.enter_context(self._engine.lane(POOL, 1))
+
+    def step(self) -> None:
+        assert self._lane is not None, "begun"
+        try:
+            if self._pipe.poll(WAIT):
+                self._serve(self._lane, self._pipe.recv())
+        except (EOFError, OSError):
+            self.stopping.set()  # calc-svc is gone, and so is this process in a moment
+
+    def _serve(self, lane: Lane, asked: Asked) -> None:
+        name = job_name(self._number, asked.number)
+        self._engine.name_jobs(name)
+        answered = _answer(lane, asked)
+        if answered.code == ErrorCode.UNAVAILABLE.name:
+            self.stopping.set()  # what the JVM has ended with is told by the end of this process
+            return
+        while answered.code and self._engine.tasks(name):
+            # a task that does not end would keep its core: the lane is not free before
+            time.sleep(SOON)
+        self._pipe.send(answered)
+
+    def end(self) -> None:
+        self._open.close()
+
+
+class Cancelling:
+    """Cancels queries, one after the other: a JVM that hangs must not keep the end of calc-svc from being
+    noticed. Where it does, their process is ended from outside."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.name, self.stopping = "cancelling", threading.Event()
+        self._engine = engine
+        self._told = queue.SimpleQueue[Cancel]()
+
+    def tell(self, cancel: Cancel) -> None:
+        """Have this query end."""
+        self._told.put(cancel)
+
+    def begin(self) -> None:
+        """Nothing is open."""
+
+    def step(self) -> None:
+        try:
+            told = self._told.get(timeout=WAIT)
+        except queue.Empty:
+            return
+        self._engine.cancel(job_name(told.lane, told.number))
+
+    def end(self) -> None:
+        """Nothing is open."""
+
+
+class Watching:
+    """Ends the process when Spark's JVM has ended: without it there is nothing to be done."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.name, self.stopping = "watching", threading.Event()
+        self._engine = engine
+
+    def begin(self) -> None:
+        """Nothing is open."""
+
+    def step(self) -> None:
+        code = self._engine.wait(WAIT)
+        if code is not None:
+            os._exit(OUT_OF_MEMORY if code == _JVM_OUT_OF_MEMORY else 1)
+
+    def end(self) -> None:
+        """Nothing is open."""
+
+
+def job_name(lane: int, number: int) -> str:
+    """Of the jobs of a query."""
+    return f"query-{lane}-{number}"
+
+
+def _answer(lane: Lane, asked: Asked) -> Answered:
+    try:
+        found = lane.run(asked.sql, relations_of(asked), asked.timezone, asked.limit)
+        return Answered(asked.number, ipc_stream(found))
+    except MillraceError as error:
+        return Answered(asked.number, b"", error.code.name, error.message)
+    # an answer is waited for, whatever happens here
+    except Exception as error:
+        return Answered(asked.number, b"", ErrorCode.INTERNAL.name, f"{type(error).__name__}: {error}")

@@ -1,0 +1,85 @@
+"""Which queries of users may begin, so that no user takes the process that runs them from the others.
+
+A query that cannot be stopped, or takes all memory, ends that process. The ends are remembered with the users
+whose queries it may have been. Where several had some nobody knows whose: a user is at fault of the ends at
+which nobody else was each time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+User = str | None
+"""None: a query that nobody is named for."""
+
+
+class End(NamedTuple):
+    """``users``: those whose query may have ended the process. ``at``: seconds."""
+
+    at: float
+    users: frozenset[User]
+
+
+class Refused(NamedTuple):
+    """``until``: seconds; ``ends``: of the process, by this user."""
+
+    until: float
+    ends: int
+
+
+class Admission:
+    """``lanes``: queries that run side by side; ``most``: ends of the process within ``seconds`` after which
+    a user's queries are refused for as long (0 seconds: they never are). Each call is told the time, in
+    seconds that never go back."""
+
+    def __init__(self, lanes: int, most: int, seconds: float) -> None:
+        self._most, self._seconds = most, seconds
+        self._share = max(1, lanes - 1)
+        self._ends: deque[End] = deque()
+        self._refused: dict[str, Refused] = {}
+
+    def ended(self, users: Collection[User], now: float) -> frozenset[str]:
+        """A query of one of these users has ended the process; who is refused from now on, and was not."""
+        self._forget(now)
+        self._ends.append(End(now, frozenset(users)))
+        if not self._seconds:
+            return frozenset()
+        faults = {user: self._faults(user) for user in users if user is not None}
+        found = {user: Refused(now + self._seconds, n) for user, n in faults.items() if n >= self._most}
+        newly = frozenset(found.keys() - self._refused.keys())
+        self._refused |= found
+        return newly
+
+    def refused(self, user: User, now: float) -> Refused | None:
+        """Until when this user's queries are refused; None: they are not."""
+        self._forget(now)
+        return None if user is None else self._refused.get(user)
+
+    def all_refused(self, now: float) -> Mapping[str, Refused]:
+        self._forget(now)
+        return dict(self._refused)
+
+    def may_begin(self, user: User, running: Mapping[User, int], now: float, *, spared: bool) -> bool:
+        """Whether a query of this user may take a lane that is free. ``running``: lanes that users have;
+        ``spared``: another end would keep nobody waiting.
+
+        The last lane is for somebody who has none. Who has ended the process waits until the next one stands
+        ready."""
+        self._forget(now)
+        return running.get(user, 0) < self._share and (spared or not self._faults(user))
+
+    def _faults(self, user: User) -> int:
+        """How often this user has ended the process, of late."""
+        there = [end for end in self._ends if user in end.users]
+        if not there or len(frozenset.intersection(*(end.users for end in there))) > 1:
+            return 0
+        return len(there)
+
+    def _forget(self, now: float) -> None:
+        # without a penalty the next process is waited for all the same
+        while self._ends and self._ends[0].at + (self._seconds or 60.0) <= now:
+            self._ends.popleft()
+        for user in [user for user, one in self._refused.items() if one.until <= now]:
+            del self._refused[user]

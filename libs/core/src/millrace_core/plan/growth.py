@@ -1,0 +1,72 @@
+"""How much larger than its text a query may become.
+
+Some of Spark's expressions have an argument several times. In calls inside one another that doubles it again
+and again: a dozen of them would take all memory before Spark has seen any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from millrace_core.dialect.query.nodes import position_of
+from millrace_core.errors import ErrorCode, SqlError
+
+MOST_GROWN = 50_000
+"""Nodes that a query may have beyond those of its text, and of what each of these becomes by itself."""
+PER_NODE = 20
+LARGE = 1_000
+"""Nodes of arguments from which on it is found out first how often a call has them."""
+_SIZE = "size"
+
+
+@dataclass(slots=True)
+class Growth:
+    """Of one query. ``visited``: nodes of its text; ``made``: others."""
+
+    visited: int = 0
+    made: int = 0
+
+    def add(self, nodes: int, at: exp.Expr) -> None:
+        """So many are made; :raises SqlError: TOO_LARGE, at the place, if these are too many."""
+        self.made += nodes
+        self.check(0, at)
+
+    def copied(self, node: exp.Expr, times: int, at: exp.Expr) -> None:
+        """A typed node is about to be copied so often; :raises SqlError: likewise."""
+        self.visited += 1
+        self.add(size_of(node) * times, at)
+
+    def check(self, nodes: int, at: exp.Expr) -> None:
+        """:raises SqlError: likewise, before they are made."""
+        if self.made + nodes > MOST_GROWN + PER_NODE * self.visited:
+            raise SqlError(
+                ErrorCode.TOO_LARGE,
+                "the query becomes too large here: functions that Spark needs an argument of several times "
+                "stand inside one another, or in too many columns",
+                position_of(at),
+            )
+
+
+def size_of(node: exp.Expr) -> int:
+    """How many nodes it has; those below one that was :func:`measured` are not counted again."""
+    found, below = 1, list(node.iter_expressions())
+    while below:
+        one = below.pop()
+        known = one.meta.get(_SIZE)
+        found += known or 1
+        if known is None:
+            below.extend(one.iter_expressions())
+    return found
+
+
+def measured(node: exp.Expr) -> int:
+    """Its size, which is kept with it, and with its copies."""
+    found = node.meta[_SIZE] = size_of(node)
+    return found
+
+
+def known_size(node: exp.Expr) -> int:
+    """The size of a node that was measured."""
+    return int(node.meta.get(_SIZE, 0))

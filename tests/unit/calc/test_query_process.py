@@ -1,0 +1,177 @@
+"""The process for users' queries and the one that waits to follow it, with a program of a moment's start in
+place of Spark's: who ends it keeps nobody waiting."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import structlog
+
+from calc_svc.queries import child, process
+from calc_svc.queries.process import QueryProcess
+from calc_svc.queries.running import Query
+from millrace_core.admission import Admission
+from millrace_core.errors import ErrorCode, MillraceError, PlanError
+from millrace_service import Life
+
+LANES, MOST = 2, 3
+PROGRAM = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
+Begin = Callable[..., QueryProcess]
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    """A file without which no process that follows another is ready."""
+    return tmp_path / "gate"
+
+
+@pytest.fixture
+def begun(gate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
+    monkeypatch.setattr(child, "GRACE", 0.2)
+    monkeypatch.setattr(process, "GRACE", 0.2)
+    monkeypatch.setattr(process, "SPARE_PAUSE", 0.0)
+    lives: list[Life] = []
+
+    def begin(*, spare: bool = True, seconds: float = 600.0) -> QueryProcess:
+        environment = os.environ | {"READY_AFTER": str(gate)}
+        work = QueryProcess(LANES, Admission(LANES, MOST, seconds), environment, spare=spare, program=PROGRAM)
+        lives.append(Life(work, structlog.get_logger()))
+        lives[-1].start()
+        return work
+
+    yield begin
+    gate.touch()
+    for life in lives:
+        life.stop(30)
+        assert not life.failed
+
+
+def run(work: QueryProcess, sql: str, user: str, seconds: float = 60.0) -> int:
+    """The number of the process that answers."""
+    found = work.lane(Query(sql, seconds, user=user)).run(sql, {}, "UTC")
+    return int(found["pid"][0].as_py())
+
+
+def refused(work: QueryProcess, sql: str, user: str, seconds: float = 60.0) -> MillraceError:
+    with pytest.raises(PlanError) as caught:
+        run(work, sql, user, seconds)
+    return caught.value
+
+
+def until_spared(work: QueryProcess) -> None:
+    with work._changed:
+        assert work._changed.wait_for(lambda: work.spared, 60)
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"), [("memory", ErrorCode.TOO_LARGE), ("hang", ErrorCode.QUERY_TIMEOUT)]
+)
+def test_one_that_waits_takes_its_place(begun: Begin, gate: Path, sql: str, code: ErrorCode) -> None:
+    work = begun()
+    gate.touch()
+    first = run(work, "SELECT 1", "bob")
+    until_spared(work)
+    gate.unlink()  # no other one would be ready
+    assert refused(work, sql, "ann", 2).code is code
+    second = run(work, "SELECT 1", "bob")
+    assert second != first
+    assert not psutil.pid_exists(first)
+    gate.touch()
+    until_spared(work)
+    assert run(work, "SELECT 1", "ann") == second
+
+
+def test_who_has_ended_it_waits_for_the_next_and_nobody_else_does(begun: Begin, gate: Path) -> None:
+    work = begun()
+    gate.touch()
+    run(work, "SELECT 1", "bob")
+    until_spared(work)
+    gate.unlink()
+    refused(work, "memory", "ann")
+    error = refused(work, "memory", "ann", 0.5)
+    assert error.code is ErrorCode.TIMEOUT
+    assert "queries of ann" in error.message and "waited for the next" in error.message
+    second = run(work, "SELECT 1", "bob")
+    gate.touch()
+    until_spared(work)
+    assert run(work, "SELECT 1", "ann") == second
+
+
+def test_who_ends_it_again_and_again_is_refused_and_nobody_else_is(begun: Begin, gate: Path) -> None:
+    work = begun()
+    gate.touch()
+    for _ in range(MOST):
+        assert refused(work, "memory", "ann").code is ErrorCode.TOO_LARGE
+    run(work, "SELECT 1", "bob")
+    error = refused(work, "SELECT 1", "ann")
+    assert error.code is ErrorCode.TOO_MANY
+    assert "queries of ann are refused until 20" in error.message
+    assert "3 of them have ended the process" in error.message
+    assert list(work.refused()) == ["ann"]
+    assert work.look()[0] == 1 + MOST
+
+
+def test_without_one_that_waits_the_next_is_begun(begun: Begin, gate: Path) -> None:
+    work = begun(spare=False)
+    gate.touch()
+    first = run(work, "SELECT 1", "bob")
+    refused(work, "memory", "ann")
+    assert run(work, "SELECT 1", "ann") != first
+    assert not work.spared
+
+
+def test_a_spare_that_ends_is_followed_by_another(begun: Begin, gate: Path) -> None:
+    work = begun()
+    gate.touch()
+    first = run(work, "SELECT 1", "bob")
+    until_spared(work)
+    spare = work._spare
+    assert spare is not None
+    psutil.Process(spare.process.pid).kill()
+    spare.process.wait()
+    refused(work, "crash", "ann")
+    assert run(work, "SELECT 1", "bob") not in (first, spare.process.pid)
+
+
+def test_a_user_leaves_a_lane_to_the_others(begun: Begin) -> None:
+    work, begins = begun(spare=False), threading.Event()
+    run(work, "SELECT 1", "bob")
+
+    class Long(Query):
+        def check(self) -> None:
+            begins.set()
+
+    def hold() -> None:
+        with pytest.raises(PlanError, match="killed"):
+            work.lane(long).run("hang", {}, "UTC")
+
+    long = Long("hang", 60.0, user="ann")
+    held = threading.Thread(target=hold)
+    held.start()
+    assert begins.wait(30)
+    error = refused(work, "SELECT 1", "ann", 0.3)
+    assert error.code is ErrorCode.TIMEOUT
+    assert "all places that one user may have" in error.message
+    assert run(work, "SELECT 1", "bob")
+    long.end(PlanError(ErrorCode.QUERY_KILLED, "killed"))
+    held.join(60)
+    assert not held.is_alive()
+
+
+def test_nothing_is_left_when_it_stops(begun: Begin, gate: Path) -> None:
+    work = begun()
+    gate.touch()
+    until_spared(work)
+    first, spare = work._child, work._spare
+    assert first is not None and spare is not None
+    work.stopping.set()
+    with work._changed:
+        assert work._changed.wait_for(lambda: work._child is None and work._spare is None, 30)
+    assert first.process.wait(30) is not None
+    assert spare.process.wait(30) is not None
