@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -50,6 +53,28 @@ def thorough() -> bool:
     return settings().max_examples >= FULL
 
 
-def examples(most: int) -> int:
-    """How many examples to try of a property that is worth ``most`` of them in full, at least three."""
-    return max(min(most, 3), most * settings().max_examples // FULL)
+def examples(most: int, cases: bool = False) -> int:
+    """How many examples to try of a property that is worth ``most`` of them in full: at least three, or two
+    of a test with many ``cases`` (the first one is the simplest there is, the second one random)."""
+    return max(min(most, 2 if cases else 3), most * settings().max_examples // FULL)
+
+
+Case = TypeVar("Case", bound=tuple[object, ...])
+
+
+def tried(cases: Sequence[Case]) -> list[Case]:
+    """All combinations where tests are thorough; else as few of them as have each pair of values that goes
+    together, by which most faults are found."""
+    return list(cases) if thorough() else pairwise(cases)
+
+
+def pairwise(cases: Sequence[Case]) -> list[Case]:
+    """Some of the cases, in their order, that have every pair of values that any of them has."""
+    wanted = {case: set(combinations(enumerate(case), 2)) for case in cases}
+    left = set().union(*wanted.values())
+    chosen = set()
+    while left:
+        best = max(cases, key=lambda case: len(wanted[case] & left))
+        chosen.add(best)
+        left -= wanted[best]
+    return [case for case in cases if case in chosen]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import pytest
 from hypothesis import settings
 
+from ..conftest import pairwise
 from ..fuzz import command, main, shuffled
 
 TEST = "tests/unit/timeline/test_timeline.py::test_convert"
@@ -30,3 +33,16 @@ def test_the_seed_makes_the_order() -> None:
 
 def test_no_test_begins_after_the_time() -> None:
     assert main(["--seconds", "0", "--processes", "1", "--seed", "1", TEST]) == 0
+
+
+def test_a_few_combinations_have_each_pair_of_values() -> None:
+    cases = [
+        case for case in product("abcdef", (1, 2, 3), (True, False), ("x", "y")) if case[0] != "a" or case[2]
+    ]
+
+    def pairs(some: list[tuple[object, ...]]) -> set[object]:
+        return {pair for case in some for pair in combinations(enumerate(case), 2)}
+
+    chosen = pairwise(cases)
+    assert pairs([*chosen]) == pairs([*cases]) and 18 <= len(chosen) < 30 < len(cases)
+    assert pairwise([("only", 1)]) == [("only", 1)]

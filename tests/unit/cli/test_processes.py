@@ -157,3 +157,22 @@ def test_a_long_log_begins_anew_and_keeps_one_before(tmp_path: Path) -> None:
     assert path.read_bytes() == b""
     assert (tmp_path / "service.log.1").read_bytes() == b"more\nand more\n"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["service.log", "service.log.1"]
+
+
+def test_one_that_is_ended_while_it_is_looked_for_has_not_crashed(
+    place: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine: what the pid file said was read before the end was meant."""
+    look = processes.running
+
+    def ended_first(at: RunFolder, name: str) -> psutil.Process | None:
+        monkeypatch.setattr(processes, "running", look)
+        assert processes.kill(at, name)
+        return look(at, name)
+
+    _start(place, "import time; time.sleep(60)")
+    monkeypatch.setattr(processes, "running", ended_first)
+    assert not processes.crashed(place, "worker")
+    (process := _start(place, "import time; time.sleep(60)")).kill()
+    _until(lambda: processes.ended(process))
+    assert processes.crashed(place, "worker")

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 import structlog
 from fastapi.testclient import TestClient
+from tests.unit.gateway.apps import app_of
 
 from api_gateway.access import login
 from api_gateway.answer import Answer
-from api_gateway.service import Gateway, gateway_app
+from api_gateway.service import Gateway
 from api_gateway.session import Session
 from api_gateway.settings import GatewaySettings
 from api_gateway.upkeep import registrations, stalls, trimming
@@ -184,4 +185,4 @@ def rig() -> Iterator[Rig]:
 @pytest.fixture
 def client(rig: Rig) -> TestClient:
     """HTTP to the same gateway; its lifespan is the rig's."""
-    return TestClient(gateway_app(rig.gateway), raise_server_exceptions=False)
+    return TestClient(app_of(rig.gateway), raise_server_exceptions=False)

@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
+from tests.unit.gateway.apps import app_of
 from tests.unit.gateway.conftest import Rig
-
-from api_gateway.service import gateway_app
 
 TOPIC = "wal.root-2ep.devices"
 OK = {"code": 200, "message": "SUCCESS_STATUS"}
@@ -21,7 +20,7 @@ class Door:
     """A client of the door, as root with IoTDB's own password unless said otherwise."""
 
     def __init__(self, rig: Rig) -> None:
-        self._client = TestClient(gateway_app(rig.gateway))
+        self._client = TestClient(app_of(rig.gateway))
         self.auth: tuple[str, str] | None = ("root", "root")
 
     def post(self, path: str, **body: Any) -> tuple[int, Any]:

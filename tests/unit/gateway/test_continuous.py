@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
+from tests.unit.gateway.apps import app_of
 from tests.unit.gateway.conftest import Rig
 
 from api_gateway.iotdb.cq import CqRunner
 from api_gateway.iotdb.reply import Listing
-from api_gateway.service import gateway_app
 from api_gateway.session import Session
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire import status
@@ -34,11 +34,11 @@ class Desk:
     def __init__(self, rig: Rig) -> None:
         self.rig, self.now = rig, LATE
         self.auth = ("root", "root")
-        self._client, self._of = TestClient(gateway_app(rig.gateway)), rig.gateway
+        self._client, self._of = TestClient(app_of(rig.gateway)), rig.gateway
 
     def do(self, sql: str, path: str = "nonQuery") -> Any:
         if self._of is not self.rig.gateway:  # it was started again
-            self._client, self._of = TestClient(gateway_app(self.rig.gateway)), self.rig.gateway
+            self._client, self._of = TestClient(app_of(self.rig.gateway)), self.rig.gateway
         return self._client.post(f"/rest/v2/{path}", json={"sql": sql}, auth=self.auth).json()
 
     def ask(self, sql: str) -> Any:

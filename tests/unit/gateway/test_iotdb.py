@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
+from tests.unit.gateway.apps import app_of
 from tests.unit.gateway.conftest import Rig
 from tests.unit.gateway.iotdb_door import OK, Door, door, rows_of
 
 from api_gateway.iotdb.execute import HANDLERS
-from api_gateway.service import gateway_app
 from millrace_core.dialect.iotdb.statements import CreateDatabase, Show
 
 __all__ = ["door"]
@@ -221,7 +221,7 @@ def test_triggers_are_refused_whole(rig: Rig, door: Door) -> None:
 
 
 def test_the_sql_endpoint_speaks_it_too(rig: Rig) -> None:
-    client = TestClient(gateway_app(rig.gateway))
+    client = TestClient(app_of(rig.gateway))
 
     def run(sql: str, dialect: str = "iotdb") -> Any:
         found = client.post(f"/rest/sql?dialect={dialect}", content=sql, auth=("root", "taosdata"))

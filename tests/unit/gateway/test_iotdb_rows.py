@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
+from tests.unit.gateway.apps import app_of
 from tests.unit.gateway.conftest import Rig
 from tests.unit.gateway.iotdb_door import OK, TOPIC, Door, door, rows_of, written
 
-from api_gateway.service import gateway_app
 from millrace_core.dialect.iotdb.schema import Schema
 from millrace_core.wire import operations
 
@@ -164,7 +164,7 @@ def test_deleting_all_series_of_a_device_and_some(rig: Rig, door: Door) -> None:
 
 
 def sql(rig: Rig, text: str) -> Any:
-    client = TestClient(gateway_app(rig.gateway))
+    client = TestClient(app_of(rig.gateway))
     return client.post("/rest/sql?dialect=iotdb", content=text, auth=("root", "taosdata")).json()
 
 

@@ -240,7 +240,7 @@ old_rows = st.dictionaries(st.integers(0, 60), st.sampled_from([None, 1, 1, 2, 3
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("name", CUT_AGAIN)
-@settings(max_examples=examples(8))
+@settings(max_examples=examples(8, cases=True))
 @given(old=old_rows, steps=steps, watermark=st.sampled_from([0, 6]))
 def test_history_told_again_at_any_moment_changes_nothing(
     kit: Any, deployment: Any, name: str, first: bool, old: dict[int, Any], steps: list[Any], watermark: int

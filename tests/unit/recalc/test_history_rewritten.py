@@ -48,7 +48,7 @@ class Rewriting:
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("name", CUT_AGAIN)
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(15, cases=True))
 @given(old=old_rows, soon=rewrites, later=rewrites, flushed=st.booleans(), watermark=st.sampled_from([0, 6]))
 def test_history_and_live_rows_are_all_rows_whatever_is_rewritten_when(
     kit: Any, deployment: Any, name: str, first: bool, old: dict[int, Any], soon: list[Any], later: list[Any],
@@ -69,7 +69,7 @@ def test_history_and_live_rows_are_all_rows_whatever_is_rewritten_when(
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("name", ["interval", "overlapping", "session", "count", "sliding"])
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(15, cases=True))
 @given(old=old_rows, soon=rewrites, flushed=st.booleans())
 @example(old={0: 1, 30: 1}, soon=[(0, 2, True)], flushed=False)
 def test_no_old_row_is_lost_where_live_rows_may_not_make_up_for_it(

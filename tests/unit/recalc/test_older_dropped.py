@@ -136,7 +136,7 @@ def test_a_late_row_may_come_before_its_window_is_calculated(tmp_path: Path, mod
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("window", [Window(10, 10), Window(20, 10)], ids=["interval", "overlapping"])
-@settings(max_examples=examples(6), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(6, cases=True), suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(step, min_size=1, max_size=18), watermark=st.sampled_from([0, 0, 6]))
 def test_a_late_row_counts_in_open_windows_alone(
     mode: str, window: Window, steps: list[Any], watermark: int
@@ -147,7 +147,7 @@ def test_a_late_row_counts_in_open_windows_alone(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("window", [Window(10, 10), Window(20, 10)], ids=["interval", "overlapping"])
-@settings(max_examples=examples(6), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(6, cases=True), suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(step.filter(lambda one: one[0] == "put"), min_size=1, max_size=18),
        watermark=st.sampled_from([0, 0, 6]))  # fmt: skip
 def test_and_one_written_again_counts_once_more(

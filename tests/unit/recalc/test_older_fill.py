@@ -95,7 +95,7 @@ step = st.tuples(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("fill", FILLS)
-@settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4, cases=True), suppress_health_check=list(HealthCheck))
 @given(by=st.sampled_from(["", "PARTITION BY tbname"]), steps=st.lists(step, min_size=1, max_size=10))
 def test_what_is_filled_is_what_the_query_fills(mode: str, fill: str, by: str, steps: list[Any]) -> None:
     table: dict[str, dict[int, tuple[int | None, int | None]]] = {name: {} for name in CHILDREN}

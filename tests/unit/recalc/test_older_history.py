@@ -88,7 +88,7 @@ step = st.tuples(
 
 @pytest.mark.parametrize("mode", MODES[:3])
 @pytest.mark.parametrize("by", ["tbname", "", "half"])
-@settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8, cases=True), suppress_health_check=list(HealthCheck))
 @given(
     parts=st.tuples(
         st.lists(step, min_size=1, max_size=6), st.lists(step, max_size=6), st.lists(step, max_size=5)

@@ -5,6 +5,7 @@ else. For every kind of window, trigger mode and kind of groups."""
 from __future__ import annotations
 
 import tempfile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from ...chaos.changes import Change
 from ...chaos.oracle import Oracle, Result
 from ...chaos.streams import By, Count, Event, EveryRow, Interval, Session, State, Stream, Trigger, statement
-from ...conftest import examples, thorough
+from ...conftest import examples, thorough, tried
 from .older import CHILDREN, Older
 
 
@@ -97,10 +98,13 @@ def possible(window: str, mode: str, by: By) -> bool:
     return by == "tbname" or window in ("interval", "overlapping", "session", "offset")
 
 
+CASES = [
+    (window, mode, by) for window in WINDOWS for mode in MODES for by in GROUPS if possible(window, mode, by)
+]
 MATRIX = [
     pytest.param(window, mode, by, id=f"{window}-{mode.split()[0]}-{by or 'all'}")
-    for window in WINDOWS for mode in MODES for by in GROUPS if possible(window, mode, by)
-]  # fmt: skip
+    for window, mode, by in tried(CASES)
+]
 
 
 step = st.tuples(
@@ -127,7 +131,7 @@ def driven(folder: Path, stream: Stream, steps: list[Any]) -> Running:
 
 
 @pytest.mark.parametrize(("window", "mode", "by"), MATRIX)
-@settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4, cases=True), suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(step, min_size=1, max_size=18), watermark=st.sampled_from([0, 0, 6]))
 def test_the_result_table_is_that_of_the_rows(
     window: str, mode: str, by: By, steps: list[Any], watermark: int
@@ -147,7 +151,7 @@ ahead = st.tuples(
 
 
 @pytest.mark.parametrize(("window", "mode", "by"), MATRIX)
-@settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4, cases=True), suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(ahead, min_size=1, max_size=18), watermark=st.sampled_from([0, 0, 6]))
 def test_an_answer_may_come_late_and_know_more_rows_than_the_slots(
     window: str, mode: str, by: By, steps: list[Any], watermark: int
@@ -206,10 +210,10 @@ ODD = (("overlapping", "AT_ONCE"), ("session", "WINDOW_CLOSE"))
 """With one watermark for these and the other for the rest, each has met every window and every mode."""
 
 
-@pytest.mark.parametrize("mode", MODES[:2])
-@pytest.mark.parametrize("window", ["overlapping", "session"])
-@pytest.mark.parametrize("by", GROUPS)
-@pytest.mark.parametrize("leaves", LEAVES)
+LEFT = tried(list(product(LEAVES, GROUPS, ("overlapping", "session"), MODES[:2])))
+
+
+@pytest.mark.parametrize(("leaves", "by", "window", "mode"), LEFT)
 def test_a_row_leaves_its_group_during_a_pause(leaves: str, by: By, window: str, mode: str) -> None:
     """It is written again with what puts it into another group, or with what WHERE leaves out."""
     for least in (None, 50) if by == "half" else (50,):
@@ -229,7 +233,7 @@ def test_a_row_leaves_a_group_that_gets_no_other(window: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("by", GROUPS)
-@settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4, cases=True), suppress_health_check=list(HealthCheck))
 @given(
     steps=st.lists(step, min_size=1, max_size=18),
     window=st.sampled_from([Interval(10, 10), Interval(20, 10), Interval(30, 10), Interval(10, 10, 3)]),
@@ -258,7 +262,7 @@ def counted(rows: st.SearchStrategy[int]) -> st.SearchStrategy[Any]:
 
 @pytest.mark.parametrize("mode", MODES[:3])
 @pytest.mark.parametrize("trigger", [Count(3, 3), Count(4, 2), Count(3, 1)])
-@settings(max_examples=examples(6), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(6, cases=True), suppress_health_check=list(HealthCheck))
 @given(data=st.data(), watermark=st.sampled_from([1, 6, 40]), least=st.sampled_from([None, 50]))
 def test_windows_of_so_many_rows(
     mode: str, trigger: Count, data: st.DataObject, watermark: int, least: int | None

@@ -122,7 +122,7 @@ step = st.tuples(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("window", WINDOWS)
-@settings(max_examples=examples(6), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(6, cases=True), suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(step, min_size=1, max_size=18), watermark=st.sampled_from([0, 0, 6]))
 def test_the_result_table_is_that_of_the_rows(
     window: str, mode: str, steps: list[Any], watermark: int

@@ -59,7 +59,7 @@ step = st.tuples(
 
 
 @pytest.mark.parametrize(("window", "by"), SHOWN)
-@settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4, cases=True), suppress_health_check=list(HealthCheck))
 @given(
     steps=st.lists(step, min_size=1, max_size=14), watermark=st.sampled_from([0, 6]),
     least=st.sampled_from([None, 10]),

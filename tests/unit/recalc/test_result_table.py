@@ -91,7 +91,7 @@ def driven(together: Calculated, steps: list[Any]) -> dict[int, int | None]:
 
 
 @pytest.mark.parametrize("name", CUT_AGAIN)
-@settings(max_examples=examples(3))
+@settings(max_examples=examples(3, cases=True))
 @given(steps=steps, watermark=st.sampled_from([0, 0, 6]))
 def test_the_result_table_is_that_of_the_batch_query(
     kit: Any, name: str, steps: list[Any], watermark: int
@@ -167,7 +167,7 @@ def with_fill(found: Rows, fill: str) -> dict[int, Any]:
 
 
 @pytest.mark.parametrize("fill", FILLS)
-@settings(max_examples=examples(3))
+@settings(max_examples=examples(3, cases=True))
 @given(steps=steps, watermark=st.sampled_from([0, 6]))
 def test_windows_without_rows_are_filled_between_those_with_rows(
     kit: Any, fill: str, steps: list[Any], watermark: int

@@ -64,7 +64,7 @@ def filtered(kit: Any, name: str, watermark: int, pre_filter: Condition = POSITI
 
 
 @pytest.mark.parametrize("name", CUT_AGAIN)
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(12, cases=True))
 @example(steps=[(*step, False) for step in UNNAMED_WAITING], watermark=6, pre_filter=True, batches=False)
 @example(steps=[(*step, False) for step in WITHOUT_STATE], watermark=0, pre_filter=False, batches=False)
 @given(
@@ -96,7 +96,7 @@ def test_any_order_of_versions_ends_in_the_windows_of_the_stored_rows(
 
 
 @pytest.mark.parametrize("name", CUT_AGAIN)
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(12, cases=True))
 @given(steps=halves, watermark=st.sampled_from([0, 0, 6]), batches=st.booleans())
 def test_a_row_that_was_left_out_passes_once_its_other_half_comes(
     kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int, batches: bool
@@ -123,7 +123,7 @@ def test_a_row_that_was_left_out_passes_once_its_other_half_comes(
 
 
 @pytest.mark.parametrize("name", ["interval", "overlapping", "session"])
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(12, cases=True))
 @given(steps=several, watermark=st.sampled_from([0, 0, 12]), whole=st.booleans(), batches=st.booleans())
 def test_the_same_in_a_group_of_several_tables(
     kit: Any, deployment: Any, name: str, steps: list[Any], watermark: int, whole: bool, batches: bool

@@ -168,7 +168,10 @@ def _mean_to_end(place: RunFolder, name: str) -> None:
 def crashed(place: RunFolder, name: str) -> bool:
     """Whether the program has ended though nobody meant it to."""
     noted = _noted(place, name)
-    return noted is not None and not noted.get("ending") and running(place, name) is None
+    if noted is None or running(place, name) is not None:
+        return False
+    # whoever ends it says so first: read before it was looked for, the note may be from before that
+    return _noted(place, name) == noted and not noted.get("ending")
 
 
 def last_words(place: RunFolder, name: str) -> str:
