@@ -2,7 +2,7 @@
 and the one that waits to follow it.
 
 It has a Spark and a heap of its own, so that no query takes cores, memory or the JVM from what is calculated
-for streams (decision 0066). One that stands ready takes its place at once when it ends (decision 0070).
+for streams (decision 0066). One that stands ready takes its place at once when it ends (decision 0072).
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millrace_core.dialect.query.nodes import position_of
 from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.query.nodes import position_of
 
 MOST_GROWN = 50_000
 """Nodes that a query may have beyond those of its text, and of what each of these becomes by itself."""
