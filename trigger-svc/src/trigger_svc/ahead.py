@@ -28,11 +28,11 @@ _log = logging.getLogger("trigger_svc.ahead")
 WAIT = 0.5
 """Seconds that a step waits for messages."""
 MOST = 5_000
-"""Messages of one batch."""
+"""The most messages of one batch."""
 PATIENCE = 10.0
 """Seconds after which a message that waits for rows takes effect without them."""
 LOOK_AGAIN = 1.0
-"""Seconds after which topics are looked for that streams want and that were not there."""
+"""Seconds between two looks for topics that streams want and that did not exist."""
 
 
 class Ahead:
@@ -45,7 +45,7 @@ class Ahead:
         self._version = -1
         self._waiting = Waiting()
         self._left: set[str] = set()
-        """Topics that this client has read and reads no more."""
+        """Topics that this client has read and no longer reads."""
         self._looked = 0.0
         self.reads = False
         """Whether it has begun to read."""
@@ -104,7 +104,7 @@ class Ahead:
                 self._reader.add(topic, offsets)
 
     def _wanted(self) -> Positions:
-        """The evaluator's positions as of now. Others move them."""
+        """The evaluator's positions as they are now; others move them."""
         evaluator = self._evaluator
         with evaluator.lock:
             self._version = evaluator.version
@@ -185,7 +185,7 @@ class Waiting:
 
 
 def _short_of(positions: Ends, ends: Ends) -> str:
-    """Up to where rows were to be evaluated, and where evaluation stands."""
+    """How far rows were to be evaluated, and where evaluation stands."""
     return ", ".join(
         f"{topic}/{partition} up to {end}, stands at {positions[topic][partition]}"
         for topic, places in ends.items()

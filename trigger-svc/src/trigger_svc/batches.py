@@ -27,9 +27,9 @@ from trigger_svc.spark.session import compiled
 from trigger_svc.spark.workers import OUTPUT_SCHEMA, Arrived, judge_slots
 
 SMALL_BYTES = 16 * 1024 * 1024
-"""A batch of more is none for the driver; its messages pass the driver's Java heap."""
+"""A larger batch is not for the driver: its messages pass through the driver's Java heap."""
 FIRST_GUESS = 1000.0
-"""Bytes of a message before one was seen."""
+"""How many bytes a message is taken to have before one was seen."""
 LARGE = 4_000_000
 """Messages that workers get at once; more are several large batches, one behind the other."""
 LOOK = 0.5
@@ -37,7 +37,7 @@ LOOK = 0.5
 
 
 class BeginAgain(Exception):
-    """The query is to begin again, before the batch that was to be evaluated; no failure."""
+    """The query is to begin again, before the batch that was to be evaluated; not a failure."""
 
 
 @dataclass(slots=True)
@@ -50,17 +50,17 @@ class Lengths:
     each: float = FIRST_GUESS
 
     def small(self, messages: int) -> bool:
-        """Whether that many messages may come to the driver."""
+        """Whether that many messages may be collected in the driver."""
         return messages * self.each <= SMALL_BYTES
 
     def learn(self, size: int, messages: int) -> None:
-        """A batch of so many messages had ``size`` bytes."""
+        """A batch of this many messages had ``size`` bytes."""
         found = size / messages
         # too low a guess fills the heap, too high a one costs some time
         self.each = max(found, self.each + (found - self.each) / 8)
 
     def learn_too_long(self) -> None:
-        """A batch was too long to be collected: they are far longer than so far."""
+        """A batch was too large to be collected: messages are far longer than before."""
         self.each = SMALL_BYTES
 
 
@@ -85,7 +85,8 @@ class Batches:
         self.failure: MillraceError | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Evaluate the messages (columns of INPUT) of a batch that are not evaluated, seal what is.
+        """Evaluate those messages (columns of INPUT) of a batch that have not been evaluated, and seal what
+        has been.
 
         :raises BeginAgain: if the query is to end; nothing was done.
         """
@@ -100,7 +101,7 @@ class Batches:
             raise
 
     def leave(self) -> None:
-        """End the query at its next batch, and have one that waits end now."""
+        """End the query at its next batch, and make one that waits end now."""
         self.leaves = True
         with self._evaluator.lock:
             self._evaluator.lock.notify_all()
@@ -138,7 +139,7 @@ class Batches:
             return evaluator.lock.wait_for(lambda: self.leaves or not behind(evaluator.positions, ends), LOOK)
 
     def _rest(self) -> None:
-        """While all that was evaluated is sealed: a query that is idle asks for no offsets."""
+        """Wait while everything evaluated is sealed: a query that is idle asks for no offsets."""
         evaluator = self._evaluator
         with evaluator.lock:
             evaluator.lock.wait_for(lambda: self.leaves or evaluator.positions != evaluator.sealed)
@@ -146,7 +147,7 @@ class Batches:
     # ------------------------------------------------------------------ in the driver
 
     def _small(self, frame: DataFrame, batch: int, ends: Ends) -> bool:
-        """Evaluate a small batch; whether there was one: streams that begin in it may want more."""
+        """Evaluate a small batch; returns whether there was one: streams that begin in it may want more."""
         evaluator = self._evaluator
         if not behind(evaluator.positions, ends):
             return False
@@ -168,7 +169,7 @@ class Batches:
         return True
 
     def _unread(self, frame: DataFrame, batch: int, ends: Ends) -> DataFrame:
-        """What of a batch is not evaluated; the batch itself, if that is all of it."""
+        """The part of a batch that has not been evaluated; the batch itself, if that is all of it."""
         positions = self._evaluator.positions
         before = ends_behind(self._settings.checkpoint, batch - 1) if batch else None
         starts, found = between(positions, ends, list(positions))
@@ -183,7 +184,7 @@ class Batches:
     # ------------------------------------------------------------------ in workers
 
     def _large(self, frame: DataFrame, batch: int, ends: Ends) -> None:
-        """Have workers evaluate the rows of a large batch. What goes to all slots is evaluated here, behind
+        """Let workers evaluate the rows of a large batch. What goes to all slots is evaluated here, behind
         the last of them."""
         evaluator = self._evaluator
         with evaluator.lock:
@@ -223,7 +224,7 @@ class Batches:
 
 
 def _part(starts: Positions, ends: Positions, share: float) -> Positions:
-    """The ends of about that share of what lies between, of each partition."""
+    """For each partition, the end of about that share of what lies between."""
     return {
         topic: {
             p: min(end, starts[topic][p] + ceil((end - starts[topic][p]) * share)) for p, end in e.items()

@@ -18,11 +18,11 @@ from trigger_svc.positions import Ends
 
 NS_PER_MS, NS_PER_SECOND = 1_000_000, 1_000_000_000
 CLOSEST = 25 * NS_PER_MS
-"""Ticks are no closer than that. All instants between two of them fire. Ticks that come faster than a
-micro-batch ends share the next, so they cost little; but what a tick comes too late for waits for the one
+"""Ticks are no closer together than this. All instants between two of them fire. Ticks that come faster than
+a micro-batch ends share the next, so they cost little; but what a tick comes too late for waits for the one
 after."""
 LONGEST_WAIT = 500 * NS_PER_MS
-"""After that the clock asks again what is due; the slots tell of more than that in advance
+"""After this long the clock asks again what is due; the slots announce more than that in advance
 (``trigger.delay.AHEAD``)."""
 ASK_AGAIN = NS_PER_SECOND
 """After that the clock tries again to tell the ends of a topic that the broker did not tell it: the instant
@@ -113,8 +113,9 @@ class Clock:
 def take_in(
     record: Record, apply: Callable[[control.AnyControl, int], None], logger: FilteringBoundLogger
 ) -> None:
-    """Apply a record of the topic ``control``, written at (ns since the epoch). Whatever it says, the thread
-    goes on: others wait for it, and the slots tell of what is wrong and make a dead letter of it."""
+    """Apply a record of the topic ``control``, written at this time (ns since the epoch). Whatever it says,
+    the thread goes on: others wait for it, and the slots tell of what is wrong and make a dead letter of
+    it."""
     if control.RECORDS.deletes(record.value):
         return
     try:

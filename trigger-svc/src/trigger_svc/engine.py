@@ -28,14 +28,14 @@ from trigger_svc.usable import Usable
 
 RESTART_WINDOW = 600.0
 LARGE_SECONDS = 600.0
-"""For so long a batch that went to workers may go on without being taken for one that has stalled."""
+"""How long a batch that went to workers may run before it counts as stalled."""
 OF_THE_BROKER = re.compile(
     r"org\.apache\.kafka\.common\.errors\."
     r"(Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|NotLeader\w*|FencedLeaderEpoch"
     r"|UnknownLeaderEpoch|OffsetNotAvailable|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotCoordinator"
     r"|KafkaStorage|NotEnoughReplicas\w*)Exception"
 )
-"""What stands in the text of a query's failure whose cause is that the broker is away, or just back."""
+"""What the text of a query's failure contains if the cause is that the broker is away, or just back."""
 
 
 class Engine:
@@ -73,7 +73,7 @@ class Engine:
         self._lives.start(self._life)
 
     def stop(self) -> None:
-        """Let the running batch end, then stop query and session."""
+        """Let the running batch finish, then stop query and session."""
         self.stopping.set()
         self.batches.leave()
         for life in self._beside:
@@ -113,8 +113,8 @@ class Engine:
         return (id(self.batches), self.batches.done, large), next(filter(None, waits), "")
 
     def _needs_others(self) -> bool:
-        """Whether the query should begin again, to read what streams want that it leaves out, or no more what
-        too many do not."""
+        """Whether the query should begin again: to read what streams want and it leaves out, or because it
+        reads too much that none wants."""
         use = self.evaluator.use
         if not self._left_out.isdisjoint(use.wanted):
             return True
@@ -133,9 +133,8 @@ class Engine:
 
     def step(self) -> None:
         """Run the query until it ends.
-
-        :raises MillraceError: INTERNAL if it has failed once too often: the process ends, and the slots'
-            positions say where to go on; UNAVAILABLE or TIMEOUT if the broker was the cause, however often.
+        :raises MillraceError: INTERNAL if it has failed too often: the process ends, and the slots' positions
+            say where to go on; UNAVAILABLE or TIMEOUT if the broker was the cause, however often.
         """
         try:
             self._run_once()

@@ -39,7 +39,7 @@ from trigger_svc.spark.checkpoint import taken_over
 MOST_UNSEALED = 1_000_000
 """Messages; a restart evaluates them again."""
 DISK_WRITES = 4
-"""States that are written side by side; each waits for the disk twice."""
+"""How many states are written side by side; each waits for the disk twice."""
 
 
 class Evaluator:
@@ -123,7 +123,7 @@ class Evaluator:
         return positions
 
     def _again(self, cuts: Sequence[Cut]) -> int:
-        """Evaluate these batches as they were cut; how many there were."""
+        """Evaluate these batches as they were cut; returns how many there were."""
         done = 0
         self._follow_topics()  # to those that were not there when it was sealed
         for cut in cuts:
@@ -272,7 +272,7 @@ class Evaluator:
         self.lock.notify_all()
 
     def pass_over(self, ends: Ends) -> None:
-        """Offsets up to these hold no message any more."""
+        """Offsets up to these no longer hold messages."""
         with self.lock:
             advance(self.positions, ends)
             self.lock.notify_all()
@@ -281,11 +281,11 @@ class Evaluator:
 
     @property
     def far_ahead(self) -> bool:
-        """Whether so much is not sealed that more had better wait."""
+        """Whether so much is unsealed that more had better wait."""
         return self._unsealed > MOST_UNSEALED
 
     def seal(self) -> None:
-        """Put states and positions on the disk; nothing if nothing has changed. If somebody has failed half
+        """Write states and positions to the disk, if anything has changed. If somebody has failed half
         way, what was evaluated is evaluated again before: nothing is sealed that was not sent.
 
         :raises OSError: if the disk does not take them.

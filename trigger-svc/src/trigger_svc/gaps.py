@@ -1,4 +1,4 @@
-"""What should have been read and no topic has any more: it is told, never passed over in silence."""
+"""What should have been read and is no longer in any topic: it is reported, never passed over in silence."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Missing:
 
 
 def _first(messages: Messages | None, topic: str, partition: int, end: int) -> int:
-    """The first offset that has come of a partition; ``end`` if none has."""
+    """The first offset that has come from a partition; ``end`` if none has."""
     if messages is None or topic not in messages.topics:
         return end
     mine = (messages.topic == messages.topics.index(topic)) & (messages.partition == partition)

@@ -9,7 +9,7 @@ LONGEST = 400 * NS_PER_MS
 """However slow micro-batches are, no window triggers earlier than that and :data:`APART`: one that was fast
 for once would be far too early."""
 WEIGHT = 8
-"""About this many of the last batches count."""
+"""About how many of the last batches count."""
 
 
 class Lead:

@@ -1,4 +1,4 @@
-"""Messages of the log, as they are given to the slots."""
+"""Messages of the log as they are given to the slots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trigger_svc.ledger.states import Positions
 INNER = (CONTROL.name, CLOCK.name, HANDOVER.name)
 """Topics whose messages go to all slots. They take effect behind the rows that were there before them."""
 EVERYWHERE = -1
-"""For the slot of what goes to all slots."""
+"""The slot number of messages that go to all slots."""
 
 
 def is_rows(topic: str) -> bool:

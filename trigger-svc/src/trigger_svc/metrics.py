@@ -14,7 +14,7 @@ from millrace_core.wire.topics import STATUS
 from millrace_wal import BEGIN, Gap, Log, Reader
 
 LEFT_OUT = frozenset({"undecodable", "empty_windows"})
-"""Counters of what triggers nothing that is not a row."""
+"""Counters of things other than rows that trigger nothing."""
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 

@@ -13,9 +13,9 @@ from trigger_svc.ledger.states import Positions
 from trigger_svc.messages import INNER, is_rows
 
 Ends = Mapping[str, Mapping[int, int]]
-"""Positions that are not changed."""
+"""Positions that nobody may change."""
 STALL = 30.0
-"""Seconds without a message after which reading up to a position fails."""
+"""Reading up to a position fails after this many seconds without a message."""
 
 
 def inner_begins(log: Log) -> Positions:
@@ -28,7 +28,7 @@ def copied(positions: Ends) -> Positions:
 
 
 def advance(positions: Positions, ends: Ends) -> None:
-    """Move to these ends, where they lie further, of the topics that are read."""
+    """Move forward to these ends, for the topics that are read."""
     for topic, offsets in ends.items():
         if topic in positions:
             mine = positions[topic]

@@ -1,4 +1,4 @@
-"""How far the trigger query is, for whoever asks the status topic; and the ticks on which counters are told.
+"""How far the trigger query is, for readers of the status topic; and the ticks on which counters are told.
 
 Slots count rows, but tell of them only when a tick comes (``trigger.stream.STEADY``): telling with each batch
 would make more messages than a quiet stream triggers. So once a second, if the query has read anything but
@@ -22,11 +22,11 @@ from trigger_svc.positions import Ends, copied
 
 EVERY = 1.0
 TRIMMED = frozenset(topic.name for topic in TOPICS if TRIGGER_QUERY in topic.readers)
-"""Inner topics that forget what this query has read."""
+"""Internal topics that forget what this query has read."""
 
 
 def moved(before: Ends, now: Mapping[str, dict[int, int]]) -> dict[str, dict[int, int]]:
-    """The topics that were read further, ticks apart."""
+    """The topics that have been read further, not counting ticks."""
     return {topic: ends for topic, ends in now.items() if topic != CLOCK.name and before.get(topic) != ends}
 
 
@@ -39,7 +39,7 @@ class Reporter:
         self._log, self._progress, self._instance = log, progress, instance
         self._told: dict[str, dict[int, int]] = {}
         self._known: frozenset[str] = frozenset()
-        """Topics that the process before this one has told of."""
+        """Topics that the process before this one has reported."""
 
     def begin(self) -> None:
         """Find out what was told before: a topic of that may have gone since."""

@@ -54,7 +54,7 @@ class TriggerSettings(SparkSettings):
     trigger_restarts: int = Field(
         default=3,
         ge=0,
-        description="Failures of the trigger query within ten minutes before the service ends.",
+        description="Failures of the trigger query within ten minutes after which the service ends.",
     )
 
     trigger_most_held: int = Field(

@@ -1,1 +1,2 @@
-"""What outlives the process: the states of the slots with their positions, and how the log was cut since."""
+"""What outlives the process: the states of the slots with their positions, and how the log has been cut
+since."""

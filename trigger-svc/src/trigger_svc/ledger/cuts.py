@@ -60,12 +60,12 @@ class Cuts:
             self._file.write(b"\n")
 
     def add(self, cut: Cut) -> None:
-        """This batch is evaluated now."""
+        """This batch is being evaluated now."""
         assert self._file is not None, "begin comes first"
         self._file.write(msgspec.json.encode(cut) + b"\n")
 
     def forget_before(self, generation: int) -> None:
-        """What came before it is not asked for any more."""
+        """What came before it is no longer needed."""
         for number in self._numbers():
             if number < generation:
                 (self._folder / f"{number}{CUTS}").unlink(missing_ok=True)

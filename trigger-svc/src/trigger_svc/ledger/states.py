@@ -35,7 +35,7 @@ BEGIN_ANEW = (
 
 
 class StateError(MillraceError):
-    """The states on disk are damaged, or not those of this deployment. Somebody has to put them right."""
+    """The states on disk are damaged, or not those of this deployment. Somebody has to repair them."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INTERNAL, message)
@@ -159,8 +159,8 @@ class SlotStates:
     # ------------------------------------------------------------------ writing
 
     def write(self, slot: int, number: int, state: bytes, before: Generation) -> None:
-        """The state of a slot in this generation; on the disk when this returns. The file is there whole or
-        not at all. That of ``before``, the last generation that was listed, stays; older ones go."""
+        """Write the state of a slot in this generation; it is on disk when this returns. The file exists
+        whole or not at all. That of ``before``, the last generation that was listed, stays; older ones go."""
         folder = self._folder / str(slot)
         known = self._numbers(folder, SUFFIX)
         head = _HEAD.pack(_MAGIC, _VERSION, self._slots, slot, number, len(state), zlib.crc32(state))
@@ -189,7 +189,7 @@ class SlotStates:
 
     @staticmethod
     def _numbers(folder: Path, suffix: str) -> list[int]:
-        """The generations that have such a file there, ascending."""
+        """The generations that have such a file in the folder, ascending."""
         stems = (path.stem for path in folder.glob(f"*{suffix}"))
         return sorted(int(stem) for stem in stems if stem.isdecimal())
 

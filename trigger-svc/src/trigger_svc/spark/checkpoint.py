@@ -25,7 +25,7 @@ VERSION = "v1"
 def ends_behind(checkpoint: Path, batch: int) -> Positions:
     """The first offsets behind the batch.
 
-    :raises MillraceError: INTERNAL if Spark has not told them so that they are understood.
+    :raises MillraceError: INTERNAL if Spark's file cannot be understood.
     """
     require_spark("what reads the trigger query's offsets")
     path = checkpoint / "offsets" / str(batch)
