@@ -153,3 +153,16 @@ def test_nothing_is_shown_until_what_was_written_during_a_stop_is_told(kit: Any)
     cluster.write("c1", [[15, -1]])
     cluster.run()
     assert len(cluster.triggers) == shown
+
+
+@pytest.mark.parametrize(("ts", "asked"), [(80, [(80, 80)]), (79, [])])
+@pytest.mark.parametrize("cells", [{"v": -1}, {"w": 1}])
+def test_a_row_that_is_just_not_expired_is_lost(kit: Any, ts: int, asked: Any, cells: dict[str, int]) -> None:
+    """One that does not pass, and one of which only the stored rows know whether it does."""
+    cluster = kit.Cluster(slots=1)
+    cluster.define(filtered(kit.stream(expired=20, columns={"v": "INT", "w": "INT"}), "v > 0"))
+    cluster.write("c1", [[ts, 1], [100, 1]])
+    cluster.run()
+    cluster.write("c1", [{"ts": ts, **cells}])
+    cluster.run()
+    assert [(part.first, part.last) for one in cluster.asked for part in one.parts] == asked
