@@ -142,6 +142,27 @@ def test_rows_that_memory_has_let_go_leave_too(running: Running) -> None:
     assert stored.delta.statistics()[0][0] == DAY
 
 
+def test_files_of_rows_older_than_keep_leave_the_disk_though_nothing_is_written_any_more(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.define(Database("power", keep=1440))
+    running.send("m1", row(0))
+    flush(running)
+    running.send("m1", row(2 * DAY))
+    flush(running)
+    stored = running.store.table(METERS)
+
+    def look() -> int:
+        stored._expire_at = 0.0
+        assert stored.expire(1440, 2 * DAY * 1_000_000)
+        return len(list(stored.delta.path.glob("*.parquet")))
+
+    assert look() == 2, "a query may still read them"
+    monkeypatch.setattr(delta, "KEEP_SECONDS", 0.0)
+    assert look() == 1
+    assert [ts for _, ts in running.rows()] == [2 * DAY]
+
+
 def test_files_that_are_put_together_go_after_a_while(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from millrace_core.conditions import condition_expression
 from millrace_core.language.query import parse_expression
 from millrace_core.model.schema import Child, Table
-from millrace_core.model.stream import Condition, StreamSpec
+from millrace_core.model.stream import Condition, Emission, StreamSpec
 from millrace_core.trigger.stream import compiled, essence
 from millrace_core.wire import control
 from millrace_core.wire.operations import Register
@@ -131,3 +131,38 @@ def test_a_group_that_has_evaluated_nothing_loses_nothing(kit: Any) -> None:
     cluster.write("c1", [[100, -1]])
     cluster.run()
     assert [(part.first, part.last) for one in cluster.asked for part in one.parts] == [(100, 100)]
+
+
+def test_nothing_is_shown_until_what_was_written_during_a_stop_is_told(kit: Any) -> None:
+    """A row that waited for T, and was shown, is written again and does not pass."""
+    cluster = kit.Cluster(slots=1)
+    spec = filtered(kit.stream(watermark=10), "v > 0")
+    options = msgspec.structs.replace(spec.options, fill_history=0)
+    emission = Emission("at_once", None, obsolete="retracted")
+    cluster.define(msgspec.structs.replace(spec, options=options, emission=emission))
+    cluster.write("c1", [[1, 1], [15, 1], [16, 1]])
+    cluster.run()
+    shown = len(cluster.triggers)
+    assert shown > 0
+    cluster.control(control.StopStream(1))
+    cluster.write("c1", [[17, 1]])
+    end = cluster.ends[wal_topic("d", "meters")]
+    cluster.control(control.StartStream(1, {0: end}, 1, untreated=True))
+    cluster.run()
+    assert [one.why for one in cluster.asked] == ["UNTREATED"]
+    cluster.write("c1", [[15, -1]])
+    cluster.run()
+    assert len(cluster.triggers) == shown
+
+
+@pytest.mark.parametrize(("ts", "asked"), [(80, [(80, 80)]), (79, [])])
+@pytest.mark.parametrize("cells", [{"v": -1}, {"w": 1}])
+def test_a_row_that_is_just_not_expired_is_lost(kit: Any, ts: int, asked: Any, cells: dict[str, int]) -> None:
+    """One that does not pass, and one of which only the stored rows know whether it does."""
+    cluster = kit.Cluster(slots=1)
+    cluster.define(filtered(kit.stream(expired=20, columns={"v": "INT", "w": "INT"}), "v > 0"))
+    cluster.write("c1", [[ts, 1], [100, 1]])
+    cluster.run()
+    cluster.write("c1", [{"ts": ts, **cells}])
+    cluster.run()
+    assert [(part.first, part.last) for one in cluster.asked for part in one.parts] == asked

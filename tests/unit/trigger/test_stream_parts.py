@@ -336,3 +336,22 @@ def test_by_hand_each_group_is_asked_for_up_to_its_t(kit: Any) -> None:
 def test_only_a_stream_whose_obsolete_results_go_tells_of_them(kit: Any, obsolete: Any, told: bool) -> None:
     spec = msgspec.structs.replace(kit.stream(), emission=Emission(obsolete=obsolete))
     assert (RETRACT in emission.Emission.of(spec).kinds) is told
+
+
+def test_nothing_is_asked_of_unknown_rows_until_what_was_written_during_a_stop_is_told(kit: Any) -> None:
+    """The row does not name the state: only the stored rows know it, and live rows are held meanwhile."""
+    cluster = kit.Cluster(slots=1)
+    spec = kit.stream(trigger={"State": {"column": "v"}}, columns={"v": "INT", "w": "INT"})
+    options = msgspec.structs.replace(spec.options, fill_history=0)
+    cluster.define(msgspec.structs.replace(spec, options=options))
+    cluster.write("c1", [[1, 1], [5, 2], [20, 3]])
+    cluster.run()
+    cluster.control(control.StopStream(1))
+    cluster.write("c1", [[30, 3]])
+    cluster.run()
+    cluster.control(control.StartStream(1, {0: cluster.ends[METERS]}, 1, untreated=True))
+    cluster.run()
+    assert [one.why for one in cluster.asked] == ["UNTREATED"]
+    cluster.write("c1", [{"ts": 5, "w": 7}])
+    cluster.run()
+    assert [one.why for one in cluster.asked] == ["UNTREATED"]

@@ -254,8 +254,14 @@ class StoredTable:
         with self.lock:
             oldest = self.rows.oldest()
         stored = min((low for low, _, _ in self.delta.statistics()), default=cut)
-        if min(oldest, stored) >= cut:
-            return True
+        if min(oldest, stored) < cut:
+            self._expire(cut)
+        with self._flushing:  # nothing else may be written any more that would have files removed
+            self.delta._vacuum(time.monotonic())
+        return True
+
+    def _expire(self, cut: int) -> None:
+        """Rows with ``ts < cut`` go."""
         with self.lock:
             if self.rows.superseded is not None:
                 self.rows.superseded.expire(cut)
@@ -266,7 +272,6 @@ class StoredTable:
             with self.lock:
                 self.rows.expire(cut)
                 self._forget()
-        return True
 
     def drop(self) -> None:
         """The table is gone: so are its files."""
