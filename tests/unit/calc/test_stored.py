@@ -175,9 +175,9 @@ def test_files_that_are_put_together_go_after_a_while(
     files = set(stored.delta.path.glob("*.parquet"))
     stored.maintain()
     assert files < set(stored.delta.path.glob("*.parquet")), "a query may still read them"
-    stored.delta._vacuum(time.monotonic() + delta.KEEP_SECONDS - 1)
+    stored.delta.vacuum(time.monotonic() + delta.KEEP_SECONDS - 1)
     assert files < set(stored.delta.path.glob("*.parquet"))
-    stored.delta._vacuum(time.monotonic() + delta.KEEP_SECONDS + 1)
+    stored.delta.vacuum(time.monotonic() + delta.KEEP_SECONDS + 1)
     assert len(list(stored.delta.path.glob("*.parquet"))) == 1
     assert sorted(ts for _, ts in running.rows()) == [0, 1, 2]
 

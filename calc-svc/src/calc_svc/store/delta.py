@@ -315,9 +315,9 @@ class DeltaRows:
             self._sync(before)
         if delta is not None:
             self._looked = now
-            self._vacuum(now)
+            self.vacuum(now)
 
-    def _vacuum(self, now: float) -> None:
+    def vacuum(self, now: float) -> None:
         """Remove files that the table has not had for a while (Delta itself knows whole hours only). Files
         that this process has not seen being replaced have to wait as well."""
         delta = self.open()

@@ -257,7 +257,7 @@ class StoredTable:
         if min(oldest, stored) < cut:
             self._expire(cut)
         with self._flushing:  # nothing else may be written any more that would have files removed
-            self.delta._vacuum(time.monotonic())
+            self.delta.vacuum(time.monotonic())
         return True
 
     def _expire(self, cut: int) -> None:
