@@ -3,11 +3,15 @@ would keep the streams of all others waiting."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 
@@ -117,3 +121,26 @@ def test_the_work_of_nested_ones_is_that_of_their_copies() -> None:
         sizes.append(work_of(made).size)
     assert all(later > 3 * earlier for earlier, later in pairwise(sizes))
     assert COPIES["abs"] == (3,) and FOLDED["greatest"] == (3, 2)
+
+
+JUDGE = """
+import json, sys
+import msgspec
+import msgspec
+import polars as pl
+import trigger_svc.spark.workers
+from millrace_core.model.expression import AnyExpression
+from millrace_core.trigger.rows.expressions import polars
+
+for text in json.load(sys.stdin):
+    condition = msgspec.json.decode(text, type=AnyExpression)
+    rows = pl.DataFrame({"v": [1, 2]}, schema={"v": pl.Int32})
+    assert rows.select(polars(condition).alias("met")).height in (1, 2)
+"""
+
+
+def test_whoever_judges_rows_bears_what_is_taken() -> None:
+    """The workers of triggers load nothing of SQL, which sets how deep Python may go."""
+    deep = [condition(text) for text in (*ORDINARY.values(), " + ".join(["v"] * 250) + " > 1")]
+    texts = json.dumps([msgspec.json.encode(one).decode() for one in deep])
+    subprocess.run([sys.executable, "-c", JUDGE], input=texts, text=True, check=True)
