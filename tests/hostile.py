@@ -15,6 +15,10 @@ INSIDE: dict[str, Callable[[str], str]] = {
     "case": lambda e: f"CASE WHEN v > 1 THEN {e} ELSE 0 END",
     "repeat": lambda e: f"length(repeat('x', length(concat('a', repeat('b', {e})))))",
     "like": lambda e: f"CASE WHEN concat(tbname, cast({e} AS VARCHAR(9))) LIKE '%m%_%m%' THEN 1 ELSE 0 END",
+    "greatest": lambda e: f"greatest({e}, 1)",
+    "root": lambda e: f"sqrt({e})",
+    "case of a value": lambda e: f"CASE {e} WHEN 1 THEN 2 WHEN 2 THEN 3 END",
+    "text and back": lambda e: f"cast(cast({e} AS VARCHAR(20)) AS INT)",
     "replace": lambda e: f"length(replace(tbname, 'a', cast({e} AS VARCHAR(9))))",
 }
 BESIDE: dict[str, Callable[[list[str]], str]] = {
@@ -58,6 +62,9 @@ LITERALS: dict[str, tuple[str, str]] = {
         "SELECT repeat(a.s, 900) FROM meters a, meters b WHERE a.v + b.v > 0", "MILLRACE_",
     ),
     "too many rows": ("SELECT a.v FROM meters a, meters b", "MILLRACE_"),
+    "calls that double their argument": (
+        f"SELECT {'greatest(' * 60}v{', 1)' * 60} FROM meters", "the query becomes too large here",
+    ),
     "more windows than can be": (
         "SELECT _wstart, sum(v) FROM meters WHERE ts >= 0 AND ts < '2999-01-01' INTERVAL(1s) FILL(PREV)",
         "windows",

@@ -9,6 +9,7 @@ import base64
 import os
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import httpx
@@ -39,24 +40,36 @@ LATER = {code.value.number for code in (ErrorCode.UNAVAILABLE, ErrorCode.TIMEOUT
 INTERNAL = ErrorCode.INTERNAL.value.number
 
 
+def as_user(name: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{name}:secret-1".encode()).decode()}
+
+
 class Users:
     """Those who send statements to one gateway."""
 
     def __init__(self, stack: Stack) -> None:
         self.url = stack.settings.url("api-gateway")
         self._http = httpx.Client(base_url=self.url, headers=KNOWN, timeout=PATIENCE, trust_env=False)
+        self._numbers = count()
 
-    def send(self, sql: str) -> dict[str, object]:
-        answered = self._http.post("/rest/sql/e", content=sql.encode())
+    def send(self, sql: str, who: dict[str, str] = KNOWN) -> dict[str, object]:
+        answered = self._http.post("/rest/sql/e", content=sql.encode(), headers=who)
         assert answered.status_code < 500, answered.text[:500]
         found: dict[str, object] = answered.json()
         return found
+
+    def newcomer(self) -> dict[str, str]:
+        """Somebody who has ended no process, and so need not wait until another stands by."""
+        name = f"new{next(self._numbers)}"
+        for sql in (f"CREATE USER {name} PASS 'secret-1'", f"GRANT READ ON e.* TO {name}"):
+            assert self.send(sql)["code"] == 0
+        return as_user(name)
 
     def others_are_served(self) -> None:
         """Soon: what a process for queries takes to begin is longer than a query may take here."""
         until = time.monotonic() + RECOVERY
         while True:
-            found = self.send("SELECT count(*) FROM meters")
+            found = self.send("SELECT count(*) FROM meters", as_user("other"))
             if found["code"] not in LATER or time.monotonic() > until:
                 break
         assert found.get("data") == [[ROWS]], found
@@ -69,6 +82,8 @@ def stack(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stac
         patch.setenv("MILLRACE_QUERY_SECONDS", str(QUERY_SECONDS))
         patch.setenv("MILLRACE_CALC_QUERY_MEMORY", "700m")
         patch.setenv("MILLRACE_CALC_RESULT_BYTES", "20000000")
+        # who ends the process for queries again and again is here to go on
+        patch.setenv("MILLRACE_CALC_QUERY_PENALTY_SECONDS", "0")
         one = Stack(StackSettings.on_free_ports(tmp_path_factory.mktemp("envelope"), jars))
         try:
             one.up()
@@ -85,6 +100,8 @@ def users(stack: Stack) -> Users:
         "CREATE STABLE meters (ts TIMESTAMP, v INT, s VARCHAR(80)) TAGS (site INT)",
         "INSERT INTO m1 USING meters TAGS (1) VALUES "
         + " ".join(f"({1_767_225_600_000 + i * 1000}, {i}, '{'a' * 60}')" for i in range(ROWS)),
+        "CREATE USER other PASS 'secret-1'",
+        "GRANT READ ON e.* TO other",
     ):
         assert found.send(sql)["code"] == 0
     return found
@@ -111,7 +128,7 @@ def streams_are_left_alone(stack: Stack, users: Users) -> Iterator[None]:
 @pytest.mark.parametrize("name", LITERALS)
 def test_what_was_found_once(users: Users, name: str) -> None:
     sql, words = LITERALS[name]
-    found = users.send(sql)
+    found = users.send(sql, users.newcomer())
     assert found["code"] not in (0, INTERNAL), str(found)[:300]
     assert words in str(found["desc"])
     users.others_are_served()

@@ -34,7 +34,7 @@ class CalcSettings(SparkSettings):
     calc_query_spare: bool = Field(
         True,
         description="Have another process wait that takes the place of the one for users' queries at once "
-        "when that ends; without it, they wait for a start of Spark. It takes some 600 MB.",
+        "when that ends; without it, they wait for a start of Spark. It takes 700 to 900 MB.",
     )
     calc_query_ends: int = Field(
         3, ge=1, description="Ends of the process for queries after which the user at fault must pause."

@@ -10,6 +10,7 @@ from api_gateway.session import Session
 from millrace_core.errors import ErrorCode, MillraceError
 
 from .conftest import NOW
+from .whole import api, whole
 
 STREAM = (
     "CREATE STREAM b.s COUNT_WINDOW(2) FROM a.t INTO c.o"
@@ -325,3 +326,29 @@ def test_snodes_are_listed(house: Any) -> None:
     house("DROP SNODE ON DNODE 1")
     assert house("SHOW SNODES").rows == []
     assert house("SHOW DNODES").rows == [[1, "local", "ready"]]
+
+
+def test_only_who_may_read_subscribes_to_a_streams_events() -> None:
+    """notify-svc asks this, and again and again while somebody listens."""
+    with whole() as deployment:
+        for sql in (
+            "CREATE DATABASE a",
+            "CREATE TABLE a.t (ts TIMESTAMP, v INT)",
+            "CREATE STREAM a.s COUNT_WINDOW(2) FROM a.t INTO a.o"
+            " AS SELECT _twstart AS ts, sum(v) FROM %%trows",
+            "CREATE USER ann PASS 'secret-1'",
+        ):
+            deployment.root(sql)
+
+        def status() -> int:
+            found: int = api("GET", "/a.s/subscription")(deployment, ("ann", "secret-1")).status_code
+            return found
+
+        # of what ann may not know at all it is not told that it is there
+        seen = [status()]
+        for sql in ("GRANT WRITE ON a.* TO ann", "GRANT READ ON a.* TO ann", "REVOKE READ ON a.* FROM ann",
+                    "DROP USER ann"):  # fmt: skip
+            deployment.root(sql)
+            seen.append(status())
+        assert seen[1:] == [403, 204, 403, 401]
+        assert seen[0] in (403, 404)

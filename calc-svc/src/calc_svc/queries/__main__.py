@@ -17,7 +17,7 @@ import structlog
 from calc_svc.queries.messages import As, Ready
 from calc_svc.queries.serving import POOL, Cancelling, Serving, Watching
 from calc_svc.settings import CalcSettings
-from calc_svc.spark.session import Engine
+from calc_svc.spark.session import IMPATIENT, Engine
 from millrace_service import Life, Work, configure_logs, load_settings
 
 NICE = 5
@@ -32,7 +32,8 @@ def main(as_: As, pipes: list[int]) -> None:
     control, lanes = Connection(pipes[0]), [Connection(pipe) for pipe in pipes[1:]]
     engine = Engine(
         {POOL: len(lanes)}, settings.calc_spark_cores, settings.calc_query_memory, settings=settings,
-        keeps_planned=False, conf={"spark.driver.maxResultSize": str(settings.calc_result_bytes)},
+        keeps_planned=False,
+        conf=IMPATIENT | {"spark.driver.maxResultSize": str(settings.calc_result_bytes)},
     )  # fmt: skip
     if as_ is As.SPARE:  # nobody waits for it: whoever comes first is to be answered soon
         engine.warm_up()

@@ -24,10 +24,11 @@ from millrace_core.errors import ErrorCode, PlanError
 from millrace_service import load_settings
 from millrace_spark import SparkSettings, start_spark
 
+JVM = "spark.driver.extraJavaOptions"
+# without memory threads of Spark would die one by one, and leave what waits for them waiting
+_OPTIONS = "-Duser.timezone=UTC -Xss32m -XX:+ExitOnOutOfMemoryError"
 SETTINGS: dict[str, str] = {
-    # without memory threads of Spark would die one by one, and leave what waits for them waiting
-    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC -Xss32m"
-    " -XX:+ExitOnOutOfMemoryError",
+    JVM: f"{_OPTIONS} -XX:+UseSerialGC",
     "spark.scheduler.mode": "FAIR",
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "true",
@@ -53,6 +54,11 @@ SMALL: dict[str, str] = MEDIUM | {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+IMPATIENT: dict[str, str] = {
+    JVM: f"{_OPTIONS} -XX:+UseParallelGC -XX:ParallelGCThreads=2 -XX:GCTimeLimit=80 -XX:GCHeapFreeLimit=10"
+}
+"""A JVM that has no memory any more if it does little but look for some: that could take minutes, and with
+it whatever else runs there."""
 CUT_OFF = (Py4JNetworkError, OSError, EOFError)
 """What comes of a JVM that ends in the middle of a call, or is called after that."""
 SMALL_ROWS = 5_000

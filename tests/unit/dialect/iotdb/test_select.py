@@ -352,3 +352,21 @@ def test_a_database_lies_in_no_other(plant: Plant) -> None:
         schema.check_new(create.path)
     assert schema.database_of(("root", "r", "s", "t")) == "root.r.s"
     assert write_path(("root", "r", "s")) in schema.databases()
+
+
+# -- long chains ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("condition", "times"),
+    [
+        (" OR ".join(f"v = {i}" for i in range(7, 1_007)), [7, 8, 9]),
+        (" AND ".join(f"v != {i}" for i in range(3, 1_003)), [0, 1, 2]),
+        (" + ".join(["v"] * 300) + " >= 2400", [8, 9]),
+        ("9 - v - 1 - v * 2 / 4 % 3 + v > 7", [0, 1, 6, 7]),
+        ("20 - (v - 1) - 1 >= 13 AND (v = 2 OR v = 3 AND NOT (v = 3 OR v = 5)) OR v = 9", [2, 9]),
+    ],
+)
+def test_long_chains_mean_what_short_ones_do(plant: Plant, condition: str, times: list[int]) -> None:
+    found = rows(plant(f"SELECT s FROM root.p.d1 WHERE {condition}"))
+    assert [row[0] for row in found] == times

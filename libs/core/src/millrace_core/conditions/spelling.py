@@ -26,6 +26,7 @@ from millrace_core.conditions.types import (
     real,
     scaled,
 )
+from millrace_core.conditions.work import MOST_WORK, work_of
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.language.query.nodes import position_of
 from millrace_core.model.expression import AnyExpression, Call, Constant, Field
@@ -33,10 +34,13 @@ from millrace_core.model.schema import Table
 from millrace_core.model.types import DataType
 from millrace_core.plan.expressions.annotate import Typer
 from millrace_core.plan.expressions.lower import Lowerer
+from millrace_core.plan.growth import known_size
 from millrace_core.plan.scope import Context, Scope, column, table_columns
 from millrace_core.plan.types.typed import Typed, typed, with_type
 
 MOST_DIGITS = 18  # a fraction of so many digits beside an unsigned BIGINT still fits into 128 bits
+MOST_REPEATED, VISITS = 5_000, 4
+"""Nodes that are spelled out again, and how often each one is otherwise."""
 Found = TypeVar("Found")
 FORBIDDEN = frozenset({"now", "today", "rand"})
 """Functions whose value is another one when the row is evaluated again, after a restart."""
@@ -85,7 +89,11 @@ class _Row:
 
     def _spelled(self, tree: exp.Expr, kind: str) -> AnyExpression:
         lowered = Lowerer(Scope(exp.Select()), self.ctx, condition=True).visit(tree)
-        return self.spelling.as_kind(self.spelling.visit(lowered), kind, lowered)
+        self.spelling.visits = MOST_REPEATED + VISITS * known_size(lowered)
+        found = self.spelling.as_kind(self.spelling.visit(lowered), kind, lowered)
+        if work_of(found).cost > MOST_WORK:
+            raise self.spelling.too_much(self.at)
+        return found
 
     def _shallow(self, read: Callable[[], Found]) -> Found:
         try:
@@ -129,8 +137,14 @@ class Spelling:
         self.calls = calls
         self.call: str | None = None
         """The function of the text that is being spelled."""
+        self.visits = 0
+        """How many more there may be."""
 
     def visit(self, node: exp.Expr) -> Value:
+        # what is compared twice is spelled twice
+        self.visits -= 1
+        if self.visits < 0:
+            raise self.too_much(node)
         outer = self.call
         self.call = self.calls.get((node.meta.get("line", 0), node.meta.get("col", 0)), outer)
         found = self._visit(node)
@@ -151,6 +165,13 @@ class Spelling:
             raise self.refused(node)
         found = [self.as_kind(self.visit(a), kind, a) for a, kind in zip(arguments, kinds, strict=True)]
         return Value(Call(operation, tuple(found)), result)
+
+    def too_much(self, node: exp.Expr) -> SqlError:
+        message = (
+            f"{self.what}: the expression is too much work for each row: it has too many parts in a row, "
+            "or calls that need a value several times inside one another"
+        )
+        return SqlError(ErrorCode.TOO_LARGE, message, position_of(node))
 
     def refused(self, node: exp.Expr) -> SqlError:
         return _refused(self.what, self.call or name_of(node).lower(), node)

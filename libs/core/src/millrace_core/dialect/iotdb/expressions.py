@@ -17,7 +17,7 @@ from millrace_core.dialect.iotdb.times import Moment, moment
 from millrace_core.errors import Position
 
 MOST_DEPTH = 40
-MOST_OPERATORS = 200
+MOST_OPERATORS = 1_200
 """Of one expression: what reads it, and what walks it, goes down a level for each."""
 Value = int | float | str | bytes | bool | None | Moment
 

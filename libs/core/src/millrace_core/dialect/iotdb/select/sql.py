@@ -5,7 +5,7 @@ Arithmetic gives DOUBLE, as in IoTDB; comparisons are those of SQL, so what is N
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from millrace_core.dialect.iotdb import expressions as e
@@ -39,6 +39,23 @@ class Missing(Exception):
 def render(node: e.Expression, bind: Bind, session: TimeContext) -> Sql:
     """:raises Missing: if the device lacks one of the series; IotdbError: for what cannot be calculated."""
     return _Renderer(bind, session).render(node)
+
+
+_OF_ONE_RANK = {
+    operator: rank for rank in (frozenset("+-"), frozenset("*/%")) for operator in rank
+}  # fmt: skip
+"""Operator of numbers -> those that are read from the left together with it."""
+
+
+def _chain(node: e.Binary, alike: Collection[str]) -> list[tuple[str, e.Expression]]:
+    """``a + b - c``: the parts, each behind its operator, from the left. As parentheses inside one another a
+    long one would be too deep."""
+    found: list[tuple[str, e.Expression]] = []
+    left: e.Expression = node
+    while isinstance(left, e.Binary) and left.operator in alike:
+        found.append((left.operator, left.right))
+        left = left.left
+    return [("", left), *reversed(found)]
 
 
 class _Renderer:
@@ -86,11 +103,12 @@ class _Renderer:
 
     def _binary(self, node: e.Binary) -> Sql:
         if node.operator in ("and", "or"):
-            left, right = self._condition(node.left), self._condition(node.right)
-            return Sql(f"({left} {node.operator.upper()} {right})", "BOOLEAN")
-        if node.operator in ("+", "-", "*", "/", "%"):
-            text = f"({self._number(node.left)} {node.operator} {self._number(node.right)})"
-            return Sql(text, "DOUBLE")
+            parts = [self._condition(part) for _, part in _chain(node, {node.operator})]
+            return Sql(f"({f' {node.operator.upper()} '.join(parts)})", "BOOLEAN")
+        if (alike := _OF_ONE_RANK.get(node.operator)) is not None:
+            (_, first), *others = _chain(node, alike)
+            text = "".join(f" {operator} {self._number(part)}" for operator, part in others)
+            return Sql(f"({self._number(first)}{text})", "DOUBLE")
         left_sql, right_sql = self.render(node.left), self.render(node.right)
         if (left_sql.type in TEXTS) != (right_sql.type in TEXTS) and not _timely(left_sql, right_sql):
             raise semantic(f"{left_sql.type} and {right_sql.type} cannot be compared", node.position)
