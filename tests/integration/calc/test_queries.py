@@ -41,8 +41,10 @@ def process(java: Java) -> Iterator[QueryProcess]:
     }  # fmt: skip
     work = QueryProcess(LANES, Admission(LANES, 3, 600.0), environment, spare=True)
     life = Life(work, structlog.get_logger())
-    life.start()
-    assert rows(work, "SELECT 1") == [(1,)], "what is short below does not wait for its start"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("calc_svc.queries.process.SPARE_AFTER", 0.0)
+        life.start()
+        assert rows(work, "SELECT 1") == [(1,)], "what is short below does not wait for its start"
     yield work
     life.stop(30)
     assert not life.failed

@@ -36,6 +36,7 @@ def begun(gate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
     monkeypatch.setattr(child, "GRACE", 0.2)
     monkeypatch.setattr(process, "GRACE", 0.2)
     monkeypatch.setattr(process, "SPARE_PAUSE", 0.0)
+    monkeypatch.setattr(process, "SPARE_AFTER", 0.0)
     lives: list[Life] = []
 
     def begin(*, spare: bool = True, seconds: float = 600.0) -> QueryProcess:
@@ -124,6 +125,20 @@ def test_without_one_that_waits_the_next_is_begun(begun: Begin, gate: Path) -> N
     refused(work, "memory", "ann")
     assert run(work, "SELECT 1", "ann") != first
     assert not work.spared
+
+
+def test_none_is_started_while_streams_begin(
+    begun: Begin, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "SPARE_AFTER", 600.0)
+    work = begun()
+    gate.touch()
+    first = run(work, "SELECT 1", "ann")
+    work._keep_spare()
+    assert work._spare is None
+    monkeypatch.setattr(process, "SPARE_AFTER", 0.0)
+    psutil.Process(first).kill()
+    assert run(work, "SELECT 1", "ann") != first
 
 
 def test_a_spare_that_ends_is_followed_by_another(begun: Begin, gate: Path) -> None:

@@ -32,6 +32,8 @@ TICK = 0.05
 TRIES = 3
 """How often a query is begun whose process ends, but for want of memory."""
 SPARE_PAUSE = 30.0
+SPARE_AFTER = 60.0
+"""Seconds from the first process on: streams that begin, or catch up behind a restart, have the cores first."""
 """Seconds after which one that was to wait, and could not, is tried again."""
 
 
@@ -76,6 +78,8 @@ class QueryProcess:
                 if self.stopping.is_set():
                     return
                 raise PlanError(ErrorCode.UNAVAILABLE, "the process for queries does not start")
+        if not self._begun:
+            self._spare_from = time.monotonic() + SPARE_AFTER
         with self._changed:
             self._child, self._free = child, list(child.lanes)
             self._begun += 1
