@@ -32,9 +32,9 @@ TICK = 0.05
 TRIES = 3
 """How often a query is begun whose process ends, but for want of memory."""
 SPARE_PAUSE = 30.0
-SPARE_AFTER = 60.0
-"""Seconds from the first process on: streams that begin, or catch up behind a restart, have the cores first."""
 """Seconds after which one that was to wait, and could not, is tried again."""
+SPARE_AFTER = 60.0
+"""Seconds behind the first process: streams that begin, or catch up after a restart, have the cores first."""
 
 
 class _Ended(Exception):
