@@ -196,9 +196,11 @@ def could_not_be(stream: Stream, changes: Sequence[Change], candidates: Sequence
     for one in candidates:
         ends = {one.ts, one.upto} <= moments if isinstance(stream.trigger, Session) else True
         most = bisect_right(times, (_last(stream, one), "￿")) - bisect_left(times, (one.ts, ""))
-        inside = [row for row in times if one.ts <= row[0] <= _last(stream, one)]
-        # what was told of a window is calculated from the rows as they are then: all may be gone
-        emptied = all(any(_deletes(delete, *row) for delete in deletes) for row in inside)
+        # calculated from the rows as they were then: its own may be gone, and the others not there yet
+        emptied = all(
+            any(_deletes(delete, *row) for delete in deletes for row in times if row[0] == end)
+            for end in (one.ts, one.upto)
+        )
         if not ends or not (0 if emptied else 1) <= one.n <= most:
             found.append(one)
     return found
