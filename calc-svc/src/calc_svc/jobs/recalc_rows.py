@@ -90,7 +90,7 @@ class TriggerRows:
             base = _owner_of(owner, child)
             mine = np.flatnonzero(base >= 0)
             cells = self._cells(view, data[mine], child[mine])
-            kept = cells[definition.filter] if definition.filter else np.ones(len(mine), dtype=bool)
+            kept = self._passed(cells, len(mine))
             said = zip(base[mine].tolist(), values_of(definition.keys, cells), kept.tolist(), strict=True)
             found |= {(number, values) for number, values, wanted in said if wanted}
         of_base = sorted(found, key=lambda one: (one[0], str(one[1])))
@@ -189,7 +189,7 @@ class TriggerRows:
             np.array(numbers, dtype=np.int32), np.full(size, low), np.full(size, high)
         )
         cells = self._cells(view, data, child)
-        kept = cells[definition.filter] if definition.filter else np.ones(len(data), dtype=bool)
+        kept = self._passed(cells, len(data))
         columns = {one.name: cells[one].tolist() for one in definition.windower.signals}
         ts = data[data.columns[0]].to_numpy().astype(np.int64).tolist()
         for row, values in enumerate(values_of(definition.keys, cells)):
@@ -248,6 +248,11 @@ class TriggerRows:
         signals = self.definition.signals
         names = {name for signal in signals for name in fields_of(signal.expression)}
         return evaluate(signals, self._frame(view, data, child, names)) if signals else {}
+
+    def _passed(self, cells: Mapping[Signal, Array], count: int) -> Array:
+        """bool[rows]: those that PRE_FILTER lets pass."""
+        passed = self.definition.filter
+        return cells[passed] if passed is not None else np.ones(count, dtype=bool)
 
     def _frame(self, view: View, data: pl.DataFrame, child: Children, names: set[str]) -> pl.DataFrame:
         """The columns and tags of these names, in the words of the stream."""

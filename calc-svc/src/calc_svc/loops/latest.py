@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 
 from calc_svc.loops.holding import stream_of
@@ -14,9 +14,8 @@ from millrace_core.errors import MillraceError, WireError
 from millrace_core.recalc.latest import Latest, may_be_outdated
 from millrace_core.wire.events import ANSWERING, BATCHES, TriggerBatch, answers_request
 from millrace_core.wire.topics import TRIGGERS
-from millrace_wal import Log, Reader
+from millrace_wal import Log, Reader, up_to
 
-POLL = 0.1
 NS_PER_MS = 1_000_000
 SKEW_MS = 10_000
 """By how much clocks of different machines may differ."""
@@ -65,19 +64,13 @@ class LatestReader:
             self._since = since
             self._reader = self._log.reader({TRIGGERS.name: self._log.offsets_at(TRIGGERS.name, since)})
         ends = self._log.end_offsets(TRIGGERS.name)
-        while not self._stopping.is_set() and not _reached(self._reader, ends):
-            for record in self._reader.poll(POLL):
-                if answers_request(record.key) or not self._of_interest(stream_of(record)):
-                    continue
-                with suppress(WireError):  # the loop of what is live makes a dead letter of it
-                    self._latest.hear(BATCHES.read(record.key, record.value))
+        for record in up_to(self._reader, TRIGGERS.name, ends, self._stopping):
+            if answers_request(record.key) or not self._of_interest(stream_of(record)):
+                continue
+            with suppress(WireError):  # the loop of what is live makes a dead letter of it
+                self._latest.hear(BATCHES.read(record.key, record.value))
 
 
 def _asked(answers: Iterable[TriggerBatch]) -> int:
     """When the first of these was asked for (ms): nothing that was told before knows more than it."""
     return min(event.localtime for one in answers for event in one.events) // NS_PER_MS
-
-
-def _reached(reader: Reader, ends: Mapping[int, int]) -> bool:
-    at = reader.positions().get(TRIGGERS.name, {})
-    return all(at.get(partition, 0) >= end for partition, end in ends.items())

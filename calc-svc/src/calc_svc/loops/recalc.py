@@ -47,7 +47,7 @@ from millrace_core.wire import events, recalc, status, topics
 from millrace_core.wire.events import ANSWERED, TriggerBatch
 from millrace_core.wire.recalc import Handover, Request
 from millrace_service import behind, passed_over
-from millrace_wal import BEGIN, DeadLetters, GapWatch, GroupReader, Log, Message, Reader, Record
+from millrace_wal import BEGIN, DeadLetters, GapWatch, GroupReader, Log, Message, Reader, Record, up_to
 
 POLL = 0.5
 TAKE = 200
@@ -292,10 +292,9 @@ class RecalcLoop:
         ends = self._log.end_offsets(name)
         reader = self._log.reader({name: batch.begins})
         try:
-            while any(reader.positions()[name][partition] < ends[partition] for partition in batch.begins):
-                for record in reader.poll(POLL):
-                    with suppress(WireError):  # it is a dead letter already
-                        yield recalc.REQUESTS.read(record.key, record.value)
+            for record in up_to(reader, name, {partition: ends[partition] for partition in batch.begins}):
+                with suppress(WireError):  # it is a dead letter already
+                    yield recalc.REQUESTS.read(record.key, record.value)
         finally:
             reader.close()
 
@@ -317,13 +316,9 @@ class RecalcLoop:
         ends = self._log.end_offsets(name)
         if self._events is None:
             self._events = self._log.reader({name: dict.fromkeys(ends, BEGIN)})
-        while not self.stopping.is_set():
-            at = self._events.positions().get(name, {})
-            if all(at.get(partition, 0) >= end for partition, end in ends.items()):
-                return
-            for record in self._events.poll(POLL):
-                with suppress(WireError):  # the trigger loop makes a dead letter of it
-                    told.hear(events.BATCHES.read(record.key, record.value), record.timestamp)
+        for record in up_to(self._events, name, ends, self.stopping):
+            with suppress(WireError):  # the trigger loop makes a dead letter of it
+                told.hear(events.BATCHES.read(record.key, record.value), record.timestamp)
 
     def _report(self, batch: Batch, work: Work, state: str, message: str = "") -> None:
         if batch.requests[0].why not in TOLD_OF:

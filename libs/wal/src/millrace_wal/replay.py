@@ -1,12 +1,13 @@
-"""Reading a topic from its beginning, as the catalog does at start."""
+"""Reading a topic up to its end as of now: from its beginning, as the catalog does at start, or on."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from threading import Event
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_wal.record import Log, Record
+from millrace_wal.record import Log, Reader, Record
 
 
 def replay(
@@ -37,3 +38,18 @@ def replay(
             yield from (record for record in records if record.offset < ends.get(record.partition, 0))
     finally:
         reader.close()
+
+
+def up_to(
+    reader: Reader, topic: str, ends: Mapping[int, int], stopping: Event | None = None
+) -> Iterator[Record]:
+    """What a reader has not read before these offsets of a topic, and perhaps some behind them; less where it
+    is ``stopping``.
+
+    Raises MillraceError: as :class:`Reader` does.
+    """
+    while stopping is None or not stopping.is_set():
+        at = reader.positions().get(topic, {})
+        if all(at.get(partition, 0) >= end for partition, end in ends.items()):
+            return
+        yield from reader.poll(0.5)

@@ -122,10 +122,9 @@ def deletions(
     are overwritten, except where several may have one time (composite key).
     """
     topic = wal_topic(table.db, table.name)
-    several = any(column.composite_key for column in table.columns)
     messages: list[Message] = []
     for name, times in stored(obsolete).items():
-        stays = set() if several else set(written.get(name, ()))
+        stays = set() if table.has_composite_key else set(written.get(name, ()))
         for first, last in _runs(sorted(set(times)), stays, obsolete[name]):
             messages.append(Message(topic, name.encode(), encode_operation(Delete(first, last))))
     return messages

@@ -90,7 +90,7 @@ def _origin(
     where = source.table.position
     if table.precision != precision:
         raise _refused(f"{source.table}: its precision is {table.precision}, here it is {precision}", where)
-    if any(known.composite_key for known in table.columns):
+    if table.has_composite_key:
         raise _refused(f"{source.table}: a table with a composite key cannot be a source", where)
     given = table.column(source.column.text)
     if given is None:

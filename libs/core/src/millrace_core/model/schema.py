@@ -112,6 +112,11 @@ class Table(msgspec.Struct, frozen=True):
     def key(self) -> Column:
         return self.columns[0]
 
+    @property
+    def has_composite_key(self) -> bool:
+        """Whether rows of one table with equal times may be different rows."""
+        return any(column.composite_key for column in self.columns)
+
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)
 

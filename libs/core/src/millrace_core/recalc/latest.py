@@ -50,7 +50,10 @@ class Latest:
         while len(self._order) > self._most:
             stream, group, start = next(iter(self._order))
             del self._order[stream, group, start]
-            del self._told[stream, group][start]
+            told = self._told[stream, group]
+            del told[start]
+            if not told:
+                del self._told[stream, group]
 
     def corrected(self, batch: TriggerBatch) -> TriggerBatch:
         """An answer with what is live has told since its rows were read; anything else as it is."""

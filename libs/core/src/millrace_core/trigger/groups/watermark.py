@@ -128,7 +128,7 @@ class Clock:
                 default=None,
             ),
             options.ignore_disorder,
-            not single or any(column.composite_key for column in table.columns),
+            not single or table.has_composite_key,
             emission.late == "dropped",
             emission.corrects_closed and not options.ignore_disorder,
         )

@@ -221,7 +221,7 @@ def read(
     if (same & (ts[1:] <= ts[:-1])).any():
         order = np.lexsort((ts, message))
         ts, message = ts[order], message[order]
-        if not any(column.composite_key for column in table.columns):
+        if not table.has_composite_key:
             last = np.append((ts[1:] != ts[:-1]) | (message[1:] != message[:-1]), True)
             order, ts, message = order[last], ts[last], message[last]
         cells = {signal: values_[order] for signal, values_ in cells.items()}

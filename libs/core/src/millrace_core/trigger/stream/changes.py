@@ -204,28 +204,20 @@ class Changes:
             places = [state.groups.index.get(name, -1)]
         else:
             places = [state.place(name, family)]
-        places = [place for place in places if place >= 0]
-        if state.definition.home:
-            holding, state.life.holding = state.life.holding, False
-            yield from self._lose_here(_lost_at(places, ts, written), seen)
-            state.life.holding = holding
-        else:
-            for place in places:
-                yield self._send_rewritten(place, name, ts, seen, written)
+        holding, state.life.holding = state.life.holding, False
+        yield from self.lose_at([place for place in places if place >= 0], name, ts, written, seen)
+        state.life.holding = holding
         state.passing = Groups()
 
-    @property
-    def loses_rewritten(self) -> bool:
-        """Whether a row that is written again may leave its group."""
-        definition = self.state.definition
-        return not definition.clock.ignore_disorder and definition.spec.emission.rewritten != "counted"
-
-    def lose_at(self, place: int, table: bytes, ts: Ints, written: int, seen: Offsets) -> Iterator[Output]:
-        """A group may have lost rows of a table at these times, for they are elsewhere now."""
+    def lose_at(
+        self, places: Sequence[int], table: bytes, ts: Ints, written: int, seen: Offsets
+    ) -> Iterator[Output]:
+        """Each of the groups may have lost rows of a table at these times, for they are elsewhere now."""
         if self.state.definition.home:
-            yield from self._lose_here(_lost_at([place], ts, written), seen)
+            yield from self._lose_here(_lost_at(places, ts, written), seen)
         else:
-            yield self._send_rewritten(place, table, ts, seen, written)
+            for place in places:
+                yield self._send_rewritten(place, table, ts, seen, written)
 
     def _send_rewritten(self, place: int, name: bytes, ts: Ints, seen: Offsets, written: int) -> Output:
         times, span = np.unique(ts), (int(ts.min()), int(ts.max()))

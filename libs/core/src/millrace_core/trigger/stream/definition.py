@@ -95,6 +95,11 @@ class Definition:
         return bool(self.keys or self.filter is not None) and not self.table.virtual
 
     @property
+    def withdraws_rewritten(self) -> bool:
+        """Whether what a row was before it was written again is taken from its group."""
+        return not self.clock.ignore_disorder and self.spec.emission.rewritten != "counted"
+
+    @property
     def drops_late(self) -> bool:
         """Whether what is written after a window was closed does not count in it, and the log of its table
         says what that is."""

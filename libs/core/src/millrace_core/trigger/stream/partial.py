@@ -75,7 +75,7 @@ class Partial:
         own: dict[tuple[bytes, int], set[int]] = {}
         for found in message.rows:
             yield from self._evaluate(found, taken.get(found.table.encode(), {}), own, seen)
-        if self.changes.loses_rewritten:
+        if self.state.definition.withdraws_rewritten:
             for table, rows in taken.items():
                 yield from self._lose_elsewhere(table, sorted(rows), own, at, seen)
         self.state.passing = Groups()
@@ -118,8 +118,8 @@ class Partial:
     ) -> Iterator[Output]:  # fmt: skip
         """Every other group of the table may have had the row before."""
         state = self.state
-        one_each = not any(column.composite_key for column in state.definition.table.columns)
+        one_each = not state.definition.table.has_composite_key
         for place in state.parts_of(table) + state.strangers():
             lost = [ts for ts in times if not one_each or place not in own.get((table, ts), ())]
             if lost:
-                yield from self.changes.lose_at(place, table, np.array(lost, dtype=np.int64), at, seen)
+                yield from self.changes.lose_at([place], table, np.array(lost, dtype=np.int64), at, seen)

@@ -119,10 +119,11 @@ def _by_keys(state: StreamState, rows: TableRows, group: Ints, messages: Message
     if missed or not (unnamed.any() or state.life.partial):
         return passed_on
     last = {(names[table[row]], int(rows.ts[row])): row for row in np.flatnonzero(told).tolist()}
+    places = messages.timestamp, messages.partition, messages.offset
     asked = [
-        Unnamed(name, ts, int(messages.timestamp[at]), int(messages.partition[at]), int(messages.offset[at]))
+        Unnamed(name, ts, *(int(column[rows.message[row]]) for column in places))
         for (name, ts), row in last.items()
-        if unnamed[row] and (at := int(rows.message[row])) >= 0
+        if unnamed[row]
     ]
     whole = {one for one, row in last.items() if not unnamed[row]}
     return passed_on._replace(unnamed=asked, whole=whole)
@@ -139,7 +140,7 @@ def _lost_by_keys(
     if definition.spec.emission.rewritten == "counted":
         rewriting = rewriting & unnamed
     # with a composite key several rows have one time, and which one it was is not known
-    alone = not any(column.composite_key for column in definition.table.columns)
+    alone = not definition.table.has_composite_key
     last = {(int(table[row]), int(rows.ts[row])): row for row in np.flatnonzero(rewriting).tolist()}
     found: list[tuple[int, int, bool, int]] = []
     parts: dict[int, list[int]] = {}

@@ -34,7 +34,7 @@ class Setting:
     @property
     def shared(self) -> bool:
         """Whether rows of one table with equal times may be different rows."""
-        return any(column.composite_key for column in self.table.columns)
+        return self.table.has_composite_key
 
     @property
     def notifies(self) -> bool:
