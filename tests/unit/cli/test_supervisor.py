@@ -71,6 +71,19 @@ def test_a_part_that_crashes_is_started_again(home: Home) -> None:
     assert supervisor.restarts(home.place) == {NAME: supervisor.Restarts(1, "signal SIGKILL")}
 
 
+def test_its_own_log_starts_afresh_when_it_is_long(home: Home) -> None:
+    log = home.place.log_file(supervisor.NAME)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_bytes(b"x" * (processes.LOG_BYTES + 1))
+    home.code = DIES
+    home.watch.start()
+    home.start()
+    _until(lambda: home.restarts >= 1)
+    home.watch.stop()
+    assert log.stat().st_size == 0
+    assert log.with_name(f"{log.name}.1").stat().st_size == processes.LOG_BYTES + 1
+
+
 def test_one_that_crashes_again_and_again_has_longer_and_longer_pauses(home: Home) -> None:
     home.code = DIES
     home.watch.start()

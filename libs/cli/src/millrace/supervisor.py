@@ -91,7 +91,7 @@ class Supervisor:
                 continue
             crashes = 1 if time.monotonic() - since > self._pauses.steady else crashes + 1
             pause, cause = self._pauses.after(crashes), processes.last_words(self._place, name)
-            self._report(f"{name} has ended unexpectedly, it starts again in {pause:g} s: {cause}")
+            self._say(f"{name} has ended unexpectedly, it starts again in {pause:g} s: {cause}")
             if self._stop.wait(pause):
                 return
             if processes.crashed(self._place, name):  # else somebody else has seen to it
@@ -105,9 +105,14 @@ class Supervisor:
             self._write()
         try:
             self._start(name)
-            self._report(f"{name} runs again")
+            self._say(f"{name} runs again")
         except Exception as error:  # whatever it is, the next try may do better
-            self._report(f"{name} did not start: {error}")
+            self._say(f"{name} did not start: {error}")
+
+    def _say(self, line: str) -> None:
+        with self._lock:  # its own log, too: a part that crashes for ever writes into it for ever
+            processes.rotate(self._place.log_file(NAME))
+        self._report(line)
 
     def _write(self) -> None:
         file = _file(self._place)
