@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from millrace_core.trigger.rows import Messages
 from millrace_spark.python_workers import without_archives
+from millrace_wal import Record as Read
+from millrace_wal.record import stretches_of
+from trigger_svc.messages import of_stretches
 from trigger_svc.spark.workers import Arrived
 
 Record = tuple[str, int, int, int, bytes | None, bytes | None]
@@ -80,3 +83,15 @@ def test_workers_do_without_archives() -> None:
         "",
         "/x/site-packages",
     ]
+
+
+@given(places, st.integers(0, 9))
+def test_what_was_read_in_columns_is_what_was_read_one_by_one(
+    found: list[tuple[str, int, int]], cut: int
+) -> None:
+    records = [Read(*cells) for cells in _records(found)]
+    stretches = stretches_of(records)
+    assert _rows(of_stretches(stretches)) == _rows(Messages.of(records))
+    assert _rows(of_stretches([some.part(cut, len(some)) for some in stretches if len(some) > cut])) == _rows(
+        Messages.of([one for some in stretches for one in some.records()[cut:]])
+    )

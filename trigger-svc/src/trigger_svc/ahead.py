@@ -17,18 +17,18 @@ from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL
-from millrace_wal import Log, Reader, Record
+from millrace_wal import Log, Reader, Record, Stretch
 from trigger_svc.evaluator import Evaluator
 from trigger_svc.ledger.states import Positions
-from trigger_svc.messages import INNER, is_rows
+from trigger_svc.messages import INNER, is_rows, of_stretches
 from trigger_svc.metrics import IMPATIENT
 from trigger_svc.positions import Ends, behind, copied
 
 _log = logging.getLogger("trigger_svc.ahead")
 WAIT = 0.5
 """Seconds that a step waits for messages."""
-MOST = 5_000
-"""The most messages of one batch."""
+MOST = 20_000
+"""The most messages of one batch: whoever is behind pays what a batch costs by itself for more of them."""
 PATIENCE = 10.0
 """Seconds after which a message that waits for rows takes effect without them."""
 LOOK_AGAIN = 1.0
@@ -72,11 +72,11 @@ class Ahead:
         evaluator.ready()
         if evaluator.version != self._version:
             self._follow()
-        records = self._reader.poll(0.01 if self._waiting else WAIT, MOST)
+        stretches = self._reader.stretches(0.01 if self._waiting else WAIT, MOST)
         with evaluator.lock:
             evaluator.ready()  # a micro-batch may have failed meanwhile
             if evaluator.version == self._version and not evaluator.stands_back:
-                self._take(records)
+                self._take(stretches)
         if time.monotonic() > self._looked + LOOK_AGAIN:
             self._looked = time.monotonic()
             evaluator.follow_topics()
@@ -110,13 +110,13 @@ class Ahead:
             self._version = evaluator.version
             return copied(evaluator.positions)
 
-    def _take(self, records: list[Record]) -> None:
+    def _take(self, stretches: list[Stretch]) -> None:
         assert self._reader is not None
         evaluator = self._evaluator
-        rows = [record for record in records if is_rows(record.topic)]
-        inner = [record for record in records if not is_rows(record.topic)]
+        rows = [some for some in stretches if is_rows(some.topic)]
+        inner = [one for some in stretches if not is_rows(some.topic) for one in some.records()]
         if rows:
-            evaluator.evaluate(Messages.of(rows))
+            evaluator.evaluate(of_stretches(rows))
         if inner:
             self._waiting.put(inner, self._needs(inner), time.monotonic())
         self._pass_over()

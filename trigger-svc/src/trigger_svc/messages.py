@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
-from millrace_core.trigger.rows import Messages, present
+from millrace_core.trigger.rows import Messages, distinct, present
 from millrace_core.wire.topics import CLOCK, CONTROL, HANDOVER, REGROUP, WAL_PREFIX, slot_for
-from millrace_wal import Record
+from millrace_wal import Record, Stretch
 from trigger_svc.ledger.states import Positions
 
 INNER = (CONTROL.name, CLOCK.name, HANDOVER.name)
@@ -20,6 +21,22 @@ EVERYWHERE = -1
 def is_rows(topic: str) -> bool:
     """Whether a topic holds rows: a table's, or those on their way to their group."""
     return topic == REGROUP.name or topic.startswith(WAL_PREFIX)
+
+
+def of_stretches(stretches: Sequence[Stretch]) -> Messages:
+    """Messages as they were read, in their order; no object is made for any of them."""
+    sizes = list(map(len, stretches))
+    topics, topic = distinct([some.topic for some in stretches])
+    keys, key = distinct(list(chain.from_iterable(some.keys for some in stretches)))
+    partition = np.array([some.partition for some in stretches], dtype=np.int64)
+    offset, timestamp = (
+        np.fromiter(chain.from_iterable(cells), dtype=np.int64, count=sum(sizes))
+        for cells in ((some.offsets for some in stretches), (some.timestamps for some in stretches))
+    )
+    values = list(chain.from_iterable(some.values for some in stretches))
+    return Messages(
+        topics, np.repeat(topic, sizes), keys, key, np.repeat(partition, sizes), offset, timestamp, values
+    )
 
 
 def apart(messages: Messages) -> tuple[Messages, Messages]:

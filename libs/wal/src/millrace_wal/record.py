@@ -38,17 +38,23 @@ class Record(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """Messages of one partition as they were read, one after the other, in columns: an object for each of
-    them costs more than to read it. ``timestamp``: of the message at a place."""
+    them costs more than to read it. ``times``: the timestamps from one place to before another, asked for
+    where somebody wants them."""
 
     topic: str
     partition: int
     offsets: Sequence[int]
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
-    timestamp: Callable[[int], int]
+    times: Callable[[int, int], Sequence[int]]
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def timestamps(self) -> Sequence[int]:
+        """Of all of them, ms since the epoch."""
+        return self.times(0, len(self))
 
     @property
     def end(self) -> int:
@@ -57,21 +63,22 @@ class Stretch:
 
     def record(self, place: int) -> Record:
         """The message at a place."""
-        at = self.timestamp(place)
+        (at,) = self.times(place, place + 1)
         return Record(
             self.topic, self.partition, self.offsets[place], at, self.keys[place], self.values[place]
         )
 
     def records(self) -> list[Record]:
         """All of them."""
-        return [self.record(place) for place in range(len(self))]
+        columns = (self.offsets, self.timestamps, self.keys, self.values)
+        return [Record(self.topic, self.partition, *cells) for cells in zip(*columns, strict=True)]
 
     def part(self, first: int, end: int) -> Stretch:
         """Those from one place to before another."""
-        part, whole = slice(first, end), self.timestamp
+        part, whole = slice(first, end), self.times
         return Stretch(
             self.topic, self.partition, self.offsets[part], self.keys[part], self.values[part],
-            lambda place: whole(first + place),
+            lambda begin, to: whole(first + begin, first + to),
         )  # fmt: skip
 
 
@@ -83,8 +90,12 @@ def stretches_of(records: Iterable[Record]) -> list[Stretch]:
         offsets = [one.offset for one in mine]
         keys, values = [one.key for one in mine], [one.value for one in mine]
         stamps = [one.timestamp for one in mine]
-        found.append(Stretch(topic, partition, offsets, keys, values, stamps.__getitem__))
+        found.append(Stretch(topic, partition, offsets, keys, values, _cells(stamps)))
     return found
+
+
+def _cells(stamps: Sequence[int]) -> Callable[[int, int], Sequence[int]]:
+    return lambda first, end: stamps[first:end]
 
 
 class Closing:

@@ -11,6 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -56,6 +57,10 @@ def _consumer_config(common: dict[str, Any]) -> dict[str, Any]:
 
 _GROWING: dict[str, Any] = {"fetch.wait.max.ms": 200}
 """A partition that is added waits for the running fetch to end; half as long takes a hundredth of a core."""
+
+
+def _times(messages: list[Any], first: int, end: int) -> list[int]:
+    return [at for _, at in map(Given.timestamp, messages[first:end])]
 
 
 class _Client:
@@ -139,7 +144,7 @@ class _Client:
     def _stretch(self, topic: str, partition: int, messages: list[Any]) -> Stretch:
         self._reached(topic, partition, messages[-1].offset() + 1)
         offsets, keys, values = (list(map(cell, messages)) for cell in (Given.offset, Given.key, Given.value))
-        return Stretch(topic, partition, offsets, keys, values, lambda place: messages[place].timestamp()[1])
+        return Stretch(topic, partition, offsets, keys, values, partial(_times, messages))
 
     def follow(self, why: str) -> None:
         """Drop this client and go on with a new one. It is not closed: to close a client after a fatal error
