@@ -19,11 +19,12 @@ from millrace_service.settings import (
 )
 from millrace_service.tls import Trust, trust
 from millrace_service.token import ServiceToken, find_token
+from millrace_service.tracing import OFF, Step, Tracing, start_tracing, timed
 
 __all__ = [
-    "Addresses", "Health", "Heap", "KafkaAccess", "KafkaSettings", "Life", "Lives", "Look", "Progress",
-    "ServiceSettings", "ServiceToken", "Stall", "Switch", "Trouble", "Trust", "Work", "behind",
-    "configure_logs", "end_process", "find_token", "instance", "instant", "kept_secret", "load_settings",
-    "passed_over", "read_secret", "serve", "service_app", "settings_table", "trust", "variable_of",
-    "write_secret",
+    "OFF", "Addresses", "Health", "Heap", "KafkaAccess", "KafkaSettings", "Life", "Lives", "Look", "Progress",
+    "ServiceSettings", "ServiceToken", "Stall", "Step", "Switch", "Tracing", "Trouble", "Trust", "Work",
+    "behind", "configure_logs", "end_process", "find_token", "instance", "instant", "kept_secret",
+    "load_settings", "passed_over", "read_secret", "serve", "service_app", "settings_table", "start_tracing",
+    "timed", "trust", "variable_of", "write_secret",
 ]  # fmt: skip

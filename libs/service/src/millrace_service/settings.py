@@ -170,6 +170,18 @@ class ServiceSettings(Addresses):
         description="What has not moved for so long though something waits for it is stalled: the service "
         "is not ready, and SHOW STREAMS says so.",
     )
+    trace: float = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="The share of messages with rows whose way is traced (docs/TRACING.md); 0: tracing is "
+        "off, 1: all are.",
+    )
+    trace_endpoint: Url = Field(
+        default="",
+        description="Where spans go, by OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces; when empty, "
+        "to files in `traces` below MILLRACE_DATA_DIR.",
+    )
     stop_seconds: float = Field(
         default=10,
         ge=0,
@@ -188,7 +200,7 @@ class ServiceSettings(Addresses):
         """Where notifications may go."""
         return AllowedAddresses(self.notify_networks, self.notify_allow)
 
-    @field_validator("gateway_url", "calc_url", "notify_url", "trigger_url")
+    @field_validator("gateway_url", "calc_url", "notify_url", "trigger_url", "trace_endpoint")
     @classmethod
     def _url(cls, url: str) -> str:
         if url and not _URL.fullmatch(url):

@@ -177,7 +177,7 @@ class FlakyReader(Closing):
         return self._log.ask("poll", lambda: self._reader.poll(timeout, limit))
 
     def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
-        return stretches_of(self.poll(timeout, limit))
+        return stretches_of(self.poll(timeout, limit), self._log.log.traceparents)
 
     def add(self, topic: str, positions: Mapping[int, int]) -> None:
         self._log.call("add", lambda: self._reader.add(topic, positions))
@@ -203,6 +203,9 @@ class FlakyGroupReader(Closing):
 
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
         return self._log.ask("poll", lambda: self._reader.poll(timeout, limit), self._reader.end_client)
+
+    def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
+        return stretches_of(self.poll(timeout, limit), self._log.log.traceparents)
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         self._log.call("commit", lambda: self._commit(offsets), lambda: None, self._reader.end_client)

@@ -55,6 +55,7 @@ class MemoryLog(Closing):
         self._clock = clock
         self._topics: dict[str, list[list[Record]]] = {}
         self._begins: dict[str, dict[int, int]] = {}
+        self.traceparents: dict[tuple[str, int, int], str] = {}
         self._groups: dict[str, _Group] = {}
         self._keyless = itertools.count()
         self._refused = False
@@ -86,6 +87,8 @@ class MemoryLog(Closing):
         parts[partition].append(
             Record(message.topic, partition, offset, self._clock(), message.key, message.value)
         )
+        if message.traceparent:
+            self.traceparents[message.topic, partition, offset] = message.traceparent
         return partition, offset
 
     def _partitions(self, topic: str, doing: str) -> list[list[Record]]:
@@ -105,6 +108,7 @@ class MemoryLog(Closing):
             for name in names:
                 self._topics.pop(name, None)
                 self._begins.pop(name, None)
+                self.traceparents = {at: one for at, one in self.traceparents.items() if at[0] != name}
                 for group in self._groups.values():
                     group.committed = {w: o for w, o in group.committed.items() if w[0] != name}
 
@@ -216,7 +220,7 @@ class MemoryReader(Closing):
         return self._log.await_records(lambda: self._positions, timeout, limit)
 
     def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
-        return stretches_of(self.poll(timeout, limit))
+        return stretches_of(self.poll(timeout, limit), self._log.traceparents)
 
     def add(self, topic: str, positions: Mapping[int, int]) -> None:
         with self._log.changed:
@@ -269,6 +273,9 @@ class MemoryGroupReader(Closing):
             time.sleep(timeout)
             return []
         return self._log.await_records(self._assigned, timeout, limit)
+
+    def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
+        return stretches_of(self.poll(timeout, limit), self._log.traceparents)
 
     def _assigned(self) -> dict[tuple[str, int], int]:
         """My share of the partitions. Those that stay keep their position. Hold ``changed``."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from millrace_core.wire.message import Message as Message
@@ -16,6 +16,9 @@ BEGIN = -2
 """As a position: the partition's first record that is still kept."""
 END = -1
 """As a position: behind the partition's last record as of now."""
+
+TRACEPARENT = "traceparent"
+"""The header of a message that is traced, as W3C's Trace Context has it."""
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """Key and value of a message together; a larger one is refused with TOO_LARGE."""
@@ -39,7 +42,7 @@ class Record(NamedTuple):
 class Stretch:
     """Messages of one partition as they were read, one after the other, in columns: an object for each of
     them costs more than to read it. ``times``: the timestamps from one place to before another, asked for
-    where somebody wants them."""
+    where somebody wants them; ``traceparents``: likewise, by place, of those that have one."""
 
     topic: str
     partition: int
@@ -47,6 +50,7 @@ class Stretch:
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     times: Callable[[int, int], Sequence[int]]
+    traceparents: Callable[[], Mapping[int, str]] = dict
 
     def __len__(self) -> int:
         return len(self.values)
@@ -75,14 +79,21 @@ class Stretch:
 
     def part(self, first: int, end: int) -> Stretch:
         """Those from one place to before another."""
-        part, whole = slice(first, end), self.times
+        part, times, traceparents = slice(first, end), self.times, self.traceparents
         return Stretch(
             self.topic, self.partition, self.offsets[part], self.keys[part], self.values[part],
-            lambda begin, to: whole(first + begin, first + to),
+            lambda begin, to: times(first + begin, first + to),
+            lambda: {at - first: one for at, one in traceparents().items() if first <= at < end},
         )  # fmt: skip
 
 
-def stretches_of(records: Iterable[Record]) -> list[Stretch]:
+Traceparents = Mapping[tuple[str, int, int], str]
+"""By topic, partition and offset."""
+
+
+def stretches_of(
+    records: Iterable[Record], traceparents: Traceparents = MappingProxyType({})
+) -> list[Stretch]:
     """Records, in order, in columns."""
     found = []
     for (topic, partition), same in groupby(records, itemgetter(0, 1)):
@@ -90,7 +101,9 @@ def stretches_of(records: Iterable[Record]) -> list[Stretch]:
         offsets = [one.offset for one in mine]
         keys, values = [one.key for one in mine], [one.value for one in mine]
         stamps = [one.timestamp for one in mine]
-        found.append(Stretch(topic, partition, offsets, keys, values, _cells(stamps)))
+        places = ((topic, partition, offset) for offset in offsets)
+        traced = {at: traceparents[place] for at, place in enumerate(places) if place in traceparents}
+        found.append(Stretch(topic, partition, offsets, keys, values, _cells(stamps), traced.copy))
     return found
 
 
@@ -151,6 +164,9 @@ class GroupReader(Protocol):
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
         """As :meth:`Reader.poll`. Keeps the membership alive: a member that does not poll for ten minutes
         loses its partitions. With ``limit`` 0 it does only that and gives nothing."""
+
+    def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
+        """As :meth:`poll`, in columns."""
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """The group is done with all before these offsets; durable when it returns. Partitions that this

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 class Message(NamedTuple):
     """A message to send. Messages of one topic and key lie in one partition, in the order of sending;
-    a null value deletes the key from a compacted topic."""
+    a null value deletes the key from a compacted topic. ``traceparent``: the header (W3C) of one that is
+    traced; without it, empty, a message has no headers."""
 
     topic: str
     key: bytes | None
     value: bytes | None
+    traceparent: str = ""

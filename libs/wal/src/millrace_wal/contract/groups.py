@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_wal.contract.log import Paced, fresh, numbers, read, topic, until, values
-from millrace_wal.record import GroupReader, Log, Message, Reader
+from millrace_wal.contract.log import Paced, fresh, numbers, read, topic, traced, until, values
+from millrace_wal.record import GroupReader, Log, Message, Reader, Stretch
 
 EndClient = Callable[[Log | Reader | GroupReader], None]
 """Has a fatal error end the client of a reader, or that which the log appends with."""
@@ -80,6 +80,22 @@ class GroupContract(Paced):
         log.append(numbers(name, 3, 6))
         assert reader.poll(0.1 * self.pace, limit=0) == []
         assert values(read(reader, 3)) == [b"3", b"4", b"5"]
+        reader.close()
+
+    def test_what_a_member_is_given_in_columns_has_the_headers_of_what_is_traced(self, log: Log) -> None:
+        name, group, header = topic(log), fresh("group"), f"00-{1:032x}-{2:016x}-01"
+        log.append([*numbers(name, 0, 3), Message(name, b"k", b"3", header), *numbers(name, 4, 6)])
+        reader = log.subscribe(group, [name])
+        found: list[Stretch] = []
+
+        def all_came() -> bool:
+            reader.poll(0, limit=0)  # what comes in this is kept for the next one
+            found.extend(reader.stretches(0.2, 4))
+            return sum(map(len, found)) == 6
+
+        assert until(all_came)
+        assert [offset for some in found for offset in some.offsets] == list(range(6))
+        assert traced(found) == {3: header}
         reader.close()
 
     def test_a_member_whose_client_has_ended_comes_back_where_commits_stand(

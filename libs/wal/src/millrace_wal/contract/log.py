@@ -13,7 +13,17 @@ import pytest
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import Topic
-from millrace_wal.record import BEGIN, END, MAX_MESSAGE_BYTES, GroupReader, Log, Message, Reader, Record
+from millrace_wal.record import (
+    BEGIN,
+    END,
+    MAX_MESSAGE_BYTES,
+    GroupReader,
+    Log,
+    Message,
+    Reader,
+    Record,
+    Stretch,
+)
 from millrace_wal.replay import replay
 
 _names = itertools.count()
@@ -42,6 +52,20 @@ def read(reader: Reader | GroupReader, count: int, within: float = 15) -> list[R
 
 def values(records: list[Record]) -> list[bytes | None]:
     return [record.value for record in records]
+
+
+def _stretches(reader: Reader | GroupReader, count: int, within: float = 15) -> list[Stretch]:
+    """As :func:`read`, in columns."""
+    found: list[Stretch] = []
+    end = time.monotonic() + within
+    while sum(map(len, found)) < count and time.monotonic() < end:
+        found += reader.stretches(0.2)
+    return found
+
+
+def traced(stretches: list[Stretch]) -> dict[int, str]:
+    """By offset the headers of those that have one."""
+    return {some.offsets[at]: one for some in stretches for at, one in some.traceparents().items()}
 
 
 def _took(reader: Reader, found: list[Record], count: int) -> bool:
@@ -84,6 +108,17 @@ class LogContract(Paced):
         assert [r[:3] for r in records] == [(name, 0, 0), (name, 0, 1), (name, 0, 2)]
         assert [(r.key, r.value) for r in records] == [(b"a", b"1"), (None, b"2"), (b"a", None)]
         assert all(before - 1000 <= r.timestamp <= time.time_ns() // 1_000_000 + 1000 for r in records)
+
+    def test_a_message_that_is_traced_carries_its_header(self, log: Log) -> None:
+        name, header = topic(log), f"00-{1:032x}-{2:016x}-01"
+        log.append([*numbers(name, 0, 3), Message(name, b"k", b"3", header), *numbers(name, 4, 6)])
+        with log.reader({name: {0: BEGIN}}) as reader:  # type: ignore[attr-defined]
+            found = _stretches(reader, 6)
+            assert traced(found) == {3: header}
+            parts = [part for some in found for part in (some.part(0, 2), some.part(2, len(some)))]
+            assert traced(parts) == {3: header}
+            log.append(numbers(name, 6, 7))
+            assert traced(_stretches(reader, 1)) == {}
 
     def test_nothing_appended_is_nothing_done(self, log: Log) -> None:
         assert log.append([]) == []

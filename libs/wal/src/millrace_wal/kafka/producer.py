@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_wal.kafka.errors import is_fatal, kafka_error
-from millrace_wal.record import MAX_MESSAGE_BYTES, Message
+from millrace_wal.record import MAX_MESSAGE_BYTES, TRACEPARENT, Message
 
 _CONFIG = {
     "enable.idempotence": True,
@@ -109,9 +109,12 @@ class Appender:
         def on_delivery(error: KafkaError | None, delivered: Any) -> None:
             pending.report(index, error, delivered)
 
+        headers = {TRACEPARENT: message.traceparent} if message.traceparent else None
         while True:
             try:
-                self.producer.produce(message.topic, message.value, message.key, on_delivery=on_delivery)
+                self.producer.produce(
+                    message.topic, message.value, message.key, on_delivery=on_delivery, headers=headers
+                )
                 if not self._sending.is_set():
                     self._sending.set()
                 return

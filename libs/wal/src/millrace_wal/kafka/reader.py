@@ -20,7 +20,7 @@ from confluent_kafka import Message as Given
 
 from millrace_wal.kafka.errors import MISSING, MOVING, REBALANCED, Strikes, is_fatal, kafka_error
 from millrace_wal.kafka.silence import Silence
-from millrace_wal.record import Closing, Positions, Record, Stretch
+from millrace_wal.record import TRACEPARENT, Closing, Positions, Record, Stretch
 
 _SERVED_IN_TIME = 0.05
 """Seconds a membership-only poll may take; it is served by then or with the next one."""
@@ -63,6 +63,28 @@ def _times(messages: list[Any], first: int, end: int) -> list[int]:
     return [at for _, at in map(Given.timestamp, messages[first:end])]
 
 
+def _traceparents(messages: list[Any]) -> dict[int, str]:
+    return {
+        at: value.decode("ascii", "replace")
+        for at, headers in enumerate(map(Given.headers, messages))
+        for name, value in headers or ()
+        if name == TRACEPARENT and value is not None
+    }
+
+
+def _taken(held: list[Stretch], limit: int) -> list[Stretch]:
+    """The first messages of these, which are left without them."""
+    found: list[Stretch] = []
+    while held and limit > 0:
+        first = held.pop(0)
+        if len(first) > limit:
+            held.insert(0, first.part(limit, len(first)))
+            first = first.part(0, limit)
+        found.append(first)
+        limit -= len(first)
+    return found
+
+
 class _Client:
     """A consumer that is followed by a new one when it is done. ``make``: makes one and gives it its work."""
 
@@ -73,12 +95,8 @@ class _Client:
         self.positions: Positions = {}
         self.moved: set[str] = set()
 
-    def poll(self, timeout: float, limit: int) -> list[Record]:
-        """Records in a batch. What fails is raised when all that came before has been given."""
-        return [record for some in self.stretches(timeout, limit) for record in some.records()]
-
     def stretches(self, timeout: float, limit: int) -> list[Stretch]:
-        """As :meth:`poll`, in columns."""
+        """Messages in a batch. What fails is raised when all that came before has been given."""
         self._raise_failure()
         # consume() waits until it has all it was asked for, so: one message in time, then those there are
         until = time.monotonic() + timeout
@@ -144,7 +162,10 @@ class _Client:
     def _stretch(self, topic: str, partition: int, messages: list[Any]) -> Stretch:
         self._reached(topic, partition, messages[-1].offset() + 1)
         offsets, keys, values = (list(map(cell, messages)) for cell in (Given.offset, Given.key, Given.value))
-        return Stretch(topic, partition, offsets, keys, values, partial(_times, messages))
+        return Stretch(
+            topic, partition, offsets, keys, values,
+            partial(_times, messages), partial(_traceparents, messages),
+        )  # fmt: skip
 
     def follow(self, why: str) -> None:
         """Drop this client and go on with a new one. It is not closed: to close a client after a fatal error
@@ -260,7 +281,7 @@ class KafkaGroupReader(Closing):
         self._commits, self._coordinator = Strikes(), Strikes()
         self._lost = ""
         self._paused = False
-        self._held: list[Record] = []
+        self._held: list[Stretch] = []
         self._client = _Client(self._make, logger, f"read as group {group}")
 
     def _make(self) -> Consumer:
@@ -288,32 +309,32 @@ class KafkaGroupReader(Closing):
         self._coordinator.forget()
 
     def poll(self, timeout: float, limit: int = 5000) -> list[Record]:
+        return [record for some in self.stretches(timeout, limit) for record in some.records()]
+
+    def stretches(self, timeout: float, limit: int = 5000) -> list[Stretch]:
         if self._lost:
             self._follow(self._lost)
         try:
-            return self._poll(timeout, limit)
+            return self._stretches(timeout, limit)
         except KafkaException as error:
             if not is_fatal(error.args[0]):
                 raise kafka_error(error, f"read as group {self._group}") from error
             self._follow(str(error.args[0]))
             return []
 
-    def _poll(self, timeout: float, limit: int) -> list[Record]:
+    def _stretches(self, timeout: float, limit: int) -> list[Stretch]:
         consumer = self._client.consumer
         if limit == 0:
             consumer.pause(consumer.assignment())
             self._paused = True
             # a partition that is assigned just now is not paused and may give records
-            self._held += self._client.poll(min(timeout, _SERVED_IN_TIME), 1000)
+            self._held += self._client.stretches(min(timeout, _SERVED_IN_TIME), 1000)
             time.sleep(max(timeout - _SERVED_IN_TIME, 0))
             return []
         if self._paused:
             consumer.resume(consumer.assignment())
             self._paused = False
-        if self._held:
-            held, self._held = self._held[:limit], self._held[limit:]
-            return held
-        return self._client.poll(timeout, limit)
+        return _taken(self._held, limit) if self._held else self._client.stretches(timeout, limit)
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         mine = self.assigned()
