@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import psutil
 
@@ -22,6 +24,7 @@ class Times:
     def __init__(self, processes: Sequence[psutil.Process]) -> None:
         self._processes = processes
         self._last: dict[psutil.Process, float] = {}
+        self._parts: dict[psutil.Process, str] = {}
 
     def read(self) -> float:
         """Seconds so far."""
@@ -29,7 +32,27 @@ class Times:
             with suppress(psutil.NoSuchProcess):
                 times = one.cpu_times()
                 self._last[one] = times.user + times.system
+                if one not in self._parts:
+                    self._parts[one] = part_of(one)
         return sum(self._last.values())
+
+    @property
+    def by_part(self) -> Counter[str]:
+        """The seconds that were read last, by part."""
+        found: Counter[str] = Counter()
+        for process, seconds in self._last.items():
+            found[self._parts.get(process, "?")] += seconds
+        return found
+
+
+def part_of(process: psutil.Process) -> str:
+    """The module that Python runs, or the program's name and the module that began it."""
+    command = process.cmdline()
+    if "-m" in command[:-1]:
+        return " ".join(command[command.index("-m") + 1 :][:2])
+    parent = process.parent()
+    name = process.name()
+    return name if parent is None or "-m" not in parent.cmdline()[:-1] else f"{part_of(parent)} {name}"
 
 
 def memory(processes: Sequence[psutil.Process]) -> int:
@@ -63,6 +86,7 @@ class Watch:
         self.cpu = 0.0
         self.seconds = 0.0
         self.others = 0.0
+        self._parts_before: Counter[str] = Counter()
 
     def _run(self) -> None:
         while not self._stop.wait(PAUSE):
@@ -76,6 +100,7 @@ class Watch:
 
     def __enter__(self) -> Watch:
         self._before = self._spent()
+        self._parts_before = self._times.by_part
         self.peak = memory(self._processes)
         self._thread.start()
         return self
@@ -89,10 +114,12 @@ class Watch:
         self.others = max(0.0, busy - beside - self.cpu) / self.seconds
         self.peak = max(self.peak, memory(self._processes))
 
-    def figures(self, rows: int, seconds: float) -> dict[str, float]:
+    def figures(self, rows: int, seconds: float) -> dict[str, Any]:
         """The cost of so many rows, done in ``seconds`` (to read the results here may take longer), and how
-        much of the machine others took meanwhile."""
+        much of the machine others took meanwhile. ``cpu_by_part``: what the processor time went into."""
+        spent = self._times.by_part - self._parts_before
         return {
+            "cpu_by_part": {part: round(cpu / rows * 1e6, 2) for part, cpu in spent.most_common()},
             "cores": round(self.cpu / seconds, 2),
             "cpu_seconds_per_million_rows": round(self.cpu / rows * 1e6, 2),
             "peak_memory_bytes": self.peak,

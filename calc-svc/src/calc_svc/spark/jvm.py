@@ -6,15 +6,26 @@ been run, another version is refused (``millrace_spark.version``).
 
 from __future__ import annotations
 
+from base64 import standard_b64decode
 from collections.abc import Sequence
 from importlib.resources import files
 from subprocess import TimeoutExpired
 from typing import Any
 
+from py4j.protocol import BYTES_TYPE, register_output_converter  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from millrace_spark import require_spark
+
+
+def decode_bytes(value: str, gateway: object = None) -> bytes:
+    """Bytes that the JVM gives: in base64, as py4j's protocol has them."""
+    return standard_b64decode(value)
+
+
+# py4j's own converter runs two calls of Python for each byte: 0.3 s for 5 MB, where this takes 0.02 s
+register_output_converter(BYTES_TYPE, decode_bytes)
 
 
 class Jvm:
