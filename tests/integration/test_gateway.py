@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from millrace.processes import free_port
 from millrace_core.trigger.types import registry  # noqa: F401 - records of streams are read by its types
 from millrace_core.wire import control, operations, status
 from millrace_core.wire.topics import CONTROL, STATUS
+from millrace_service.patience import CONNECTIONS
 from millrace_wal import KafkaLog, Message, replay
 
 pytestmark = pytest.mark.java
@@ -40,7 +43,7 @@ class Service:
     """One service's process."""
 
     def __init__(self, module: str, port: int, variables: dict[str, str], folder: Path) -> None:
-        self.url = f"http://127.0.0.1:{port}"
+        self.port, self.url = port, f"http://127.0.0.1:{port}"
         self._module = module
         self._environment = os.environ | variables
         self._file = folder / f"{module}.log"
@@ -239,3 +242,25 @@ def test_logs_are_json_lines(gateway: Service) -> None:
     lines = [json.loads(line) for line in gateway.log().splitlines()]
     assert {"time", "level", "service", "event"} <= set(lines[0])
     assert any(line["event"] == "ready" for line in lines)
+
+
+def test_connections_are_counted_and_clients_that_are_slow_lose_theirs(gateway: Service) -> None:
+    with ExitStack() as held:
+        slow = [
+            held.enter_context(socket.create_connection(("127.0.0.1", gateway.port), timeout=60))
+            for _ in range(CONNECTIONS)
+        ]
+        for begun, one in enumerate(slow):
+            one.sendall(b"POST /rest/sql HTTP/1.1\r\nhost: x\r\n" if begun % 2 else b"")
+        eventually(lambda: httpx.get(f"{gateway.url}/docs").status_code == 503, 10)
+        assert all(cut_off(one) for one in slow)
+    eventually(lambda: httpx.get(f"{gateway.url}/docs").status_code == 200, 10)
+    assert connect(gateway).query("SELECT server_version()").data
+
+
+def cut_off(client: socket.socket) -> bool:
+    """Whether the server closes the connection without an answer; waits for it."""
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
