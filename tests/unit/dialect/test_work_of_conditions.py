@@ -16,13 +16,13 @@ import polars as pl
 import pytest
 
 from millrace_core.conditions import condition_expression
-from millrace_core.conditions.work import COPIES, FOLDED, work_of
+from millrace_core.conditions.work import BOUND, work_of
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.language.query import parse_expression
 from millrace_core.model.expression import AnyExpression, Call, Constant, Field
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.trigger.rows.expressions import LITERAL, OPERATIONS
+from millrace_core.trigger.rows.expressions import LITERAL, OPERATIONS, REPEATS
 
 TABLE = Table(
     "d", "t", "normal", 1, "ms",
@@ -48,6 +48,8 @@ ORDINARY = {
     "200 parentheses": f"{'(' * 200}v > 1{')' * 200}",
     "200 CASEs": nested(lambda e: f"CASE WHEN v > 1 THEN {e} END", 199),
     "200 roots": nested(lambda e: f"sin({e})", 199),
+    "200 absolute values": nested(lambda e: f"abs({e})", 195),
+    "60 times IN": nested(lambda e: f"cast({e} in (0, 1, 2) AS INT)", 60),
     "a few of any kind": nested(lambda e: f"abs(nullif(coalesce({e}, 3), 7))", 3),
     "a chain of sums": " + ".join(["v"] * 200) + " > 1",
 }
@@ -59,14 +61,12 @@ def test_ordinary_ones_are_taken(name: str) -> None:
 
 
 TOO_MUCH = {
-    "abs": lambda e: f"abs({e})",
     "greatest": lambda e: f"greatest({e}, 1)",
     "nullif": lambda e: f"nullif({e}, 7)",
     "ln": lambda e: f"ln({e})",
     "divided by": lambda e: f"(1 / {e})",
     "CASE of a value": lambda e: f"CASE {e} WHEN 1 THEN 2 WHEN 2 THEN 3 END",
     "between": lambda e: f"cast({e} between 0 and 1 AS INT)",
-    "in": lambda e: f"cast({e} in (0, 1, 2) AS INT)",
     "text": lambda e: f"cast(cast({e} AS VARCHAR(9)) AS INT)",
 }
 
@@ -103,24 +103,21 @@ def test_the_copies_are_those_of_the_table_of_operations(name: str) -> None:
     tried = [(count, found) for count in (1, 2, 3, 4) if (found := copies(name, count)) is not None]
     assert tried
     for count, found in tried:
-        for i, times in enumerate(found):
-            marked = tuple(
-                Call("sin", (Field("v"),)) if place == i else Constant(1) for place in range(count)
-            )
-            plain = tuple(Constant(1) for _ in range(count))
-            more = work_of(Call(name, marked)).size - work_of(Call(name, plain)).size
-            least = times - 1 if name in ("and", "or", "in") else times  # one operand alone is doubled
-            assert more >= least, (name, count, i)
+        assert work_of(Call(name, (Field("v"),) * count)).size >= sum(found)
+        assert max(found) <= 1 or name in REPEATS
 
 
-def test_the_work_of_nested_ones_is_that_of_their_copies() -> None:
+@pytest.mark.parametrize("name", sorted(REPEATS))
+def test_operands_that_are_calls_are_computed_once(name: str) -> None:
+    """However often an operation has them: the work of calls inside one another is a sum, not a product."""
+    place = next(i for i in range(4) if i not in LITERAL.get(name, frozenset()))
     made: AnyExpression = Field("v")
     sizes = []
     for _ in range(6):
-        made = Call("abs", (made,))
+        made = Call(name, (*(Constant(1),) * place, made, *(Constant(1),) * (1 - place)))
         sizes.append(work_of(made).size)
-    assert all(later > 3 * earlier for earlier, later in pairwise(sizes))
-    assert COPIES["abs"] == (3,) and FOLDED["greatest"] == (3, 2)
+    assert len({later - earlier for earlier, later in pairwise(sizes[1:])}) == 1
+    assert work_of(made).cost > 5 * BOUND
 
 
 JUDGE = """
@@ -141,6 +138,6 @@ for text in json.load(sys.stdin):
 
 def test_whoever_judges_rows_bears_what_is_taken() -> None:
     """The workers of triggers load nothing of SQL, which sets how deep Python may go."""
-    deep = [condition(text) for text in (*ORDINARY.values(), " + ".join(["v"] * 250) + " > 1")]
+    deep = [condition(text) for text in (*ORDINARY.values(), " + ".join(["v"] * 360) + " > 1")]
     texts = json.dumps([msgspec.json.encode(one).decode() for one in deep])
     subprocess.run([sys.executable, "-c", JUDGE], input=texts, text=True, check=True)

@@ -11,7 +11,7 @@ import pytest
 
 from millrace_core.model.expression import AnyExpression, Call, Constant, Field
 from millrace_core.trigger.rows import Signal, evaluate
-from millrace_core.trigger.rows.expressions import LITERAL, OPERATIONS, polars
+from millrace_core.trigger.rows.expressions import LITERAL, OPERATIONS, REPEATS, polars
 
 A, B = Field("a"), Field("b")
 
@@ -78,6 +78,39 @@ def test_extremes_pass_over_null_and_case_over_what_is_not_met() -> None:
     assert told(Call("least", (A, B)), a=[1, None, None], b=[2, 3, None]) == [1, 3, None]
     case = Call("case", (A, Constant("yes"), B, Constant("also"), Constant(None)))
     assert told(case, a=[True, None, False], b=[True, True, None]) == ["yes", "also", None]
+
+
+SIMPLE: dict[str, tuple[Any, ...]] = {
+    "nullif": (A, B), "greatest": (A, B), "least": (B, A), "div": (A, B), "ln": (A,),
+    "in": (A, B, Constant(3)), "first_match": (Field("s"), Constant("(x+)")),
+    "locate": (Constant("b"), Field("s")), "substring": (Field("s"), A, B), "right": (Field("s"), A),
+    "parse_real": (Field("s"),), "day_text": (A,),
+}  # fmt: skip
+FRAME: dict[str, list[Any]] = {
+    "a": [1, -2, 3, None, 2], "b": [1, 2, None, 4, 0], "s": ["axxb", "3.5", None, "", "-inf"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(REPEATS))
+def test_operands_that_are_calls_give_the_same_as_columns(name: str) -> None:
+    """They are computed before, for an operation that has them several times."""
+    as_calls = {field: Call("coalesce", (Field(field),)) for field in FRAME}
+    calls = tuple(as_calls[one.name] if isinstance(one, Field) else one for one in SIMPLE[name])
+    for rows in (5, 1, 0):
+        columns = {field: cells[:rows] for field, cells in FRAME.items()}
+        schema = {"a": pl.Float64 if name == "ln" else pl.Int64, "b": pl.Int64, "s": pl.String}
+        frame = pl.DataFrame(columns, schema)
+        plain, bound = (
+            frame.with_columns(polars(Call(name, one)).alias("r"))["r"] for one in (SIMPLE[name], calls)
+        )
+        assert bound.equals(plain, null_equal=True) and bound.dtype == plain.dtype
+
+
+def test_operands_that_are_constants_may_stand_beside_calls() -> None:
+    inner = Call("greatest", (Constant(2), A, Call("neg", (B,)), Constant(None)))
+    assert told(Call("greatest", (Constant(1), inner)), a=[1, 5, None], b=[-9, 0, None]) == [9, 5, 2]
+    assert told(Call("div", (Constant(1), Call("abs", (A,)))), a=[-4, 0, None]) == [0.25, None, None]
+    assert told(Call("nullif", (Constant(3), Call("abs", (A,)))), a=[-3, 2]) == [None, 3]
 
 
 def test_days_outside_four_digits_have_no_text() -> None:

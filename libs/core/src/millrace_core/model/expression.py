@@ -44,11 +44,16 @@ class Call(Expression, frozen=True, tag="call"):
 AnyExpression = Constant | Field | Call
 
 
+def nodes_of(expression: AnyExpression) -> list[AnyExpression]:
+    """All nodes, each before those inside it. Not by recursion, of which the judge of rows has only so much
+    left."""
+    found: list[AnyExpression] = [expression]
+    for node in found:
+        if isinstance(node, Call):
+            found.extend(node.arguments)
+    return found
+
+
 def fields_of(expression: AnyExpression) -> frozenset[str]:
     """The names of the columns and tags that an expression reads."""
-    match expression:
-        case Field(name=name):
-            return frozenset({name})
-        case Call(arguments=arguments):
-            return frozenset().union(*map(fields_of, arguments))
-    return frozenset()
+    return frozenset(node.name for node in nodes_of(expression) if isinstance(node, Field))

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache, reduce
 from math import pi
+from operator import and_, or_
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from millrace_core.model.expression import AnyExpression, Call, Constant, Field
+from millrace_core.model.expression import AnyExpression, Call, Constant, Field, nodes_of
 from millrace_core.trigger.groups.columns import Array
 
 Operation = Callable[..., pl.Expr]
@@ -38,11 +39,11 @@ def _constant(value: int | float | str | bool | None) -> pl.Expr:
 
 
 def _all(*sides: pl.Expr) -> pl.Expr:
-    return pl.all_horizontal(sides) if len(sides) > 2 else sides[0] & sides[-1]
+    return pl.all_horizontal(sides) if len(sides) > 2 else reduce(and_, sides)
 
 
 def _any(*sides: pl.Expr) -> pl.Expr:
-    return pl.any_horizontal(sides) if len(sides) > 2 else sides[0] | sides[-1]
+    return pl.any_horizontal(sides) if len(sides) > 2 else reduce(or_, sides)
 
 
 def _case(*parts: pl.Expr) -> pl.Expr:
@@ -54,14 +55,11 @@ def _case(*parts: pl.Expr) -> pl.Expr:
 
 
 def _extreme(above: bool) -> Operation:
-    def pick(*values: pl.Expr) -> pl.Expr:
-        def better(a: pl.Expr, b: pl.Expr) -> pl.Expr:
-            wins = b > a if above else b < a
-            return pl.when(a.is_null() | wins).then(b).otherwise(a)
+    def better(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+        wins = b > a if above else b < a
+        return pl.when(a.is_null() | wins).then(b).otherwise(a)
 
-        return reduce(better, values)
-
-    return pick
+    return better
 
 
 def _nullif(value: pl.Expr, other: pl.Expr) -> pl.Expr:
@@ -212,7 +210,7 @@ OPERATIONS: dict[str, Operation] = {
     "rest": _by_numpy(np.fmod, pl.Int64),
     "real_rest": _by_numpy(np.fmod, pl.Float64),
     "neg": lambda a: 0 - a,
-    "abs": lambda a: pl.when(a < 0).then(0 - a).otherwise(a),
+    "abs": lambda a: a.abs(),
     "bit_and": lambda a, b: a & b,
     "bit_or": lambda a, b: a | b,
     "round": lambda a: a.round(0, mode="half_away_from_zero"),
@@ -252,21 +250,79 @@ LITERAL: dict[str, frozenset[int]] = {
 }  # fmt: skip
 """Arguments that are constants, and reach the operation as they are."""
 
+REPEATS: dict[str, Any] = {
+    "nullif": None, "greatest": None, "least": None, "div": pl.Float64, "ln": pl.Float64, "in": pl.Boolean,
+    "first_match": pl.String, "locate": pl.Int64, "substring": pl.String, "right": pl.String,
+    "parse_real": pl.Float64, "day_text": pl.String,
+}  # fmt: skip
+"""Operations that have an operand several times, and the type of what they give (None: that of all operands).
+"""
+FOLDED = frozenset({"greatest", "least"})
+"""Operations on two operands; of more, on what the first ones gave and the next one."""
+
+
+def is_bound(call: Call) -> bool:
+    """Whether the operands are computed before the operation, each once. Spelled out, calls inside one
+    another would double, or worse, with each one."""
+    literal = LITERAL.get(call.name, frozenset())
+    computed = (isinstance(one, Call) for i, one in enumerate(call.arguments) if i not in literal)
+    return call.name in REPEATS and any(computed)
+
+
+def folded(call: Call) -> Call:
+    """The same with two operands at a time, where it is an operation on two."""
+    if call.name not in FOLDED or len(call.arguments) < 3:
+        return call
+    return Call(call.name, (Call(call.name, call.arguments[:-1]), call.arguments[-1]))
+
+
+def _bound(name: str, operands: Sequence[Any], first: int) -> pl.Expr:
+    """The operation on operands that are computed once. ``first``: one of theirs that has a type."""
+    literal = LITERAL.get(name, frozenset())
+    places = [first, *(place for place in range(len(operands)) if place not in literal and place != first)]
+
+    def of_series(sides: Sequence[pl.Series]) -> pl.Series:
+        given = list(operands)
+        for place, side in zip(places, sides, strict=True):
+            given[place] = pl.lit(side)
+        return pl.select(OPERATIONS[name](*given)).to_series()
+
+    return pl.map_batches(
+        [operands[place] for place in places], of_series, is_elementwise=True,
+        return_dtype=REPEATS[name] or pl.self_dtype(),
+    )  # fmt: skip
+
+
+def _applied(call: Call, operands: Sequence[Any]) -> pl.Expr:
+    if call.name in FOLDED and len(operands) > 2:
+        found = _applied(Call(call.name, call.arguments[:2]), operands[:2])
+        for operand in operands[2:]:
+            found = _bound(call.name, (found, operand), 0)
+        return found
+    if not is_bound(call):
+        return OPERATIONS[call.name](*operands)
+    literal = LITERAL.get(call.name, frozenset())
+    arguments = enumerate(call.arguments)
+    return _bound(
+        call.name, operands, next(i for i, one in arguments if isinstance(one, Call) and i not in literal)
+    )
+
 
 @lru_cache(maxsize=4096)
 def polars(expression: AnyExpression) -> pl.Expr:
     """The expression over a frame that has its fields as columns; KeyError for an unknown operation."""
-    match expression:
-        case Constant(value=value):
-            return _constant(value)
-        case Field(name=name):
-            return pl.col(name)
-        case Call(name=name, arguments=arguments):
-            literal = LITERAL.get(name, frozenset())
-            return OPERATIONS[name](
-                *(
-                    argument.value if i in literal and isinstance(argument, Constant) else polars(argument)
-                    for i, argument in enumerate(arguments)
-                )
-            )
-    raise AssertionError(expression)
+    made: dict[int, pl.Expr] = {}
+    for node in reversed(nodes_of(expression)):
+        match node:
+            case Constant(value=value):
+                made[id(node)] = _constant(value)
+            case Field(name=name):
+                made[id(node)] = pl.col(name)
+            case Call(name=name, arguments=arguments):
+                literal = LITERAL.get(name, frozenset())
+                operands = [
+                    one.value if i in literal and isinstance(one, Constant) else made[id(one)]
+                    for i, one in enumerate(arguments)
+                ]
+                made[id(node)] = _applied(node, operands)
+    return made[id(expression)]
