@@ -32,7 +32,7 @@ from millrace_core.recalc.told import Told
 from millrace_core.wire import registrations
 from millrace_core.wire.counters import RECALC
 from millrace_core.wire.registrations import OutputWanted
-from millrace_service import Health, Life, Lives
+from millrace_service import Health, Life, Lives, start_tracing
 from millrace_wal import KafkaLog, Message
 
 YOUNG_OBJECTS = 50_000
@@ -67,7 +67,8 @@ class CalcService:
         self._flusher = Flusher(self.store, report.step, expire_every=settings.calc_expire_seconds)
         self._jobs: list[StreamJobs] = []
         overtaking = Overtaking()
-        self._loop = TriggerLoop(self._log, self._new_jobs(LIVE), overtaking)
+        self._tracing = start_tracing(settings, "calc-svc")
+        self._loop = TriggerLoop(self._log, self._new_jobs(LIVE), overtaking, tracing=self._tracing)
         self._again = TriggerLoop(self._log, self._new_jobs(AGAIN), overtaking, AGAIN, self._loop)
         answers = Answers(self._catalog, self.store, Told(self._catalog), ends=self._log.end_offsets)
         before = self._loop, self._again
@@ -136,6 +137,7 @@ class CalcService:
             jobs.stop()
         self._lives.stop(60)
         self._engine.stop()
+        self._tracing.close()
         self._log.close()
         self._logger.info("stopped", pid=os.getpid())
 

@@ -22,7 +22,7 @@ from millrace_core.notice import position
 from millrace_core.notice.message import compose
 from millrace_core.notice.position import Positions
 from millrace_core.wire.topics import NOTIFICATIONS
-from millrace_service import Health, Life, Lives, service_app
+from millrace_service import Health, Life, Lives, service_app, start_tracing
 from millrace_wal import Log
 from notify_svc import metrics
 from notify_svc.access import Admit, GatewayAccess
@@ -62,14 +62,14 @@ def notify_app(
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        log = open_log()
+        log, tracing = open_log(), start_tracing(settings, "notify-svc")
         async with _session(connector(settings)) as session, _session(inside(settings)) as asking:
             pusher = Pusher(settings, session, logger)
             intake = Intake(log, settings, pusher, asyncio.get_running_loop(), logger)
             access = GatewayAccess(settings.gateway_url, asking, settings.notify_access_seconds)
             lives = Lives(logger, settings.stall_seconds)
             reading = lives.add(intake, intake.look)
-            feed = Feed(log, logger, settings.notify_catch_ups)
+            feed = Feed(log, logger, settings.notify_catch_ups, tracing)
             parts = _Parts(pusher, intake, feed, access, lives, reading)
             lives.start()
             looking = asyncio.create_task(_look(log, parts))
@@ -79,6 +79,7 @@ def notify_app(
             await intake.drain(settings.stop_seconds)
             await asyncio.to_thread(lives.stop)
             await pusher.close()
+        tracing.close()
         log.close()
 
     app = service_app("notify-svc", lambda: _health(running), lifespan, token=settings.token)
@@ -193,6 +194,8 @@ async def _send(socket: WebSocket, subscriber: Subscriber, feed: Feed) -> None:
                 text = compose(uuid.uuid4().hex, now, taken.events, position.write(taken.position))
                 await socket.send_text(text.decode())
                 metrics.SENT.inc(len(taken.events))
+                for one in taken.traced:
+                    one.sent()
             if taken.missed:
                 await _send_missed(socket, taken.missed, taken.end)
             await asyncio.sleep(feed.pause)

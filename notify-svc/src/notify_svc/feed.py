@@ -13,10 +13,11 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.notice import position
 from millrace_core.notice.position import Positions
 from millrace_core.wire.topics import NOTIFICATIONS
-from millrace_service import Life
+from millrace_service import OFF, Life, Tracing
 from millrace_wal import Log, Reader, Record
 from notify_svc import metrics
-from notify_svc.subscribers import Reached, Subscriber, Told, told_of
+from notify_svc.subscribers import NONE, Reached, Subscriber, Told, told_of
+from notify_svc.traces import Traces, traced_in
 
 EARLIEST = "earliest"
 _TOPIC = NOTIFICATIONS.name
@@ -35,8 +36,10 @@ class Feed:
     what does not matter here. Lives in one event loop; ``catch_ups`` readers at most serve those that
     resume."""
 
-    def __init__(self, log: Log, logger: FilteringBoundLogger, catch_ups: int = 4) -> None:
-        self._log = log
+    def __init__(
+        self, log: Log, logger: FilteringBoundLogger, catch_ups: int = 4, tracing: Tracing = OFF
+    ) -> None:
+        self._log, self._tracing = log, tracing
         self._logger = logger
         self._live: dict[str, list[Subscriber]] = {}
         self._count = 0
@@ -151,10 +154,10 @@ class Feed:
         self._reached = Reached({partition: (offset, 0) for partition, offset in here.items()})
         loop = asyncio.get_running_loop()
 
-        def give(records: list[Record], here: Positions) -> None:
-            loop.call_soon_threadsafe(self._give, told_of(records), here, following.stopping)
+        def give(records: list[Record], here: Positions, traces: Traces) -> None:
+            loop.call_soon_threadsafe(self._give, told_of(records, traces), here, following.stopping)
 
-        following = _Following(self._log, here, give)
+        following = _Following(self._log, here, give, self._tracing)
         self._stopping = following.stopping
         Life(following, self._logger).start()
 
@@ -171,10 +174,11 @@ class _Following:
     """Hands over what comes from some offsets on; a work of :class:`millrace_service.Life`."""
 
     def __init__(
-        self, log: Log, offsets: Mapping[int, int], give: Callable[[list[Record], Positions], None]
-    ) -> None:
+        self, log: Log, offsets: Mapping[int, int], give: Callable[[list[Record], Positions, Traces], None],
+        tracing: Tracing,
+    ) -> None:  # fmt: skip
         self.name, self.stopping = "feed", threading.Event()
-        self._log, self._give = log, give
+        self._log, self._give, self._tracing = log, give, tracing
         self._here = dict(offsets)
         self._reader: Reader | None = None
 
@@ -183,10 +187,12 @@ class _Following:
 
     def step(self) -> None:
         assert self._reader is not None, "begin comes first"
-        records = self._reader.poll(_POLL)
+        stretches = self._reader.stretches(_POLL)
+        traces = traced_in(stretches, self._tracing) if self._tracing.on else NONE
+        records = [record for some in stretches for record in some.records()]
         self._here = self._reader.positions()[_TOPIC]
         if records and not self.stopping.is_set():
-            self._give(records, {part: (offset, 0) for part, offset in self._here.items()})
+            self._give(records, {part: (offset, 0) for part, offset in self._here.items()}, traces)
 
     def end(self) -> None:
         if self._reader is not None:

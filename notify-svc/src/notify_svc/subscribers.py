@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,15 +14,20 @@ from millrace_core.wire import notices
 from millrace_core.wire.notices import ReadNotice
 from millrace_wal import Record
 from notify_svc import metrics
+from notify_svc.traces import TracedNotices, Traces
+
+NONE: Traces = {}
 
 
 @dataclass(eq=False)
 class Told:
-    """A notice on its way to subscribers, made once for all of them. ``after``: the place behind it."""
+    """A notice on its way to subscribers, made once for all of them. ``after``: the place behind it;
+    ``traced``: its trace, if it is traced."""
 
     notice: ReadNotice
     partition: int
     after: Cursor
+    traced: TracedNotices | None = None
 
     @cached_property
     def outgoing(self) -> Outgoing:
@@ -42,12 +48,13 @@ class Reached:
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What a subscriber gets now: ``events`` up to ``position``, then how many it ``missed`` (None:
-    nobody knows how many, and before the events) up to ``end``."""
+    nobody knows how many, and before the events) up to ``end``; ``traced``: the traces of the events."""
 
     events: list[Outgoing]
     position: Positions
     missed: int | None
     end: Positions
+    traced: Sequence[TracedNotices] = ()
 
 
 @dataclass(eq=False)
@@ -121,10 +128,11 @@ class Subscriber:
         end = latest(self._seen, latest(self._at, self.reached.positions))
         position = {**self._at, **{one.partition: one.after for one in told}} if missed else end
         self._at = end
-        return Taken([one.outgoing for one in told], position, None if lost else missed, end)
+        traced = [one.traced for one in told if one.traced is not None]
+        return Taken([one.outgoing for one in told], position, None if lost else missed, end, traced)
 
 
-def told_of(records: list[Record]) -> list[Told]:
+def told_of(records: list[Record], traces: Traces = NONE) -> list[Told]:
     """The notices of these records, in order."""
     found: list[Told] = []
     for record in records:
@@ -132,8 +140,8 @@ def told_of(records: list[Record]) -> list[Told]:
             batch = notices.BATCHES.read(record.key, record.value).notices
         except WireError:
             continue  # a dead letter is made where it is read for the addresses
-        last = len(batch) - 1
+        last, traced = len(batch) - 1, traces.get((record.partition, record.offset))
         for index, notice in enumerate(batch):
             after = (record.offset + 1, 0) if index == last else (record.offset, index + 1)
-            found.append(Told(notice, record.partition, after))
+            found.append(Told(notice, record.partition, after, traced))
     return found

@@ -52,10 +52,10 @@ def watched(one: Deployment, topic: str) -> list[bool]:
     found: list[bool] = []
     evaluate = one.evaluator.evaluate
 
-    def evaluates(messages: Any) -> None:
+    def evaluates(messages: Any, traced: Any = None) -> None:
         if topic in messages.named():
             found.append(rows_evaluated(one))
-        evaluate(messages)
+        evaluate(messages, traced)
 
     one.evaluator.evaluate = evaluates  # type: ignore[method-assign]
     return found

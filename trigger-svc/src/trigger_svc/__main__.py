@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from millrace_service import Lives, configure_logs, load_settings, serve, service_app
+from millrace_service import Lives, configure_logs, load_settings, serve, service_app, start_tracing
 from millrace_wal import KafkaLog
 from trigger_svc.engine import Engine
 from trigger_svc.metrics import BATCH_SECONDS, IMPATIENT, MESSAGES, OFFSETS_LOST, SlotMetrics
@@ -22,7 +22,8 @@ def main() -> int:
     token = settings.token
     log = KafkaLog(settings.broker, "trigger-svc", settings.kafka.librdkafka)
     lives = Lives(logger, settings.stall_seconds)
-    engine = Engine(settings, log, logger, lives)
+    tracing = start_tracing(settings, "trigger-svc")
+    engine = Engine(settings, log, logger, lives, tracing)
     registry = CollectorRegistry()
     for metric in (OFFSETS_LOST, IMPATIENT, MESSAGES, BATCH_SECONDS):
         registry.register(metric)
@@ -36,6 +37,7 @@ def main() -> int:
 
     app = service_app("trigger-svc", engine.health, lifespan, registry, token, documented=False)
     status = serve(app, settings.host, settings.trigger_port, settings.stop_seconds, tls=settings.tls_pair)
+    tracing.close()
     log.close()
     return status
 

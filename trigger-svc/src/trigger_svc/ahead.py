@@ -23,6 +23,7 @@ from trigger_svc.ledger.states import Positions
 from trigger_svc.messages import INNER, is_rows, of_stretches
 from trigger_svc.metrics import IMPATIENT
 from trigger_svc.positions import Ends, behind, copied
+from trigger_svc.traces import RowTraces
 
 _log = logging.getLogger("trigger_svc.ahead")
 WAIT = 0.5
@@ -38,9 +39,9 @@ LOOK_AGAIN = 1.0
 class Ahead:
     """A work of :class:`millrace_service.Life`."""
 
-    def __init__(self, log: Log, evaluator: Evaluator) -> None:
+    def __init__(self, log: Log, evaluator: Evaluator, traces: RowTraces | None = None) -> None:
         self.name, self.stopping = "reader", threading.Event()
-        self._log, self._evaluator = log, evaluator
+        self._log, self._evaluator, self._traces = log, evaluator, traces or RowTraces()
         self._reader: Reader | None = None
         self._version = -1
         self._waiting = Waiting()
@@ -73,10 +74,11 @@ class Ahead:
         if evaluator.version != self._version:
             self._follow()
         stretches = self._reader.stretches(0.01 if self._waiting else WAIT, MOST)
+        read = time.time_ns() if self._traces.on else 0
         with evaluator.lock:
             evaluator.ready()  # a micro-batch may have failed meanwhile
             if evaluator.version == self._version and not evaluator.stands_back:
-                self._take(stretches)
+                self._take(stretches, read)
         if time.monotonic() > self._looked + LOOK_AGAIN:
             self._looked = time.monotonic()
             evaluator.follow_topics()
@@ -110,13 +112,13 @@ class Ahead:
             self._version = evaluator.version
             return copied(evaluator.positions)
 
-    def _take(self, stretches: list[Stretch]) -> None:
+    def _take(self, stretches: list[Stretch], read: int) -> None:
         assert self._reader is not None
         evaluator = self._evaluator
         rows = [some for some in stretches if is_rows(some.topic)]
         inner = [one for some in stretches if not is_rows(some.topic) for one in some.records()]
         if rows:
-            evaluator.evaluate(of_stretches(rows))
+            evaluator.evaluate(of_stretches(rows), self._traces.of(rows, read) if self._traces.on else None)
         if inner:
             self._waiting.put(inner, self._needs(inner), time.monotonic())
         self._pass_over()

@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire.topics import CLOCK, TOPICS
-from millrace_service import Health, Lives, behind, instance
+from millrace_service import OFF, Health, Lives, Tracing, behind, instance
 from millrace_wal import Log
 from trigger_svc.ahead import Ahead
 from trigger_svc.batches import Batches
@@ -24,6 +24,7 @@ from trigger_svc.reporter import Reporter
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.spark.query import start_query
 from trigger_svc.spark.session import start_session
+from trigger_svc.traces import RowTraces
 from trigger_svc.usable import Usable
 
 RESTART_WINDOW = 600.0
@@ -44,8 +45,9 @@ class Engine:
     """
 
     def __init__(
-        self, settings: TriggerSettings, log: Log, logger: FilteringBoundLogger, lives: Lives
-    ) -> None:
+        self, settings: TriggerSettings, log: Log, logger: FilteringBoundLogger, lives: Lives,
+        tracing: Tracing = OFF,
+    ) -> None:  # fmt: skip
         self.name, self.stopping = "trigger-query", threading.Event()
         self._settings = settings
         self._log = log
@@ -59,7 +61,8 @@ class Engine:
         self._usable = Usable(settings, log, logger, self.stopping)
         self._life = lives.add(self, self._look)
         reporter = Reporter(log, lambda: evaluator.sealed, instance())
-        self._ahead = Ahead(log, evaluator) if settings.judge_ahead else None
+        traces = RowTraces(tracing, settings.slots)
+        self._ahead = Ahead(log, evaluator, traces) if settings.judge_ahead else None
         works = (clock, reporter) if self._ahead is None else (self._ahead, clock, reporter)
         self._beside = [lives.add(work) for work in works]
         self._warm = False

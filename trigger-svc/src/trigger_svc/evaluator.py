@@ -23,7 +23,7 @@ from millrace_core.trigger.stream import NS_PER_MS, Output
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire import control
 from millrace_core.wire.control import AnyControl
-from millrace_core.wire.topics import CLOCK, CONTROL, WAL_PREFIX
+from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP, WAL_PREFIX
 from millrace_wal import Log, Message, Record, replay
 from trigger_svc.clock import take_in
 from trigger_svc.gaps import Missing
@@ -35,6 +35,7 @@ from trigger_svc.metrics import BATCH_SECONDS, MESSAGES
 from trigger_svc.positions import Ends, advance, behind, copied, fetch, inner_begins
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.spark.checkpoint import taken_over
+from trigger_svc.traces import TracedRow, TracedRows, stream_in
 
 MOST_UNSEALED = 1_000_000
 """Messages; a restart evaluates them again."""
@@ -146,9 +147,9 @@ class Evaluator:
 
     # ------------------------------------------------------------------ messages
 
-    def evaluate(self, messages: Messages) -> None:
+    def evaluate(self, messages: Messages, traced: TracedRows | None = None) -> None:
         """Evaluate a batch: rows alone, or messages of :data:`INNER` alone. Those of topics that are not
-        read, and those that were evaluated, are left out.
+        read, and those that were evaluated, are left out. ``traced``: those of the rows that are traced.
 
         :raises MillraceError: if the log does not take what follows; :meth:`ready` begins anew then.
         """
@@ -165,7 +166,8 @@ class Evaluator:
             self._loaded = False  # until all is sent: what is half done begins anew
             before = self._before(again)
             self._cuts.add(cut)
-            self._send(self._take(Messages.of([*records_of(messages), *before]) if before else messages, cut))
+            sent = self._take(Messages.of([*records_of(messages), *before]) if before else messages, cut)
+            self._send(sent) if traced is None else self._send_traced(sent, traced)
             self._loaded = True
             ticks = messages.times_of(CLOCK.name)
             if self.delays_due and ticks.size:
@@ -237,6 +239,16 @@ class Evaluator:
     def _send(self, sent: Sequence[Output]) -> None:
         if sent:
             self._log.append([Message(*one) for one in sent])
+
+    def _send_traced(self, sent: Sequence[Output], traced: TracedRows) -> None:
+        with traced.sending(sent, self._streams_of) as messages:
+            if messages:
+                self._log.append(messages)
+
+    def _streams_of(self, row: TracedRow) -> tuple[int, ...]:
+        if row.topic == REGROUP.name:
+            return (stream_in(row.key),)
+        return self.use.streams_of(row.topic, row.partition, row.offset + 1)
 
     def _remark(self, slot: RunningSlot) -> None:
         for one in slot.remarks:

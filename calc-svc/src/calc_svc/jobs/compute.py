@@ -37,6 +37,7 @@ from millrace_core.plan.windows.anomaly import FAILED
 from millrace_core.store.place import Spans, spans_of_stretches
 from millrace_core.wire.events import TriggerEvent
 from millrace_core.wire.rows.decoded import polars_type
+from millrace_service import timed
 
 TRIG = "_trig"
 SAME_ERRORS = 3  # one trigger after the other fails alike: the rest is not tried
@@ -167,22 +168,26 @@ class Calculator:
         self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Runs
     ) -> list[Outcome]:
         relations: dict[str, Relation] = {TRIG: plain_arrow(relation)}
-        for source in plan.sources:
-            if source.kind == "system":
-                relations[source.relation] = self._system_for_all(source, moments)
-            else:
-                relations[source.relation] = set_relation(
-                    source, self.store, moments, spec.partition, SET_ROWS
-                )
-        result = lane.run(plan.set_sql or "", relations, spec.timezone)
+        with timed("job.rows"):
+            for source in plan.sources:
+                if source.kind == "system":
+                    relations[source.relation] = self._system_for_all(source, moments)
+                else:
+                    relations[source.relation] = set_relation(
+                        source, self.store, moments, spec.partition, SET_ROWS
+                    )
+        with timed("job.sql"):
+            result = lane.run(plan.set_sql or "", relations, spec.timezone)
         tids = result.column(0).to_numpy().astype(np.int64)
         wanted = tids_of(moments).astype(np.int64)
         return outcomes_of(result_frame(result, plan, offset=1), tids, wanted, plan)
 
     def _one(self, spec: StreamSpec, plan: Plan, moment: Moment, lane: Runs) -> Outcome:
         try:
-            relations = {s.relation: self._one_source(s, moment, spec.partition) for s in plan.sources}
-            found = lane.run(plan.one_sql(moment.row), relations, spec.timezone)
+            with timed("job.rows"):
+                relations = {s.relation: self._one_source(s, moment, spec.partition) for s in plan.sources}
+            with timed("job.sql"):
+                found = lane.run(plan.one_sql(moment.row), relations, spec.timezone)
             return outcome_of(result_frame(found, plan, offset=0), plan)
         except MillraceError as error:
             if error.code.value.retry:

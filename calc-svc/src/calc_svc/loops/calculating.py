@@ -18,6 +18,7 @@ from calc_svc.loops.counted import messages
 from calc_svc.loops.latest import LatestReader
 from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.patience import append_apart, patiently
+from calc_svc.loops.traces import EventTraces, TracedRound
 from millrace_core.calc.overtaking import Batches, one_writer
 from millrace_core.calc.product import Product, notice_messages
 from millrace_core.calc.rounds import Arrival, count_round
@@ -39,9 +40,11 @@ class Calculating:
     def __init__(
         self, log: Log, jobs: StreamJobs, overtaking: Overtaking, tally: Tally, stopping: threading.Event,
         logger: FilteringBoundLogger, side_by_side: int = 1, latest: LatestReader | None = None,
+        traces: EventTraces | None = None,
     ) -> None:  # fmt: skip
         self._log, self._jobs, self._overtaking = log, jobs, overtaking
         self._tally, self._stopping, self._logger, self._latest = tally, stopping, logger, latest
+        self._traces = traces or EventTraces()
         self._workers = ThreadPoolExecutor(side_by_side, thread_name_prefix="job")
         self.since = float("inf")
         """When the jobs that run began (monotonic); infinite while none does."""
@@ -74,6 +77,7 @@ class Calculating:
         written a window meanwhile."""
         left, counted = batches, arrivals
         waiting: Waiting = {}
+        traced = self._traces.of(batches, arrivals) if self._traces.on else None
         while left:
             with self._overtaking.turn() as turn:
                 self.since = time.monotonic()
@@ -81,16 +85,16 @@ class Calculating:
                     return None
                 left = corrected
                 calculate: Callable[..., Iterable[Product]] = self._workers.map if len(left) > 1 else map
-                found = list(calculate(partial(self._run, waits), left.items()))
+                found = list(calculate(partial(self._run, waits, traced), left.items()))
                 self.since = float("inf")
                 waiting |= {one.stream: one.waits for one in found if one.waits is not None}
                 products = [one for one in found if one.waits is None]
                 count_round(self._tally, counted, products, time.time_ns())
-                if not self._write(products):
+                if not self._write(products, traced):
                     return None
                 left = turn.written({uid: some for uid, some in left.items() if uid not in waiting})
                 # the rows of other tables that these need have been read the first time
-                counted, waits = [], replace(waits, known=frozenset(left))
+                counted, traced, waits = [], None, replace(waits, known=frozenset(left))
                 metrics.WINDOWS_OVERTAKEN.inc(sum(len(b.events) for some in left.values() for b in some))
         return waiting
 
@@ -102,11 +106,17 @@ class Calculating:
         found = dict(batches)
         return found if self.patiently(lambda: found.update(latest.corrected(batches))) else None
 
-    def _run(self, waits: Waits, stream: tuple[int, Sequence[TriggerBatch]]) -> Product:
-        return self._jobs.run(*stream, waits)
+    def _run(
+        self, waits: Waits, traced: TracedRound | None, stream: tuple[int, Sequence[TriggerBatch]]
+    ) -> Product:
+        if traced is None:
+            return self._jobs.run(*stream, waits)
+        return traced.run(stream[0], lambda: self._jobs.run(*stream, waits))
 
-    def _write(self, products: Sequence[Product]) -> bool:
+    def _write(self, products: Sequence[Product], traced: TracedRound | None = None) -> bool:
         """Results first, then the notifications of them; False when stopped before it was done."""
+        if traced is not None:
+            traced.calculated(products)
         rows = [message for product in products for message in product.messages]
         told = [
             message for product in products for message in notice_messages(product.stream, product.notices)
@@ -132,7 +142,12 @@ class Calculating:
         if rows and not self.patiently(partial(self._append_results, rows, refuse)):
             return False
         told += [Message(topics.STATUS.name, status.key(one), status.encode(one)) for one in failed.values()]
-        return not told or self.patiently(partial(append_apart, self._log, told, refuse))
+        if traced is not None:
+            told = traced.telling(told)
+        done = not told or self.patiently(partial(append_apart, self._log, told, refuse))
+        if traced is not None:
+            traced.told()
+        return done
 
     def _append_results(self, rows: list[Message], refuse: Callable[[Message, MillraceError], None]) -> None:
         """Rows of tables that were dropped meanwhile would hold up all others for ever: they are left out."""

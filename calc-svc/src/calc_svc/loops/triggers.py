@@ -19,11 +19,12 @@ from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.patience import patiently
 from calc_svc.loops.readiness import Readiness
 from calc_svc.loops.rounds import Intake
+from calc_svc.loops.traces import EventTraces
 from millrace_core.calc.rounds import Round, left_whole
 from millrace_core.calc.waiting import Left, StreamPartition
 from millrace_core.errors import MillraceError
 from millrace_core.wire import counters, topics
-from millrace_service import behind, passed_over
+from millrace_service import OFF, Tracing, behind, passed_over
 from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Record
 
 POLL = 0.5
@@ -46,7 +47,7 @@ class TriggerLoop:
 
     def __init__(
         self, log: Log, jobs: StreamJobs, overtaking: Overtaking, share: Share = LIVE,
-        first: TriggerLoop | None = None,
+        first: TriggerLoop | None = None, tracing: Tracing = OFF,
     ) -> None:  # fmt: skip
         self._log, self._jobs, self._share, self._first = log, jobs, share, first
         self._logger = structlog.get_logger("calc-svc")
@@ -70,9 +71,11 @@ class TriggerLoop:
         )  # fmt: skip
         self._tally = tally_of(jobs.catalog, counters.CALC)
         latest = None if share.live else LatestReader(log, jobs.catalog, self.stopping)
+        self._traces = EventTraces(tracing)
         self._calculating = Calculating(
-            log, jobs, overtaking, self._tally, self.stopping, self._logger, share.side_by_side, latest
-        )
+            log, jobs, overtaking, self._tally, self.stopping, self._logger, share.side_by_side, latest,
+            self._traces,
+        )  # fmt: skip
 
     def begin(self) -> None:
         self._passed = {}
@@ -82,7 +85,7 @@ class TriggerLoop:
         """One round."""
         reader = self._reader
         assert reader is not None, "begin comes first"
-        records = reader.poll(0 if self._holding.due else POLL, TAKE)
+        records = self._poll(reader, 0 if self._holding.due else POLL)
         assigned = reader.assigned()
         # of what was given just before a partition went to another, that one decides: a mark from here would
         # hide an older one of its triggers
@@ -96,6 +99,13 @@ class TriggerLoop:
         self._take(records, reader)
         self._done = dict(reader.positions().get(topics.TRIGGERS.name, {}))
         self._read_again()
+
+    def _poll(self, reader: GroupReader, timeout: float) -> list[Record]:
+        if not self._traces.on:
+            return reader.poll(timeout, TAKE)
+        stretches = reader.stretches(timeout, TAKE)
+        self._traces.read(stretches)
+        return [record for some in stretches for record in some.records()]
 
     def end(self) -> None:
         self._holding.close()
@@ -230,6 +240,8 @@ class TriggerLoop:
         left: dict[StreamPartition, Left] = {}
         if not self._patiently(lambda: left.update(self._readiness.left(found, until))):
             return None
+        if self._traces.on:
+            self._traces.ready = time.time_ns()
         found = found.without(left)
         streams = found.streams
         urgent = [uid for uid in streams if self._jobs.low_latency(uid)]

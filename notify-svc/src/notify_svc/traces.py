@@ -1,0 +1,46 @@
+"""Spans of notifications that are traced: read, and sent to a subscriber."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from millrace_service import Tracing
+from millrace_wal import Stretch
+
+NS_PER_MS = 1_000_000
+Traces = dict[tuple[int, int], "TracedNotices"]
+"""By partition and offset of ``notifications``."""
+
+
+@dataclass(eq=False)
+class TracedNotices:
+    """The notices of one message: written (ns), and read. ``parent``: the header that it came with."""
+
+    tracing: Tracing
+    parent: str
+    written: int
+    read: int
+
+    @cached_property
+    def _read_span(self) -> str:
+        """Made for the first subscriber that gets one of them; those of others have the same parent."""
+        return self.tracing.record("notification.read", self.parent, self.written, self.read)
+
+    def sent(self) -> None:
+        """A subscriber has been sent one of them, just now."""
+        self.tracing.record("subscriber.send", self._read_span, self.read, time.time_ns())
+
+
+def traced_in(stretches: Sequence[Stretch], tracing: Tracing) -> Traces:
+    """What is traced of that which was read, just now."""
+    now = time.time_ns()
+    return {
+        (some.partition, some.offsets[place]): TracedNotices(
+            tracing, parent, some.times(place, place + 1)[0] * NS_PER_MS, now
+        )
+        for some in stretches
+        for place, parent in some.traceparents().items()
+    }
