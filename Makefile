@@ -19,7 +19,7 @@ FAST = $(PY) -m pytest -n $$(($$($(PY) -c "import os; print(os.cpu_count())") * 
 # CASES may be given several times (make itself keeps the last alone), or name several paths at once.
 GIVEN := $(shell tr '\0' '\n' 2>/dev/null < /proc/$$PPID/cmdline | sed -n 's/^CASES=//p' | tr '\n' ' ')
 
-.PHONY: help venv jars up down status logs demo check fuzz lint style types imports test conformance chaos envelope bench figures clean settings lock audit java
+.PHONY: help venv jars up down status logs demo check fuzz lint style types imports test conformance chaos envelope bench trace figures clean settings lock audit java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -94,6 +94,9 @@ envelope: java venv jars ## hostile statements at random against a stack of its 
 
 bench: java venv jars ## measure the whole stack, write bench/results/latest.json
 	@$(PY) -m bench
+
+trace: java venv jars ## trace rows through a stack: how long each part takes, and one row's way as bench/results/trace.svg
+	@$(PY) -m bench.trace
 
 figures: venv ## write the tables of docs/BENCH.md from bench/published
 	@$(PY) -m bench.table

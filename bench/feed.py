@@ -35,9 +35,11 @@ class Feed:
         if error is not None:
             self._failed.append(str(error))
 
-    def write(self, topic: str, key: str, value: bytes) -> None:
+    def write(
+        self, topic: str, key: str, value: bytes, headers: list[tuple[str, bytes]] | None = None
+    ) -> None:
         """Queues one message; waits while the queue is full."""
-        headers = ARROW_HEADERS if value[:1] == b"\xff" else None
+        headers = ARROW_HEADERS if headers is None and value[:1] == b"\xff" else headers
         while True:
             try:
                 self._producer.produce(topic, value, key, headers=headers, on_delivery=self._delivered)
