@@ -36,7 +36,7 @@ their own."""
 PICTURE = Path(__file__).parent / "results" / "trace.svg"
 WHOLE = "row to subscriber"
 STATEMENT = STREAM.replace(" NOTIFY('{url}') ON (WINDOW_CLOSE)", "")
-AUTH = aiohttp.BasicAuth("root", "taosdata")
+AUTH = {"Authorization": aiohttp.encode_basic_auth("root", "taosdata")}
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Subscriber:
         threading.Thread(target=lambda: asyncio.run(self._listen()), daemon=True).start()
 
     async def _listen(self) -> None:
-        async with aiohttp.ClientSession(auth=AUTH) as session, session.ws_connect(self.url) as socket:
+        async with aiohttp.ClientSession(headers=AUTH) as session, session.ws_connect(self.url) as socket:
             self.listens.set()
             async for message in socket:
                 now = time.time_ns()

@@ -67,9 +67,9 @@ def way(stack: Stack) -> list[Span]:
 async def subscribed(stack: Stack, write: KafkaLog) -> dict[str, object]:
     """The first event that a subscriber gets, of rows that are written once it listens."""
     url = stack.settings.url("notify-svc").replace("http", "ws", 1)
-    auth = aiohttp.BasicAuth("root", "taosdata")
+    headers = {"Authorization": aiohttp.encode_basic_auth("root", "taosdata")}
     async with (
-        aiohttp.ClientSession(auth=auth) as session,
+        aiohttp.ClientSession(headers=headers) as session,
         session.ws_connect(f"{url}/api/v1/streams/tr.s/events?event=window_close") as socket,
     ):
         for ts in (1_000, 2_500):
