@@ -134,7 +134,7 @@ class Deployment(MemoryLog):
     def append(self, messages: Sequence[Message], timeout: float = 30) -> list[tuple[int, int]]:
         for message in messages:
             self.ticked.append(control.decode_tick(message.value or b"").now)
-            self.cluster.send(*message)
+            self.cluster.send(*message[:3])
         self._begin()
         return super().append(messages)
 
