@@ -20,6 +20,7 @@ from millrace_core.notice.progress import Partition, Ticket
 from notify_svc import metrics
 from notify_svc.network import Forbidden
 from notify_svc.settings import NotifySettings
+from notify_svc.traces import TracedNotices
 
 Cause = Literal["bad_address", "forbidden", "refused", "tls", "handshake", "closed", "silent", "idle", "full"]
 """Why there is no connection: the address is not a WebSocket URL, it lies where notifications may not go,
@@ -47,11 +48,13 @@ Lane = tuple[int, Partition]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mark:
-    """The ticket of the events of one record. ``written``: when that was, in seconds since the epoch."""
+    """The ticket of the events of one record. ``written``: when that was, in seconds since the epoch;
+    ``traced``: its trace, if it is traced."""
 
     record: Ticket
     stream: int
     written: float
+    traced: TracedNotices | None = None
 
     @property
     def lane(self) -> Lane:

@@ -65,7 +65,7 @@ def notify_app(
         log, tracing = open_log(), start_tracing(settings, "notify-svc")
         async with _session(connector(settings)) as session, _session(inside(settings)) as asking:
             pusher = Pusher(settings, session, logger)
-            intake = Intake(log, settings, pusher, asyncio.get_running_loop(), logger)
+            intake = Intake(log, settings, pusher, asyncio.get_running_loop(), logger, tracing)
             access = GatewayAccess(settings.gateway_url, asking, settings.notify_access_seconds)
             lives = Lives(logger, settings.stall_seconds)
             reading = lives.add(intake, intake.look)

@@ -16,8 +16,8 @@ from millrace_core.wire.topics import NOTIFICATIONS
 from millrace_service import OFF, Life, Tracing
 from millrace_wal import Log, Reader, Record
 from notify_svc import metrics
-from notify_svc.subscribers import NONE, Reached, Subscriber, Told, told_of
-from notify_svc.traces import Traces, traced_in
+from notify_svc.subscribers import Reached, Subscriber, Told, told_of
+from notify_svc.traces import NONE, Traces, traced_in
 
 EARLIEST = "earliest"
 _TOPIC = NOTIFICATIONS.name

@@ -12,11 +12,12 @@ from structlog.typing import FilteringBoundLogger
 from millrace_core.notice.progress import Partition
 from millrace_core.wire import status
 from millrace_core.wire.topics import DEAD_LETTERS, NOTIFICATIONS, STATUS
-from millrace_service import behind, passed_over
+from millrace_service import OFF, Tracing, behind, passed_over
 from millrace_wal import DeadLetters, GapWatch, GroupReader, Log, Message
 from notify_svc.directory import Counted, Directory, Pauses
 from notify_svc.pusher import Pusher, Report
 from notify_svc.settings import NotifySettings
+from notify_svc.traces import NONE, traced_in
 
 _POLL = 0.1
 _REPORT_EVERY = 0.25
@@ -36,9 +37,10 @@ class Intake:
         pusher: Pusher,
         loop: asyncio.AbstractEventLoop,
         logger: FilteringBoundLogger,
+        tracing: Tracing = OFF,
     ) -> None:
         self.name, self.stopping = "intake", threading.Event()
-        self._log = log
+        self._log, self._tracing = log, tracing
         self._settings = settings
         self._pusher = pusher
         self._loop = loop
@@ -80,13 +82,15 @@ class Intake:
         """Take in what has come and write down what is done."""
         reader, directory = self._reader, self._directory
         assert reader is not None and directory is not None, "begin comes first"
-        records = reader.poll(_POLL, self._limit())
+        stretches = reader.stretches(_POLL, self._limit())
+        traces = traced_in(stretches, self._tracing) if self._tracing.on else NONE
+        records = [record for some in stretches for record in some.records()]
         self.reads = True
         self._gaps.keep(reader.assigned())
         self._gaps.watch(records)
         if records:
             self._handed += len(records)
-            self._loop.call_soon_threadsafe(self._pusher.accept, records)
+            self._loop.call_soon_threadsafe(self._pusher.accept, records, traces)
         self._positions = dict(reader.positions().get(NOTIFICATIONS.name, {}))
         self._ask(reader, directory)
         self._sweep(directory)

@@ -24,6 +24,7 @@ from millrace_wal import Message, Record
 from notify_svc import metrics
 from notify_svc.address import Address, Cause, Lane, Mark, told
 from notify_svc.settings import NotifySettings
+from notify_svc.traces import NONE, TracedNotices, Traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +69,17 @@ class Pusher:
         read."""
         return sum(address.waiting for address in list(self._addresses.values()) if not address.stuck)
 
-    def accept(self, records: Sequence[Record]) -> None:
+    def accept(self, records: Sequence[Record], traces: Traces = NONE) -> None:
         """Take records, in the order of their partitions. Those that cannot be read are reported."""
         offers: dict[str, list[Outgoing]] = {}
         for record in records:
-            self._take(record, offers)
+            self._take(record, offers, traces.get((record.partition, record.offset)))
         for url, events in offers.items():
             self._address(url).offer(events)
         self.accepted += len(records)
         metrics.WAITING.set(self.waiting)
 
-    def _take(self, record: Record, offers: dict[str, list[Outgoing]]) -> None:
+    def _take(self, record: Record, offers: dict[str, list[Outgoing]], traced: TracedNotices | None) -> None:
         place = (record.topic, record.partition)
         try:
             batch = notices.BATCHES.read(record.key, record.value)
@@ -89,7 +90,7 @@ class Pusher:
         ticket = self._progress.begin(place, record.offset, count)
         if ticket is None:
             return
-        mark = Mark(ticket, batch.uid, record.timestamp / 1000)
+        mark = Mark(ticket, batch.uid, record.timestamp / 1000, traced)
         for notice in batch.notices:
             if notice.urls:
                 event = Outgoing(notice.stream, bytes(notice.event), notice.pause_on_failure, mark)
@@ -117,6 +118,8 @@ class Pusher:
             self._progress.done(mark.record)
             if cause is None and not mark.record.left:
                 metrics.LATENCY.observe(max(now - mark.written, 0))
+            if cause is None and mark.traced is not None:
+                mark.traced.delivered()
         outcome = "notify_delivered" if cause is None else f"notify_{told(cause)}"
         lanes = Counter(event.ticket.lane for event in events if isinstance(event.ticket, Mark))
         for (uid, (_, partition)), count in lanes.items():

@@ -14,9 +14,7 @@ from millrace_core.wire import notices
 from millrace_core.wire.notices import ReadNotice
 from millrace_wal import Record
 from notify_svc import metrics
-from notify_svc.traces import TracedNotices, Traces
-
-NONE: Traces = {}
+from notify_svc.traces import NONE, TracedNotices, Traces
 
 
 @dataclass(eq=False)

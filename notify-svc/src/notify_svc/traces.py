@@ -1,4 +1,4 @@
-"""Spans of notifications that are traced: read, and sent to a subscriber."""
+"""Spans of notifications that are traced: read, and sent to a subscriber or delivered to an address."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from millrace_wal import Stretch
 NS_PER_MS = 1_000_000
 Traces = dict[tuple[int, int], "TracedNotices"]
 """By partition and offset of ``notifications``."""
+NONE: Traces = {}
 
 
 @dataclass(eq=False)
@@ -26,12 +27,16 @@ class TracedNotices:
 
     @cached_property
     def _read_span(self) -> str:
-        """Made for the first subscriber that gets one of them; those of others have the same parent."""
+        """Made for the first receiver that gets one of them; those of others have the same parent."""
         return self.tracing.record("notification.read", self.parent, self.written, self.read)
 
     def sent(self) -> None:
         """A subscriber has been sent one of them, just now."""
         self.tracing.record("subscriber.send", self._read_span, self.read, time.time_ns())
+
+    def delivered(self) -> None:
+        """An address has confirmed one of them, just now."""
+        self.tracing.record("address.send", self._read_span, self.read, time.time_ns())
 
 
 def traced_in(stretches: Sequence[Stretch], tracing: Tracing) -> Traces:

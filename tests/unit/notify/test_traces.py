@@ -44,3 +44,25 @@ def test_a_notification_is_read_once_and_sent_to_each_subscriber(
     assert [read.name, *(span.name for span in sent)] == ["notification.read", *["subscriber.send"] * 2]
     assert (read.trace, read.parent) == (f"{7:032x}", f"{9:016x}")
     assert {span.parent for span in sent} == {read.span}
+
+
+def test_one_that_is_pushed_is_traced_until_its_address_has_confirmed_it(
+    lab: Any, log: MemoryLog, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        receiver = lab.Receiver(lab.free_port())
+        async with (
+            lab.serving(receiver.port, receiver.handle),
+            service(lab, log, trace=1.0, data_dir=tmp_path),
+        ):
+            lab.write(log, range(1), receiver.port)
+            url = f"ws://127.0.0.1:{receiver.port}/"
+            batch = NoticeBatch([Notice("db.s", "2", {"eventType": "WINDOW_CLOSE", "n": 5}, (url,))], 7)
+            log.append([Message(NOTIFICATIONS.name, b"7/2", notices.encode(batch), HEADER)])
+            await lab.until(lambda: sorted(receiver.numbers) == [0, 5])
+
+    asyncio.run(run())
+    spans = {span.name: span for span in spans_of((tmp_path / "traces" / "notify-svc.jsonl").read_bytes())}
+    assert spans.keys() == {"notification.read", "address.send"}
+    assert spans["notification.read"].parent == f"{9:016x}"
+    assert spans["address.send"].parent == spans["notification.read"].span
