@@ -21,9 +21,6 @@ from millrace_wal import KafkaLog
 
 DB = "bench"
 CHILDREN_A_STATEMENT = 100
-TO_WORKERS = {"MILLRACE_TRIGGER_SMALL_BATCH": "1000"}
-"""For measures of how fast a filled topic is consumed: the rows to warm up with, fewer messages than the
-others, take the same way as these, through Spark's workers. Start-up is not counted."""
 
 
 class BenchError(Exception):

@@ -19,7 +19,7 @@ from bench.feed import Feed
 from bench.plain_spark import Peer
 from bench.plain_spark_query import Job
 from bench.size import Size
-from bench.stage import DB, TO_WORKERS, BenchError, Stage, environment, hold, let_go, say, stage, wait
+from bench.stage import DB, BenchError, Stage, hold, let_go, say, stage, wait
 from bench.stats import rate
 from bench.workload import Block, Window, closed, row_text, windows
 from millrace_core.wire.topics import wal_topic
@@ -75,7 +75,7 @@ def _measure_arrow(size: Size) -> float:
 @contextmanager
 def _trigger_stage(name: str, tables: int) -> Iterator[Stage]:
     """Broker, gateway and trigger-svc, with a stream that counts the rows of each minute of each table."""
-    with environment(TO_WORKERS), stage(name, _statements()) as one:
+    with stage(name, _statements()) as one:
         one.tables(tables, "filled")
         one.sql(
             f"CREATE STREAM {DB}.s_filled INTERVAL({WIDTH}s) SLIDING({WIDTH}s) FROM {DB}.filled"

@@ -15,6 +15,7 @@ import psutil
 from bench.stage import family
 
 PAUSE = 0.5
+RESTING_SECONDS, RESTING_PAUSE, RESTING_CORES = 60.0, 3.0, 0.15
 
 
 class Times:
@@ -62,6 +63,19 @@ def memory(processes: Sequence[psutil.Process]) -> int:
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             found += one.memory_full_info().pss
     return found
+
+
+def rest(processes: Sequence[psutil.Process]) -> None:
+    """Wait until these processes do next to nothing, a minute at most: what goes on behind a start (a spare
+    that warms up, a compiler) is not what is measured."""
+    times, deadline = Times(processes), time.monotonic() + RESTING_SECONDS
+    before = times.read()
+    while time.monotonic() < deadline:
+        time.sleep(RESTING_PAUSE)
+        now = times.read()
+        if now - before < RESTING_CORES * RESTING_PAUSE:
+            return
+        before = now
 
 
 def _busy() -> float:

@@ -42,7 +42,7 @@ class Service:
             "MILLRACE_BROKER": broker, "MILLRACE_DATA_DIR": str(folder), "MILLRACE_JARS_DIR": str(jars),
             "MILLRACE_TRIGGER_PORT": str(self.port), "MILLRACE_SLOTS": "8",
             # so that batches of all tests go both ways, through the driver and through workers
-            "MILLRACE_TRIGGER_SMALL_BATCH": "6",
+            "MILLRACE_TRIGGER_SMALL_BATCH": "6", "MILLRACE_TRIGGER_BACKLOG": "6",
             "MILLRACE_TRIGGER_NEEDLESS_TOPICS": "0",  # an output table is left out at once
             "JAVA_HOME": str(java.home), "MILLRACE_SERVICE_TOKEN": "a-token-of-these-tests",
         }  # fmt: skip

@@ -184,7 +184,7 @@ def test_a_reader_that_waits_for_a_seal_gets_one(one: Deployment, monkeypatch: p
 
 
 def test_what_lies_far_behind_goes_to_workers_and_the_reader_goes_on_after_that(one: Deployment) -> None:
-    one.settings = one.settings.model_copy(update={"trigger_small_batch": 2})
+    one.settings = one.settings.model_copy(update={"trigger_backlog": 2})
     one.define(1)
     one.read_ahead()
     for ts in (1, 2, 3, 12):

@@ -115,7 +115,7 @@ class Batches:
                 evaluator.ready()
                 evaluator.follow_topics()
                 rows = behind(evaluator.positions, ends, rows=True)
-            if rows > self._settings.trigger_small_batch or not self._lengths.small(rows):
+            if self._too_many(rows):
                 self._large(frame, batch, ends)
             elif self._settings.judge_ahead:
                 if evaluator.far_ahead:
@@ -128,6 +128,12 @@ class Batches:
         self.done = batch
         if self._settings.judge_ahead:
             self._rest()
+
+    def _too_many(self, rows: int) -> bool:
+        """Whether so many messages are for Spark's workers."""
+        if self._settings.judge_ahead:
+            return rows > self._settings.trigger_backlog
+        return rows > self._settings.trigger_small_batch or not self._lengths.small(rows)
 
     def _reached(self, ends: Ends) -> bool:
         """Wait for the reader, for a while."""

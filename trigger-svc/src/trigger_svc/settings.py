@@ -42,8 +42,14 @@ class TriggerSettings(SparkSettings):
     trigger_small_batch: int = Field(
         default=30_000,
         ge=0,
-        description="A micro-batch of up to this many messages is evaluated in the driver, not by "
-        "Spark's workers.",
+        description="Where nothing is evaluated ahead of the trigger query: a micro-batch of up to this many "
+        "messages is evaluated in the driver, not by Spark's workers.",
+    )
+    trigger_backlog: int = Field(
+        default=4_000_000,
+        ge=0,
+        description="So many messages behind, what evaluates rows when they come leaves them to Spark's "
+        "workers. Less pays where Spark has more than two cores.",
     )
     trigger_needless_topics: int = Field(
         default=64,

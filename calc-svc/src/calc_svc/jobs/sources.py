@@ -66,16 +66,17 @@ def moments_of(
 ) -> list[Moment]:
     """The events beside their rows of the trigger relation; ``skipped``: what the stream was told to leave
     out."""
+    counted, created = counts_rewritten(spec), spec.created
     return [
         Moment(
             relation,
             place,
             e.group,
             spans_of(e.written) if e.written else (),
-            spec.created,
-            counts_rewritten(spec, e),
-            skipped if as_it_came(e) else (),
-            end_of(e.written),
+            created,
+            counted and as_it_came(e),
+            skipped if skipped and as_it_came(e) else (),
+            end_of(e.written) if e.written else HIGHEST,
         )
         for place, e in enumerate(events)
     ]

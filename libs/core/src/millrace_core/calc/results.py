@@ -222,14 +222,15 @@ def notices(
     stream, pause = spec.full_name, spec.notify is not None and spec.notify.pause_on_failure
     to = {kind: _urls(spec, kind) for kind in EVENT_TYPES.values()}
     base_of = _bases(spec, factor)
+    groups: dict[int, tuple[str, str | None]] = {}  # thousands of events are of a few groups
     for place, (event, _) in enumerate(events):
-        kind = event_type(event)
-        group = str(event.group.id)
-        base = base_of(event, kind, group, table_name(event.group))
-        found += [
-            Notice(stream, group, told_of, to[kind], pause)
-            for told_of in _with_results(base, cells.get(place))
-        ]
+        kind, id_ = event_type(event), event.group.id
+        if id_ not in groups:
+            groups[id_] = str(id_), table_name(event.group)
+        group, table = groups[id_]
+        base = base_of(event, kind, group, table)
+        told_ofs = _with_results(base, cells.get(place))
+        found += [Notice(stream, group, told_of, to[kind], pause) for told_of in told_ofs]
     return found
 
 
