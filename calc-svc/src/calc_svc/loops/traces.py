@@ -57,16 +57,6 @@ class TracedRound:
         """The jobs are over: these have results, which are written next."""
         with_results = {one.stream: one for one in products if one.messages}
         for event in self.events:
-            parts = self._parts.get(event.stream, ())
-            job = next((part for part in parts if part.name == JOB), None)
-            if job is None:
-                continue
-            wait = self.tracing.record("job.wait", event.parent, event.read, job.begin)
-            self.tracing.record("rows.wait", wait, event.read, event.ready)
-            inside = self.tracing.record(JOB, event.parent, job.begin, job.end, stream=str(event.stream))
-            for part in parts:
-                if part is not job:
-                    self.tracing.record(part.name, inside, part.begin, part.end)
             product = with_results.get(event.stream)
             if product is not None:
                 step = self.tracing.begin("result.write", event.parent)
@@ -92,10 +82,22 @@ class TracedRound:
         return found
 
     def told(self) -> None:
-        """All is sent."""
+        """All is sent. Now that nobody waits for it, spans of the jobs are made, too."""
         for step in self._telling:
             step.end()
         self._telling.clear()
+        for event in self.events:
+            parts = self._parts.get(event.stream, ())
+            job = next((part for part in parts if part.name == JOB), None)
+            if job is not None:
+                self._of_job(event, job, [part for part in parts if part is not job])
+
+    def _of_job(self, event: TracedEvents, job: Part, parts: Sequence[Part]) -> None:
+        wait = self.tracing.record("job.wait", event.parent, event.read, job.begin)
+        self.tracing.record("rows.wait", wait, event.read, event.ready)
+        inside = self.tracing.record(JOB, event.parent, job.begin, job.end, stream=str(event.stream))
+        for part in parts:
+            self.tracing.record(part.name, inside, part.begin, part.end)
 
 
 class EventTraces:
