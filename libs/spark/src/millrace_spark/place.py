@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator
 
-from millrace_service import ServiceSettings
+from millrace_service import ServiceSettings, Switch
 
 LOCAL = "local"
 MASTERS = "local, local[N], spark://…, k8s://… or yarn"
@@ -44,6 +44,12 @@ class SparkSettings(ServiceSettings):
     )
     spark_executor_python: str = Field(
         "", description="Python that executors run; the services' own when empty."
+    )
+    spark_class_archive: Switch = Field(
+        True,
+        description="Whether Spark's JVMs start from an archive of their classes, in `classes` below "
+        "MILLRACE_JARS_DIR. It is made a minute after the first start that finds none, and takes some 170 MB "
+        "for each of the two services.",
     )
     files: str = Field(
         "",

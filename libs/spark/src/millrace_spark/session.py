@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
+from millrace_spark.class_archive import ClassArchive, home_of_java, known_by, make_later
 from millrace_spark.place import SparkSettings
 
 COMMON: dict[str, str] = {
@@ -20,6 +23,7 @@ COMMON: dict[str, str] = {
     "spark.python.sql.dataFrameQueryContext.enabled": "false",
 }
 """What both services want alike."""
+JVM = "spark.driver.extraJavaOptions"
 
 
 def spark_conf(
@@ -52,6 +56,46 @@ def start_spark(
     os.environ |= {**workers, "PYSPARK_PYTHON": settings.executor_python}
     os.environ.setdefault("SPARK_LOCAL_IP", settings.spark_driver_bind_address)
     builder = SparkSession.builder.master(settings.master(threads)).appName(name)
-    for key, value in spark_conf(settings, heap, conf, jars).items():
+    archive = class_archive(settings, jars) if settings.spark_class_archive else None
+    there = archive is not None and archive.there
+    options = archive.options(there) if archive is not None else []
+    for key, value in spark_conf(settings, heap, with_options(conf, options), jars).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    if archive is not None and options:
+        _look_after(archive, there, session)
+    return session
+
+
+def class_archive(settings: SparkSettings, jars: bool) -> ClassArchive | None:
+    """The archive for JVMs with this class path; None where there is no place for it, or no Java.
+
+    The folder of the jars is not made: where these are not, nothing is left behind.
+    """
+    home = home_of_java()
+    if home is None or not settings.jars_dir.is_dir():
+        return None
+    ours = [Path(jar) for jar in settings.driver_jars.split(os.pathsep)] if jars else []
+    spark = sorted(Path(pyspark.__file__).with_name("jars").glob("*.jar"))
+    kind = "connector" if jars else "spark"
+    return ClassArchive(settings.jars_dir.absolute() / "classes", f"{kind}-{known_by(home, [*ours, *spark])}")
+
+
+def with_options(conf: Mapping[str, str], options: Sequence[str]) -> dict[str, str]:
+    """The settings with these options of the JVM, too."""
+    given = [conf[JVM]] if JVM in conf else []
+    return {**conf, **({JVM: " ".join([*given, *(f'"{one}"' for one in options)])} if options else {})}
+
+
+def _look_after(archive: ClassArchive, there: bool, session: SparkSession) -> None:
+    """What the JVM did not take is worth nothing; what is not there is made."""
+    gateway, jvm = session.sparkContext._gateway, session.sparkContext._jvm
+    process = getattr(gateway, "proc", None)
+    if process is None or jvm is None:  # somebody else has started it
+        return
+    if there:
+        if not archive.used_by(process.pid):
+            archive.discard()
+        return
+    home, class_path = (jvm.System.getProperty(one) for one in ("java.home", "java.class.path"))
+    make_later(archive, Path(home), class_path)
