@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 import structlog
 
@@ -49,12 +50,13 @@ class CalcService:
         self._log = KafkaLog(settings.broker, "calc-svc", settings.kafka.librdkafka)
         self._catalog = CatalogView()
         self.store = TableStore(self._catalog, settings.tables, settings.calc_memory_rows)
-        # not serving before it is there: its JVM takes seconds to start
+        # its JVM takes seconds to start: the catalog is read meanwhile
         self._engine = Engine(
             {LIVE.pool: 2, AGAIN.pool: 1},
             settings.calc_spark_cores, settings.calc_spark_memory,
             # in the pool of what is cut again also goes what is calculated where it is cut
             {LIVE.pool: LIVE.side_by_side, AGAIN.pool: AGAIN.side_by_side + 1}, settings,
+            starts=False,
         )  # fmt: skip
         users = _query_process(settings)
         self.calculator = Calculator(
@@ -87,7 +89,9 @@ class CalcService:
         self._users = self._lives.add(users, users.look)
         self._lives.watch("spark", self._spark)
         self._ready = threading.Event()
-        self._starting = _Start(self._engine, self._consumer.loaded, self._begin)
+        self._starting = Start(
+            self._engine, self._consumer.loaded, self._begin_queries, self._begin, self._warm
+        )
         self._starter = Life(self._starting, self._logger)
 
     def _new_jobs(self, share: Share) -> StreamJobs:
@@ -102,16 +106,22 @@ class CalcService:
 
     def start(self) -> None:
         """Begin to start; :meth:`health` tells when it is done."""
-        self._lives.start(self._reading, self._users)
+        self._lives.start(self._reading)
         self._starter.start()
 
+    def _begin_queries(self) -> None:
+        """What takes a core of its own for seconds, and is not to do so while this one's Spark starts."""
+        self._lives.start(self._users)
+
     def _begin(self) -> None:
-        """What works once the catalog is read and Spark is warm."""
+        """What works once the catalog is read and Spark is there, warm or not."""
         # what is here by now stays; thousands of events a second would have it looked through all the time
         gc.collect()
         gc.freeze()
         gc.set_threshold(YOUNG_OBJECTS)
         self._lives.start(*self._working)
+
+    def _warm(self) -> None:
         self._ready.set()
         self._logger.info("ready", tables=len(self.store.tables()), rows=self.store.rows())
 
@@ -148,23 +158,41 @@ def _query_process(settings: CalcSettings) -> QueryProcess:
     return QueryProcess(lanes, admission, spare=settings.calc_query_spare)
 
 
-class _Start:
-    """Warms Spark up while the catalog is being read, then has the others begin; a work of
-    :class:`millrace_service.Life` that ends when it is done."""
+class Warms(Protocol):
+    """What is started, and then warmed up."""
 
-    def __init__(self, engine: Engine, loaded: threading.Event, begin: Callable[[], None]) -> None:
+    def start(self) -> None: ...
+
+    def warm_up(self) -> None: ...
+
+
+class Start:
+    """Starts Spark while the catalog is being read, has the others begin once both is done, and warms Spark
+    up beside them: what waits is not kept waiting for that. A work of :class:`millrace_service.Life` that
+    ends when it is done."""
+
+    def __init__(
+        self, engine: Warms, loaded: threading.Event, started: Callable[[], None], begin: Callable[[], None],
+        warm: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """``started``, ``begin``, ``warm``: called once Spark is there; the catalog, too; Spark is warm."""
         self.name, self.stopping = "starter", threading.Event()
-        self._engine, self._loaded, self._begin = engine, loaded, begin
+        self._engine, self._loaded = engine, loaded
+        self._started, self._begin, self._warm = started, begin, warm
 
     def begin(self) -> None:
         """Nothing is open."""
 
     def step(self) -> None:
-        self._engine.warm_up()
-        while not self._loaded.wait(0.1):
-            if self.stopping.is_set():
-                return
+        self._engine.start()
+        self._started()
+        while not (self._loaded.wait(0.1) or self.stopping.is_set()):
+            pass
+        if self.stopping.is_set():
+            return
         self._begin()
+        self._engine.warm_up()
+        self._warm()
         self.stopping.set()
 
     def end(self) -> None:

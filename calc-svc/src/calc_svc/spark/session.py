@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol, TypeVar
 
 import pyarrow as pa
@@ -61,6 +62,8 @@ IMPATIENT: dict[str, str] = {
 it whatever else runs there."""
 CUT_OFF = (Py4JNetworkError, OSError, EOFError)
 """What comes of a JVM that ends in the middle of a call, or is called after that."""
+WARM_UP_SECONDS = 300.0
+"""How long the first queries may keep the warm-up waiting."""
 SMALL_ROWS = 5_000
 SMALL_BYTES = 4_000_000
 MEDIUM_ROWS = 500_000
@@ -158,7 +161,7 @@ class Lane:
         if small and prepared is not None:
             table = prepared.run(kind, self._small, sql, tables, timezone)
         if table is None:
-            with self._place() as place:
+            with _borrowed(self.places) as place:
                 if not small and kind != "large" and prepared is not None:
                     mine = nullcontext(place.medium if kind == "medium" else place.small)
                     table = prepared.run(kind, lambda: mine, sql, tables, timezone)
@@ -171,16 +174,8 @@ class Lane:
         return table
 
     @contextmanager
-    def _place(self) -> Iterator[PlanningSessions]:
-        place = self.places.get()
-        try:
-            yield place
-        finally:
-            self.places.put(place)
-
-    @contextmanager
     def _small(self) -> Iterator[SparkSession]:
-        with self._place() as place:
+        with _borrowed(self.places) as place:
             yield place.small
 
 
@@ -208,11 +203,13 @@ def _frame(session: SparkSession, relation: Relation) -> DataFrame:
 T = TypeVar("T")
 
 
-def _queue(items: Sequence[T]) -> queue.SimpleQueue[T]:
-    found = queue.SimpleQueue[T]()
-    for item in items:
-        found.put(item)
-    return found
+@contextmanager
+def _borrowed(free: queue.SimpleQueue[T]) -> Iterator[T]:
+    one = free.get()
+    try:
+        yield one
+    finally:
+        free.put(one)
 
 
 class Engine:
@@ -221,32 +218,40 @@ class Engine:
     def __init__(
         self, places: Mapping[str, int], cores: int = 2, memory: str = "1g",
         lanes: Mapping[str, int] | None = None, settings: SparkSettings | None = None, *,
-        keeps_planned: bool = True, conf: Mapping[str, str] | None = None,
+        keeps_planned: bool = True, conf: Mapping[str, str] | None = None, starts: bool = True,
     ) -> None:  # fmt: skip
         """``places``: pool -> how many of its jobs run side by side; ``lanes``: how many lanes share these
         (otherwise one has each); ``settings``: where Spark runs (None: as the environment says);
-        ``keeps_planned``: whether queries stay planned; ``conf``: more of Spark's settings."""
+        ``keeps_planned``: whether queries stay planned; ``conf``: more of Spark's settings; ``starts``: not
+        only once :meth:`start` is called. Before that no lane is free."""
         # workers of Python are few, and run algorithms that would each take all cores
-        self._root = start_spark(
-            settings or load_settings(SparkSettings), "millrace-calc", cores, memory,
+        self._new_root = partial(
+            start_spark, settings or load_settings(SparkSettings), "millrace-calc", cores, memory,
             SETTINGS | {"spark.sql.shuffle.partitions": str(cores), **(conf or {})},
             workers={"OMP_NUM_THREADS": "1"},
         )  # fmt: skip
+        self._counts, self._keeps_planned = dict(places), keeps_planned
+        self._numbers = {pool: (lanes or {}).get(pool, count) for pool, count in places.items()}
+        self._lanes = {pool: queue.SimpleQueue[Lane]() for pool in places}
+        self._places: dict[str, queue.SimpleQueue[PlanningSessions]] = {}
+        self._jvm: Jvm | None = None
+        if starts:
+            self.start()
+
+    def start(self) -> None:
+        """Start Spark, unless it is there."""
+        if self._jvm is not None:
+            return
+        self._root = self._new_root()
         self._root.sparkContext.setLogLevel("ERROR")
-        self._jvm = Jvm(self._root.sparkContext)
-        self._lanes: dict[str, queue.SimpleQueue[Lane]] = {}
-        self._places: dict[str, list[PlanningSessions]] = {}
-        for pool, count in places.items():
-            self._places[pool] = [
-                PlanningSessions(self._session(SMALL), self._session(MEDIUM), self._session({}))
-                for _ in range(count)
-            ]
-            free = _queue(self._places[pool])
-            prepared = PreparedQueries(self._jvm, count) if keeps_planned else None
-            number = (lanes or {}).get(pool, count)
-            self._lanes[pool] = _queue(
-                [Lane(pool, free, prepared, lambda: self.alive) for _ in range(number)]
-            )
+        jvm = self._jvm = Jvm(self._root.sparkContext)
+        for pool, count in self._counts.items():
+            free = self._places[pool] = queue.SimpleQueue[PlanningSessions]()
+            for _ in range(count):
+                free.put(PlanningSessions(self._session(SMALL), self._session(MEDIUM), self._session({})))
+            prepared = PreparedQueries(jvm, count) if self._keeps_planned else None
+            for _ in range(self._numbers[pool]):
+                self._lanes[pool].put(Lane(pool, free, prepared, lambda: self.alive))
 
     def _session(self, settings: Mapping[str, str]) -> SparkSession:
         session = self._root.newSession()
@@ -265,10 +270,12 @@ class Engine:
             " ON t._tid = a._tid ORDER BY 1"
         )
         many = pa.concat_tables([rows] * (SMALL_ROWS // rows.num_rows + 1))
-        every = [(pool, place) for pool, places in self._places.items() for place in places]
-        for pool, place in (every[0], every[0], *every):
-            place.run("small", pool, sql, {"src": rows, "_trig": trig}, "UTC", many.num_rows)
-        with self.lane(every[0][0], 60) as lane:
+        first, *_ = self._counts
+        # places come in turn; what calculates meanwhile has others
+        for pool in (first, first, *(pool for pool, count in self._counts.items() for _ in range(count))):
+            with _borrowed(self._places[pool]) as place:
+                place.run("small", pool, sql, {"src": rows, "_trig": trig}, "UTC", many.num_rows)
+        with self.lane(first, WARM_UP_SECONDS) as lane:
             for relation in (rows, rows, rows, many):
                 lane.run(sql, {"src": relation, "_trig": trig}, "UTC")
 
@@ -287,11 +294,16 @@ class Engine:
     @property
     def alive(self) -> bool:
         """Whether Spark's JVM runs."""
-        return self._jvm.alive
+        return self._jvm is not None and self._jvm.alive
 
     def wait(self, seconds: float) -> int | None:
         """Wait until Spark's JVM has ended; its exit code. None: it has not, after so long."""
-        return self._jvm.wait(seconds)
+        return self._started.wait(seconds)
+
+    @property
+    def _started(self) -> Jvm:
+        assert self._jvm is not None, "start comes first"
+        return self._jvm
 
     def name_jobs(self, name: str) -> None:
         """What this thread runs from now on has this name, until it gives another one."""
@@ -299,7 +311,7 @@ class Engine:
 
     def cancel(self, name: str) -> None:
         """Cancel what has this name, and whatever comes under it."""
-        self._jvm.cancel(name)
+        self._started.cancel(name)
 
     def tasks(self, name: str) -> int:
         """How many tasks of this name run. A job that is cancelled is over for Spark at once; its tasks are
