@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol, TypeVar
@@ -161,7 +161,7 @@ class Lane:
         if small and prepared is not None:
             table = prepared.run(kind, self._small, sql, tables, timezone)
         if table is None:
-            with _borrowed(self.places) as place:
+            with self._place() as place:
                 if not small and kind != "large" and prepared is not None:
                     mine = nullcontext(place.medium if kind == "medium" else place.small)
                     table = prepared.run(kind, lambda: mine, sql, tables, timezone)
@@ -173,9 +173,12 @@ class Lane:
             raise PlanError(ErrorCode.TOO_LARGE, message)
         return table
 
+    def _place(self) -> AbstractContextManager[PlanningSessions]:
+        return _borrowed(self.places)
+
     @contextmanager
     def _small(self) -> Iterator[SparkSession]:
-        with _borrowed(self.places) as place:
+        with self._place() as place:
             yield place.small
 
 
