@@ -1,5 +1,5 @@
 """An archive of the classes that Spark's JVM loads: the next one maps it, instead of reading, checking and
-linking some 15,000 classes of jars (decision 0074).
+linking some 15,000 classes of jars (decision 0075).
 
 A JVM that finds no archive writes down the names of the classes it loads. Once it has been up for a while the
 archive is made of these, by a process of the lowest priority, for all that start after that. Nothing
