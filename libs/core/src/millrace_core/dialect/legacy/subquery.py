@@ -16,7 +16,7 @@ REFUSED = (
     "right", "full", "range", "every", "true_for", "anomaly_window",
 )  # fmt: skip
 """Clauses of a SELECT that no stream of this dialect has."""
-BEHIND = ("where", "partition", *WINDOWS, "fill", "notify", *REFUSED)
+BEHIND = frozenset({"where", "partition", *WINDOWS, "fill", "notify", *REFUSED})
 """Words that end a clause behind FROM, unless they are a call in an expression."""
 
 
@@ -67,7 +67,7 @@ def subquery(c: Cursor) -> LegacyQuery:
 def _alias(c: Cursor) -> str | None:
     if c.take("as"):
         return c.name("a name for the table").text
-    if c.peek().kind not in (TokenKind.WORD, TokenKind.QUOTED) or any(c.at(word) for word in BEHIND):
+    if c.peek().kind not in (TokenKind.WORD, TokenKind.QUOTED) or _clause(c) is not None:
         return None
     place = c.place
     name = c.name("a name").text
@@ -93,10 +93,15 @@ def _check_refused(c: Cursor) -> None:
 
 def _ends(c: Cursor) -> bool:
     """Whether a clause begins here; ``left(`` and ``interval`` inside a call do not stand at this level."""
-    word = next((word for word in BEHIND if c.at(word)), None)
-    if word is None:
-        return False
-    return not (word in ("left", "right") and c.at(word, "("))
+    word = _clause(c)
+    return word is not None and not (word in ("left", "right") and c.at(word, "("))
+
+
+def _clause(c: Cursor) -> str | None:
+    """The word of :data:`BEHIND` that comes next, if one does. It is asked before every token of what may be
+    ten thousands, so the token is read once."""
+    token = c.peek()
+    return token.value if token.kind is TokenKind.WORD and token.value in BEHIND else None
 
 
 def _partition(c: Cursor) -> tuple[SqlText, ...]:
