@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -38,7 +39,11 @@ def _run(java: Java, archive: ClassArchive) -> Ran:
         "0",
     ]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
+    # a JVM says which options it has picked up there
+    alone = {name: value for name, value in os.environ.items() if name != "JAVA_TOOL_OPTIONS"}
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=alone
+    ) as process:
         assert process.stdin is not None and process.stdout is not None
         port = process.stdout.readline()
         used = archive.used_by(process.pid)
