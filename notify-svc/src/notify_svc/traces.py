@@ -10,7 +10,6 @@ from functools import cached_property
 from millrace_service import Tracing
 from millrace_wal import Stretch
 
-NS_PER_MS = 1_000_000
 Traces = dict[tuple[int, int], "TracedNotices"]
 """By partition and offset of ``notifications``."""
 NONE: Traces = {}
@@ -43,9 +42,7 @@ def traced_in(stretches: Sequence[Stretch], tracing: Tracing) -> Traces:
     """What is traced of that which was read, just now."""
     now = time.time_ns()
     return {
-        (some.partition, some.offsets[place]): TracedNotices(
-            tracing, parent, some.times(place, place + 1)[0] * NS_PER_MS, now
-        )
+        (some.partition, some.offsets[place]): TracedNotices(tracing, parent, some.written(place), now)
         for some in stretches
         for place, parent in some.traceparents().items()
     }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from millrace_core.wire import events
-from millrace_core.wire.topics import REGROUP, TRIGGERS
+from millrace_core.wire.topics import REGROUP, TRIGGERS, stream_in
 from millrace_service import Tracing
 from millrace_service.spans import Span, spans_of, traces_of
 from millrace_service.tracing import spans_file, tracing_to
@@ -183,3 +183,11 @@ def closed(written: dict[int, tuple[int, int]] | None, stream: int = 5, slot: in
 def test_what_is_sent_is_caused_by_the_row_that_it_names(output: Any, cause: int | None) -> None:
     rows = [row(3), row(5), row(6, slot=2)]
     assert causes(rows, [output], lambda one: (5,)) == ({} if cause is None else {0: cause})
+
+
+@pytest.mark.parametrize(
+    ("key", "stream"), [(b"7/-3", 7), (b"7", 7), (b"", -1), (None, -1), (b"x/1", -1), (b"9" * 5_000, -1)]
+)
+def test_the_stream_in_a_key(key: bytes | None, stream: int) -> None:
+    """A key of thousands of digits, which no stream has, is one for which Python refuses to make a number."""
+    assert stream_in(key) == stream

@@ -23,7 +23,7 @@ from millrace_core.trigger.stream import NS_PER_MS, Output
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire import control
 from millrace_core.wire.control import AnyControl
-from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP, WAL_PREFIX
+from millrace_core.wire.topics import CLOCK, CONTROL, REGROUP, WAL_PREFIX, stream_in
 from millrace_wal import Log, Message, Record, replay
 from trigger_svc.clock import take_in
 from trigger_svc.gaps import Missing
@@ -35,7 +35,7 @@ from trigger_svc.metrics import BATCH_SECONDS, MESSAGES
 from trigger_svc.positions import Ends, advance, behind, copied, fetch, inner_begins
 from trigger_svc.settings import TriggerSettings
 from trigger_svc.spark.checkpoint import taken_over
-from trigger_svc.traces import TracedRow, TracedRows, stream_in
+from trigger_svc.traces import TracedRow, TracedRows
 
 MOST_UNSEALED = 1_000_000
 """Messages; a restart evaluates them again."""

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from millrace_core.trigger.stream import Output
 from millrace_core.wire import events
-from millrace_core.wire.topics import REGROUP, TRIGGERS, slot_for
+from millrace_core.wire.topics import REGROUP, TRIGGERS, slot_for, stream_in
 from millrace_service import OFF, Tracing
 from millrace_wal import Message, Stretch
 
-NS_PER_MS = 1_000_000
 Streams = Callable[["TracedRow"], Collection[int]]
 """Says which streams (their uids) a row is for."""
 
@@ -62,12 +61,6 @@ def causes(rows: Sequence[TracedRow], sent: Sequence[Output], streams: Streams) 
 
 def _ends(written: dict[int, tuple[int, int]], row: TracedRow) -> bool:
     return row.partition in written and written[row.partition][1] == row.offset + 1
-
-
-def stream_in(key: bytes | None) -> int:
-    """The stream that a key of ``regroup`` begins with; -1 for none."""
-    uid = (key or b"").partition(b"/")[0]
-    return int(uid) if uid.isdigit() else -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +112,8 @@ class RowTraces:
         # rows on their way to their group were sampled when they were read the first time
         parents = given if some.topic == REGROUP.name else self._tracing.sampler.parents(len(some), given)
         for place, parent in sorted(parents.items()):
-            (written,) = some.times(place, place + 1)
             key = some.keys[place]
             yield TracedRow(
                 some.topic, some.partition, some.offsets[place], key,
-                slot_for(some.topic, key, self._slots), parent, written * NS_PER_MS,
+                slot_for(some.topic, key, self._slots), parent, some.written(place),
             )  # fmt: skip

@@ -76,7 +76,7 @@ def moments_of(
             created,
             counted and as_it_came(e),
             skipped if skipped and as_it_came(e) else (),
-            end_of(e.written) if e.written else HIGHEST,
+            end_of(e.written),
         )
         for place, e in enumerate(events)
     ]

@@ -18,11 +18,9 @@ from calc_svc.store.catalog import CatalogView
 from millrace_core.calc.waiting import Left, StreamPartition, Wanted
 from millrace_core.wire import events, status
 from millrace_core.wire.status import TriggersHeld
-from millrace_core.wire.topics import STATUS, TRIGGERS
+from millrace_core.wire.topics import STATUS, TRIGGERS, stream_in
 from millrace_wal import Gap, Log, Message, Reader, Record
 
-DIGITS = 20
-"""Of a uid; what has more is not a key of ours, and may have millions."""
 POLL = 0.1
 TAKE = 2_000  # messages read again at a time
 
@@ -114,7 +112,7 @@ class Holding:
         kept: list[Record] = []
         marks: list[Message] = []
         for record in records:
-            uid = stream_of(record)
+            uid = stream_in(record.key)
             part = uid, self.share.task(record.partition)
             if part in self._marks:
                 continue
@@ -177,7 +175,7 @@ class Holding:
             record
             for record in records
             if self.share.has(record)
-            and marks.get(part := (stream_of(record), task), end) <= record.offset < known.get(part, end)
+            and marks.get(part := (stream_in(record.key), task), end) <= record.offset < known.get(part, end)
         ]
         behind = {
             part: self._behind(at, end, known.get(part, end), done)
@@ -195,7 +193,7 @@ class Holding:
 
     def calculated(self, chunk: Chunk, left: Mapping[StreamPartition, Left]) -> list[Message]:
         """The chunk is done with, but for what is ``left`` of it: what to write then."""
-        told = {(stream_of(record), task) for record in chunk.records for _, task in chunk.parts}
+        told = {(stream_in(record.key), task) for record in chunk.records for _, task in chunk.parts}
         messages = []
         for part, behind in chunk.parts.items():
             waited, waits = self._left.pop(part, None), left.get(part)
@@ -239,9 +237,3 @@ class Holding:
         self._reader = self.log.reader({TRIGGERS.name: {partition: max(begin, first)}})
         self._reading = partition
         return self._reader
-
-
-def stream_of(record: Record) -> int:
-    """The stream of a trigger message, by its key ``uid/slot``; -1 for another key."""
-    uid = (record.key or b"").partition(b"/")[0]
-    return int(uid) if uid.isdigit() and len(uid) <= DIGITS else -1

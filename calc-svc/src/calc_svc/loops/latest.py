@@ -7,13 +7,12 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 
-from calc_svc.loops.holding import stream_of
 from calc_svc.store.catalog import CatalogView
 from millrace_core.calc.overtaking import Batches
 from millrace_core.errors import MillraceError, WireError
 from millrace_core.recalc.latest import Latest, may_be_outdated
 from millrace_core.wire.events import ANSWERING, BATCHES, TriggerBatch, answers_request
-from millrace_core.wire.topics import TRIGGERS
+from millrace_core.wire.topics import TRIGGERS, stream_in
 from millrace_wal import Log, Reader, up_to
 
 NS_PER_MS = 1_000_000
@@ -65,7 +64,7 @@ class LatestReader:
             self._reader = self._log.reader({TRIGGERS.name: self._log.offsets_at(TRIGGERS.name, since)})
         ends = self._log.end_offsets(TRIGGERS.name)
         for record in up_to(self._reader, TRIGGERS.name, ends, self._stopping):
-            if answers_request(record.key) or not self._of_interest(stream_of(record)):
+            if answers_request(record.key) or not self._of_interest(stream_in(record.key)):
                 continue
             with suppress(WireError):  # the loop of what is live makes a dead letter of it
                 self._latest.hear(BATCHES.read(record.key, record.value))

@@ -17,7 +17,6 @@ from millrace_service import OFF, Step, Tracing, timed
 from millrace_service.tracing import Part, parts_timed
 from millrace_wal import Message, Stretch
 
-NS_PER_MS = 1_000_000
 JOB = "job.run"
 
 
@@ -116,8 +115,7 @@ class EventTraces:
         self._came = {}
         for some in stretches:
             for place, parent in some.traceparents().items():
-                (written,) = some.times(place, place + 1)
-                read = self._tracing.record("event.read", parent, written * NS_PER_MS, now)
+                read = self._tracing.record("event.read", parent, some.written(place), now)
                 if read:
                     self._came[some.partition, some.offsets[place]] = read, now
 

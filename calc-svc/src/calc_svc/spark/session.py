@@ -23,9 +23,8 @@ from calc_svc.spark.prepared import PreparedQueries
 from calc_svc.spark.relations import Relation
 from millrace_core.errors import ErrorCode, PlanError
 from millrace_service import load_settings
-from millrace_spark import SparkSettings, start_spark
+from millrace_spark import JVM, SparkSettings, start_spark
 
-JVM = "spark.driver.extraJavaOptions"
 # without memory threads of Spark would die one by one, and leave what waits for them waiting
 _OPTIONS = "-Duser.timezone=UTC -Xss32m -XX:+ExitOnOutOfMemoryError"
 SETTINGS: dict[str, str] = {

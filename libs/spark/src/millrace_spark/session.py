@@ -24,6 +24,7 @@ COMMON: dict[str, str] = {
 }
 """What both services want alike."""
 JVM = "spark.driver.extraJavaOptions"
+"""The setting that has the options of Spark's JVM."""
 
 
 def spark_conf(

@@ -60,6 +60,11 @@ class Stretch:
         """Of all of them, ms since the epoch."""
         return self.times(0, len(self))
 
+    def written(self, place: int) -> int:
+        """When the message at a place was written, ns since the epoch."""
+        (at,) = self.times(place, place + 1)
+        return at * 1_000_000
+
     @property
     def end(self) -> int:
         """The offset behind the last of them."""

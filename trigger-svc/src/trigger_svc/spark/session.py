@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from millrace_core.errors import ErrorCode, MillraceError
-from millrace_spark import start_spark
+from millrace_spark import JVM, start_spark
 from trigger_svc.settings import TriggerSettings
 
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -19,7 +19,7 @@ COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMo
 CONF: dict[str, str] = {
     # few cores: the collector that needs least; and Spark matches texts of failures by a regular expression
     # that needs a deep stack
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xss4m -XX:+ExitOnOutOfMemoryError",
+    JVM: "-XX:+UseSerialGC -Xss4m -XX:+ExitOnOutOfMemoryError",
     "spark.locality.wait": "0",
     # what no log and no plan shows: Spark's own words, and the texts with which clients of Kafka log in
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",

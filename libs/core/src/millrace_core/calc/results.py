@@ -229,8 +229,10 @@ def notices(
             groups[id_] = str(id_), table_name(event.group)
         group, table = groups[id_]
         base = base_of(event, kind, group, table)
-        told_ofs = _with_results(base, cells.get(place))
-        found += [Notice(stream, group, told_of, to[kind], pause) for told_of in told_ofs]
+        found += [
+            Notice(stream, group, told_of, to[kind], pause)
+            for told_of in _with_results(base, cells.get(place))
+        ]
     return found
 
 

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from millrace_core.store.search import Bools, Ints
+from millrace_core.timeline.precision import HIGHEST
 
 OFFSET_BITS = 48  # of an offset; the 15 bits above it hold the partition
-LAST = int(np.iinfo(np.int64).max)
-"""Behind every place."""
 NOWHERE = -1
 """The place of a row that was stored before places were kept: it is in no span."""
 
@@ -28,7 +27,7 @@ def place_of(partition: int, offset: int) -> int:
 
 def partition_and_offset(place: Ints) -> tuple[Ints, Ints]:
     """The inverse of :func:`place_of`; NOWHERE is behind everything of a partition -1."""
-    offset = np.where(place == NOWHERE, LAST, place & ((1 << OFFSET_BITS) - 1))
+    offset = np.where(place == NOWHERE, HIGHEST, place & ((1 << OFFSET_BITS) - 1))
     return place >> OFFSET_BITS, offset
 
 
@@ -52,7 +51,7 @@ def end_of(written: Mapping[int, tuple[int, int]] | None) -> int:
     behind the last one that there may be."""
     for partition, (_, end) in (written or {}).items():
         return place_of(partition, end)
-    return LAST
+    return HIGHEST
 
 
 def from_place(place: int) -> Spans:

@@ -151,6 +151,16 @@ def slot_of(topic: str, key: bytes, slots: int) -> int:
     return zlib.crc32(topic.encode() + b"/" + key) % slots
 
 
+_DIGITS = 20
+"""Of a uid; what has more is not a key of ours, and may have millions."""
+
+
+def stream_in(key: bytes | None) -> int:
+    """The stream that a key of ``triggers`` or ``regroup`` begins with (``uid/…``); -1 for another key."""
+    uid = (key or b"").partition(b"/")[0]
+    return int(uid) if uid.isdigit() and len(uid) <= _DIGITS else -1
+
+
 _EVERYWHERE = frozenset({CONTROL.name, CLOCK.name, HANDOVER.name})
 
 
