@@ -29,15 +29,17 @@ class AnswerColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Rows of Python values in the order of the columns: int (TIMESTAMP: ticks), float, bool, str, None."""
+    """Rows of Python values in the order of the columns: int (TIMESTAMP: ticks), float, bool, str, None.
+    ``note``: what else there is to know of them."""
 
     columns: tuple[AnswerColumn, ...]
     rows: Sequence[Sequence[object]]
+    note: str = ""
 
 
-def affected(rows: int) -> Answer:
+def affected(rows: int, note: str = "") -> Answer:
     """The answer of a statement that has no rows of its own."""
-    return Answer((AnswerColumn("affected_rows", INT),), [[rows]])
+    return Answer((AnswerColumn("affected_rows", INT),), [[rows]], note)
 
 
 def text_column(name: str, length: int) -> AnswerColumn:
@@ -49,6 +51,7 @@ def rest_reply(answer: Answer, timezone: str, *, with_names: bool = False) -> di
 
     TIMESTAMPs as RFC 3339 in the time zone, with the digits of their precision; what JSON cannot say (NaN,
     infinity) as null. ``with_names``: each row an object of the columns (``row_with_meta`` of TDengine).
+    An answer's note stands in ``note``, which TDengine does not have and its clients do not read.
     """
     converters = [_converter(column, timezone) for column in answer.columns]
     columns = [[convert(row[i]) for row in answer.rows] for i, convert in enumerate(converters)]
@@ -57,7 +60,8 @@ def rest_reply(answer: Answer, timezone: str, *, with_names: bool = False) -> di
         names = [column.name for column in answer.columns]
         data = [dict(zip(names, row, strict=True)) for row in data]  # type: ignore[call-overload]
     meta = [[column.name, column.type.name, column.type.size] for column in answer.columns]
-    return {"code": 0, "column_meta": meta, "data": data, "rows": len(data)}
+    note = {"note": answer.note} if answer.note else {}
+    return {"code": 0, "column_meta": meta, "data": data, "rows": len(data), **note}
 
 
 def rest_error(error: MillraceError) -> dict[str, object]:

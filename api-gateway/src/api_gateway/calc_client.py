@@ -90,17 +90,23 @@ class CalcClient:
             verify=trust,
         )
 
-    def query(self, sql: str, session: Session, catalog: int, wal: Offsets) -> Answer:
-        """Rows of a query. ``catalog`` and ``wal``: the first offsets that it need not have seen.
+    def query(
+        self, sql: str, session: Session, catalog: int, wal: Offsets, seconds: float | None = None
+    ) -> Answer:
+        """Rows of a query. ``catalog`` and ``wal``: the first offsets that it need not have seen;
+        ``seconds``: how long it may take at most, if that is to be less than for other queries.
 
         :raises MillraceError: what calc-svc says is wrong; UNAVAILABLE or TIMEOUT if it does not answer.
         """
+        may_take = self._seconds if seconds is None else min(seconds, self._seconds)
         body = {
             "sql": sql, "db": session.database, "timezone": session.timezone, "user": session.user,
-            "id": session.id, "seconds": self._seconds, "catalog": catalog, "wal": wal,
+            "id": session.id, "seconds": may_take, "catalog": catalog, "wal": wal,
         }  # fmt: skip
+        # whoever has little time does not wait for calc-svc's reason either
+        wait = None if seconds is None else may_take + 1
         with self._asking.of(session.user):
-            return read_arrow(self._post("/query", body))
+            return read_arrow(self._post("/query", body, wait))
 
     def running(self) -> list[RunningQuery]:
         """The queries of users that run."""
@@ -143,14 +149,16 @@ class CalcClient:
     def close(self) -> None:
         self._http.close()
 
-    def _post(self, path: str, body: dict[str, Any]) -> bytes:
-        return self._send("POST", path, msgspec.json.encode(body))
+    def _post(self, path: str, body: dict[str, Any], wait: float | None = None) -> bytes:
+        return self._send("POST", path, msgspec.json.encode(body), wait)
 
-    def _send(self, method: str, path: str, body: bytes | None = None) -> bytes:
+    def _send(self, method: str, path: str, body: bytes | None = None, wait: float | None = None) -> bytes:
+        """``wait``: seconds until it must have answered; None: as for any query."""
         try:
             response = self._http.request(
-                method, path, content=body, headers={"Content-Type": "application/json"} if body else None
-            )
+                method, path, content=body, headers={"Content-Type": "application/json"} if body else None,
+                timeout=self._http.timeout if wait is None else httpx.Timeout(wait),
+            )  # fmt: skip
         except httpx.ConnectTimeout as error:
             raise self._away(error) from error
         except httpx.TimeoutException as error:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from millrace import console
 from millrace.__main__ import main
-from millrace.sql_client import SqlResult
+from millrace.sql_client import SqlResult, answer
 
 
 @pytest.fixture
@@ -39,6 +39,12 @@ def test_rows_with_null_and_markup_are_shown_as_they_are(shown: io.StringIO) -> 
 def test_a_statement_without_rows_tells_how_many_it_touched(shown: io.StringIO) -> None:
     console.print_answer(SqlResult((("affected_rows", "INT", 4),), ((3,),)))
     assert shown.getvalue() == "OK, 3 rows affected\n"
+
+
+def test_a_note_is_told_in_place_of_a_number(shown: io.StringIO) -> None:
+    body = {"code": 0, "column_meta": [["affected_rows", "INT", 4]], "data": [[0]], "rows": 1}
+    console.print_answer(answer(body | {"note": "the rows are deleted, but not counted: [red]"}))
+    assert shown.getvalue() == "OK: the rows are deleted, but not counted: [red]\n"
 
 
 @pytest.mark.usefixtures("own_stack")

@@ -77,6 +77,8 @@ class Calc:
     error: MillraceError | None = None
     away: bool = False
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+    """Seconds that the gateway would wait for each answer."""
     before: Callable[[], None] = lambda: None
 
     def answers(self, *columns: tuple[str, str, Any], precision: str = "ms") -> None:
@@ -88,6 +90,7 @@ class Calc:
     def __call__(self, request: httpx.Request) -> httpx.Response:
         assert request.headers["authorization"] == f"Bearer {TOKEN}"
         self.asked.append((request.url.path, json.loads(request.content)))
+        self.waits.append(request.extensions["timeout"]["read"])
         self.before()
         if self.away:
             raise httpx.ConnectError("connection refused")

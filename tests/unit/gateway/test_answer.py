@@ -23,6 +23,11 @@ def reply(column: AnswerColumn, *values: object, timezone: str = "UTC") -> list[
     return [row[0] for row in data]
 
 
+def test_a_note_stands_beside_the_rows() -> None:
+    noted = rest_reply(affected(0, "not counted"), "UTC")
+    assert noted == rest_reply(affected(0), "UTC") | {"note": "not counted"}
+
+
 def test_a_statement_without_rows_answers_with_affected_rows() -> None:
     assert rest_reply(affected(3), "UTC") == {
         "code": 0, "column_meta": [["affected_rows", "INT", 4]], "data": [[3]], "rows": 1,

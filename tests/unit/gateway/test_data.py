@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from api_gateway.statements.data import COUNT_SECONDS
 from api_gateway.upkeep.registrations import new_children
 from millrace_core.errors import ErrorCode, MillraceError, Position
 from millrace_core.model.schema import Child
@@ -199,8 +200,35 @@ def test_a_delete_is_an_operation_for_each_table(meters: Any) -> None:
     assert meters.wal() == before
 
 
-def test_a_delete_without_calc_svc_changes_nothing(meters: Any) -> None:
-    meters.calc.away = True
-    assert meters.refused("DELETE FROM one").code is ErrorCode.UNAVAILABLE
-    meters.calc.away = False
+@pytest.mark.parametrize(
+    "code", [None, *(code for code in ErrorCode if code is not ErrorCode.QUERY_KILLED)], ids=str
+)
+def test_a_delete_that_calc_svc_does_not_count_is_written_without_a_number(
+    meters: Any, code: ErrorCode | None
+) -> None:
+    """Whatever ails users' queries: a write does not depend on them."""
+    meters.calc.away = code is None
+    meters.calc.error = code and MillraceError(code, "another query could not be stopped: try again")
+    answer = meters("DELETE FROM one WHERE ts = 5")
+    assert meters.values("wal.d.one") == [(b"one", operations.encode_operation(operations.Delete(5, 5)))]
+    assert answer.rows == [[0]], "clients read an integer"
+    assert answer.note.startswith("the rows are deleted, but not counted: ")
+    assert ("calc-svc" if code is None else "could not be stopped") in answer.note
+
+
+def test_a_delete_waits_for_its_number_but_a_few_seconds(meters: Any) -> None:
+    meters.calc.answers(("count(*)", "BIGINT", pa.array([5], pa.int64())))
+    assert meters("DELETE FROM one WHERE ts = 5").note == ""
+    assert meters.calc.asked[-1][1]["seconds"] == COUNT_SECONDS
+    assert meters.calc.waits[-1] < 2 * COUNT_SECONDS
+    meters("SELECT v FROM one")
+    assert meters.calc.waits[-1] > meters.gateway.context.settings.query_seconds
+
+
+def test_who_kills_a_delete_while_it_counts_ends_it(meters: Any) -> None:
+    meters.calc.error = MillraceError(ErrorCode.QUERY_KILLED, "the query was killed by the user root")
+    assert meters.refused("DELETE FROM one").code is ErrorCode.QUERY_KILLED
+
+
+def test_a_delete_by_other_columns_is_refused(meters: Any) -> None:
     assert meters.refused("DELETE FROM one WHERE v = 1").code is ErrorCode.NOT_ALLOWED

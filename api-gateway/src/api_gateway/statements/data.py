@@ -11,6 +11,7 @@ from api_gateway.statements.tables import using_of
 from api_gateway.tables.find import find_table, full_name, missing
 from api_gateway.tables.write import Columns, GivenRows, check_stored, write
 from millrace_core.catalog import Catalog
+from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.language.lexer import quote_name
 from millrace_core.language.statements import Delete, Insert, InsertTable
 from millrace_core.language.times import delete_range
@@ -20,6 +21,9 @@ from millrace_core.privileges import Need, may
 from millrace_core.wire import operations
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message
+
+COUNT_SECONDS = 5.0
+"""How long a DELETE waits at most for the number of its rows."""
 
 
 def insert(context: Context, session: Session, statement: Insert) -> Answer:
@@ -37,7 +41,10 @@ def _rows(session: Session, part: InsertTable) -> GivenRows:
 
 def delete(context: Context, session: Session, statement: Delete) -> Answer:
     """Delete the rows of a range of time, of one table or of all children; those who may read them are told
-    how many there were."""
+    how many there were, where that can be counted soon.
+
+    :raises MillraceError: among others QUERY_KILLED if somebody ends it while it counts: nothing is deleted.
+    """
     table, child = find_table(context.catalog, session, statement.name)
     check_stored(table, full_name(session, statement.name))
     first, last = delete_range(statement, table, session.values(table.precision))
@@ -46,7 +53,7 @@ def delete(context: Context, session: Session, statement: Delete) -> Answer:
     names = _victims(context.catalog, table, child, statement)
     # whoever may write but not read learns nothing about what was there
     counted = may(context.catalog, session.user, [Need("read", table.db, table=statement.name.name)])
-    rows = _count(context, session, table, child, statement, first, last) if counted else 0
+    rows, note = _count(context, session, table, child, statement, first, last) if counted else (0, "")
     with context.gate.shared():
         current, _ = find_table(context.catalog, session, statement.name)
         if current.uid != table.uid:
@@ -54,7 +61,7 @@ def delete(context: Context, session: Session, statement: Delete) -> Answer:
         value = operations.encode_operation(operations.Delete(first, last))
         topic = wal_topic(table.db, table.name)
         context.append_rows([Message(topic, name.encode(), value) for name in names])
-    return affected(rows)
+    return affected(rows, note)
 
 
 def _victims(catalog: Catalog, table: Table, child: Child | None, statement: Delete) -> Sequence[str]:
@@ -74,20 +81,29 @@ def _victims(catalog: Catalog, table: Table, child: Child | None, statement: Del
 def _count(
     context: Context, session: Session, table: Table, child: Child | None, statement: Delete,
     first: int, last: int,
-) -> int:  # fmt: skip
-    """How many rows the range holds, as calc-svc sees them now."""
+) -> tuple[int, str]:  # fmt: skip
+    """How many rows the range holds, as calc-svc sees them now; 0 where it does not say, and a note that the
+    number means nothing. A write does not depend on users' queries."""
     name = child.name if child is not None else table.name
     key = quote_name(table.key.name)
     where = f"{key} >= {first} AND {key} <= {last}"
     if statement.tables is not None:
         if not statement.tables:
-            return 0
+            return 0, ""
         texts = ", ".join(
             "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'" for text in statement.tables
         )
         where += f" AND tbname IN ({texts})"
     # names and texts are quoted, and the bounds are numbers
     sql = f"SELECT count(*) FROM {quote_name(table.db)}.{quote_name(name)} WHERE {where}"  # noqa: S608
-    answer = context.calc.query(sql, session, context.writer.position, context.written.ends())
+    position, ends = context.writer.position, context.written.ends()
+    try:
+        answer = context.calc.query(sql, session, position, ends, COUNT_SECONDS)
+    except MillraceError as error:
+        if error.code is ErrorCode.QUERY_KILLED:
+            raise
+        context.logger.warning("the rows of a DELETE are not counted", reason=str(error))
+        # clients take the number for an integer: a NULL would be an error to them, of what is done
+        return 0, f"the rows are deleted, but not counted: {error.message}"
     count = answer.rows[0][0] if answer.rows else 0
-    return count if isinstance(count, int) else 0
+    return count if isinstance(count, int) else 0, ""

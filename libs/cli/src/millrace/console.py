@@ -65,7 +65,8 @@ def problems(rows: Sequence[Status]) -> list[str]:
 def print_answer(answer: SqlResult) -> None:
     """A result as a table with a count below it."""
     if [name for name, _, _ in answer.columns] == ["affected_rows"]:
-        out.print(f"OK, {answer.rows[0][0] if answer.rows else 0} rows affected")
+        touched = f"OK, {answer.rows[0][0] if answer.rows else 0} rows affected"
+        out.print(f"OK: {answer.note}" if answer.note else touched, markup=False)
         return
     out.print(table(None, [name for name, _, _ in answer.columns], answer.rows))
     out.print(f"{len(answer.rows)} row{'' if len(answer.rows) == 1 else 's'}")

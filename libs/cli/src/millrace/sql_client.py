@@ -16,10 +16,11 @@ from millrace_service import Trust
 @dataclass(frozen=True)
 class SqlResult:
     """A result: its columns (name, type, length) and rows. A statement without rows of its own has the one
-    column ``affected_rows``."""
+    column ``affected_rows``. ``note``: what else the gateway says of it."""
 
     columns: tuple[tuple[str, str, int], ...]
     rows: tuple[tuple[Any, ...], ...]
+    note: str = ""
 
 
 def find_trust(url: str) -> Trust:
@@ -79,4 +80,4 @@ def answer(body: dict[str, Any]) -> SqlResult:
         code = next((one for one in ErrorCode if one.value.number == number), ErrorCode.INTERNAL)
         raise MillraceError(code, str(body.get("desc", "the gateway gave no reason")))
     columns = tuple((str(name), str(type_), int(length)) for name, type_, length in body["column_meta"])
-    return SqlResult(columns, tuple(tuple(row) for row in body["data"]))
+    return SqlResult(columns, tuple(tuple(row) for row in body["data"]), str(body.get("note", "")))
