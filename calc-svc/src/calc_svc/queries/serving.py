@@ -10,8 +10,11 @@ import time
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
 
+import structlog
+
 from calc_svc.queries.messages import OUT_OF_MEMORY, Answered, Asked, Cancel, ipc_stream, relations_of
-from calc_svc.spark.session import Engine, Lane
+from calc_svc.spark.heap import Exhaustion
+from calc_svc.spark.session import CUT_OFF, Engine, Lane
 from millrace_core.errors import ErrorCode, MillraceError
 
 POOL = "queries"
@@ -87,11 +90,12 @@ class Cancelling:
 
 
 class Watching:
-    """Ends the process when Spark's JVM has ended: without it there is nothing to be done."""
+    """Ends the process when Spark's JVM has ended, or does nothing but look for memory: without it there is
+    nothing to be done, and the next process answers sooner."""
 
     def __init__(self, engine: Engine) -> None:
         self.name, self.stopping = "watching", threading.Event()
-        self._engine = engine
+        self._engine, self._exhaustion = engine, Exhaustion()
 
     def begin(self) -> None:
         """Nothing is open."""
@@ -100,6 +104,14 @@ class Watching:
         code = self._engine.wait(WAIT)
         if code is not None:
             os._exit(OUT_OF_MEMORY if code == _JVM_OUT_OF_MEMORY else 1)
+        try:
+            collected = self._engine.collected()
+        except CUT_OFF:
+            return  # it has ended meanwhile: the next step says with what
+        if self._exhaustion.seen(time.monotonic(), collected):
+            structlog.get_logger("calc-svc-queries").warning("the heap is full", **collected._asdict())
+            self._engine.kill()  # it would take long to see that this process is gone
+            os._exit(OUT_OF_MEMORY)
 
     def end(self) -> None:
         """Nothing is open."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import standard_b64decode
 from collections.abc import Sequence
+from functools import cached_property
 from importlib.resources import files
 from subprocess import TimeoutExpired
 from typing import Any
@@ -16,6 +17,7 @@ from py4j.protocol import BYTES_TYPE, register_output_converter  # type: ignore[
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
+from calc_svc.spark.heap import Collected
 from millrace_spark import require_spark
 
 
@@ -62,6 +64,19 @@ class Jvm:
             return int(self._gateway.proc.wait(seconds))
         except TimeoutExpired:
             return None
+
+    def kill(self) -> None:
+        """End its process at once."""
+        self._gateway.proc.kill()
+
+    def collected(self) -> Collected:
+        """What it has collected until now. Waits for a collection that goes on."""
+        millis, full, left, most = map(int, self._collections.told().split())
+        return Collected(millis / 1000, full, left / most)
+
+    @cached_property
+    def _collections(self) -> Any:
+        return self._compiled("Collections")
 
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group, and those that it is going to have."""

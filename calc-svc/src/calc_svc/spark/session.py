@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from calc_svc import metrics
 from calc_svc.spark import analyses
 from calc_svc.spark.failures import refusal
+from calc_svc.spark.heap import Collected
 from calc_svc.spark.jvm import Jvm
 from calc_svc.spark.prepared import PreparedQueries
 from calc_svc.spark.relations import Relation
@@ -301,6 +302,17 @@ class Engine:
     def wait(self, seconds: float) -> int | None:
         """Wait until Spark's JVM has ended; its exit code. None: it has not, after so long."""
         return self._started.wait(seconds)
+
+    def collected(self) -> Collected:
+        """What Spark's JVM has collected until now.
+
+        :raises Exception: one of CUT_OFF if it has ended.
+        """
+        return self._started.collected()
+
+    def kill(self) -> None:
+        """End Spark's JVM at once."""
+        self._started.kill()
 
     @property
     def _started(self) -> Jvm:
