@@ -254,6 +254,7 @@ class QueryProcess:
     ) -> pa.Table:  # fmt: skip
         line.number += 1
         query.check()
+        query.runs()
         try:
             line.pipe.send(ask(line.number, sql, relations, timezone, limit))
             while not line.pipe.poll(TICK):

@@ -79,8 +79,14 @@ class Jvm:
         return self._compiled("Collections")
 
     def cancel(self, group: str) -> None:
-        """Cancel the jobs of a group, and those that it is going to have."""
+        """Cancel the jobs of a group, and those that it is going to have; and the task of that name."""
         self._jsc.cancelJobGroupAndFutureJobs(group)
+        self._tasks.cancel(group)
+
+    def kill(self) -> None:
+        """End its process, whatever it does."""
+        if self._gateway.proc is not None:
+            self._gateway.proc.kill()
 
     # ------------------------------------------------------------------ relations whose rows change
 
@@ -106,7 +112,8 @@ class Jvm:
 
     def task(self, jdf: Any, plan: Any, cells: Sequence[Any], properties: Any) -> Any:
         """What computes the plan in the thread that asks for it: its ``run`` takes what is to be in the
-        cells, and gives Arrow record batches (``OneTask.java``).
+        cells, its name for :meth:`cancel` and how many bytes it may give, and gives Arrow record batches
+        (``OneTask.java``).
 
         :raises Py4JError: where the plan needs several partitions.
         """
