@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -104,6 +105,11 @@ class Both:
         (place,) = self.log.append([Message(TRIGGERS.name, f"{ONE}/{slot}".encode(), events.encode(batch))])
         return place
 
+    def committed(self, share: Share, place: tuple[int, int]) -> bool:
+        """Whether a start of the loop would not read what was written there."""
+        partition, offset = place
+        return self.log.committed(share.group, TRIGGERS.name).get(partition, 0) > offset
+
     def __enter__(self) -> Both:
         self.lives = [Life(loop, LOGGER) for loop in (self.live, self.again)]
         for life in self.lives:
@@ -182,10 +188,13 @@ def test_an_answer_that_waited_says_of_a_window_what_was_told_of_it_since(log: M
     rows; also after a kill between the two."""
     for seen in (9, 12):
         with Both(log, Session(Duration(5, "s"))) as both:
-            both.write(-1, seen, window=1, seen=5)
-            both.write(slot, seen, window=1, seen=seen)
+            answer = both.write(-1, seen, window=1, seen=5)
+            live = both.write(slot, seen, window=1, seen=seen)
             both.gate.set()
             until(lambda: len(both.done) == 2)
+            # a loop that is stopped before it has committed does it again after the restart
+            for share, place in ((AGAIN, answer), (LIVE, live)):
+                until(partial(both.committed, share, place))
         assert both.done == [(LIVE.group, 1), (AGAIN.group, 1)]
         assert both.ends == [seen, seen]
 
