@@ -24,7 +24,7 @@ HOSTILE = {
     "cross join": "SELECT _twstart, count(*) n, avg(a.amps) a FROM power.meters a, power.meters b, "
     "power.meters c, power.meters d WHERE a.amps + b.amps + c.amps + d.amps = -1",
     "what no interrupt ends": "SELECT _twstart, count(*) n, avg(amps) a FROM power.meters "
-    "WHERE concat(tbname, repeat('a', 60), '!') MATCH '^m0(a|aa)+$'",
+    "WHERE concat(tbname, repeat('a', 60), '!') MATCH '^m0(.*a){24}$'",
 }
 
 
