@@ -116,12 +116,12 @@ def test_a_query_that_takes_too_long_is_given_up_and_the_others_go_on(
     streams.fire(hostile, 0)
     for minute in range(5):
         streams.fire(other, minute)
-        streams.eventually(lambda: streams.told(other) == minute + 1, 240)  # noqa: B023
-    streams.eventually(lambda: "MILLRACE_CALC_STREAM_SECONDS" in streams.failure(hostile), 240)
+        streams.eventually(lambda: streams.told(other) == minute + 1, 600)  # noqa: B023
+    streams.eventually(lambda: "MILLRACE_CALC_STREAM_SECONDS" in streams.failure(hostile), 600)
     streams.fire(hostile, 1)
     streams.fire(other, 5)
-    streams.eventually(lambda: streams.told(other) == 6, 240)
-    streams.eventually(lambda: streams.failures(hostile) == 2, 240)
+    streams.eventually(lambda: streams.told(other) == 6, 600)
+    streams.eventually(lambda: streams.failures(hostile) == 2, 600)
     assert streams.starts <= 1, "it has ended the service once at most"
 
 
@@ -131,6 +131,6 @@ def test_a_result_has_only_so_many_rows(streams: Streams, kit: Any) -> None:
     few = streams.define("SELECT ts, 1 n, amps a FROM power.meters WHERE ts < 600000")
     streams.fire(spec, 0)
     streams.fire(few, 0, 1, 2, 3)
-    streams.eventually(lambda: "MILLRACE_CALC_RESULT_ROWS" in streams.failure(spec), 240)
-    streams.eventually(lambda: streams.told(few) == 4, 240)
+    streams.eventually(lambda: "MILLRACE_CALC_RESULT_ROWS" in streams.failure(spec), 600)
+    streams.eventually(lambda: streams.told(few) == 4, 600)
     assert not streams.failure(few), "each of its windows has few enough"
