@@ -25,7 +25,7 @@ from bench.report import run
 from bench.stage import DB, BenchError, say
 from calc_svc.queries.running import Query
 from calc_svc.store.table import StoredTable
-from millrace_core.store.rows import HIGHEST, LOWEST
+from millrace_core.timeline.precision import HIGHEST, LOWEST
 
 TABLES = 1_000
 ROWS, QUICK_ROWS = 10_000_000, 100_000

@@ -21,6 +21,7 @@ from api_gateway.watching.continuous import Continuous
 from api_gateway.watching.status_board import StatusBoard
 from millrace_core.catalog import Catalog
 from millrace_core.model.schema import stable_hash
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.wire import control
 from millrace_core.wire.topics import CONTROL
 from millrace_wal import Log, Message
@@ -105,4 +106,4 @@ def fresh_uid(*names: str) -> int:
 
 
 def milliseconds(now: int) -> int:
-    return now // 1_000_000
+    return now // NS_PER_MS

@@ -26,7 +26,7 @@ from calc_svc.store.tables import TableStore
 from millrace_core.catalog import encode, key_of
 from millrace_core.model.schema import Child, Column, Database, Table
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.store.rows import HIGHEST, LOWEST
+from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.wire import dead, topics
 from millrace_core.wire.operations import Operation, encode_operation
 from millrace_core.wire.topics import wal_topic

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from millrace_core.model.schema import Column, Table
 from millrace_core.model.types import TIMESTAMP, DataType
-from millrace_core.store.rows import CHILD, HIGHEST, LOWEST, Flush, TableRows
+from millrace_core.store.rows import CHILD, Flush, TableRows
 from millrace_core.store.search import FEW, bisect, expand
+from millrace_core.timeline.precision import HIGHEST, LOWEST
 
 from ...conftest import examples
 

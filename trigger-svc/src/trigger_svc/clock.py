@@ -10,13 +10,13 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from millrace_core.errors import ErrorCode, MillraceError
+from millrace_core.timeline.precision import NS_PER_MS, NS_PER_SECOND
 from millrace_core.trigger.agenda import Agenda
 from millrace_core.wire import control
 from millrace_core.wire.topics import CLOCK, CONTROL
 from millrace_wal import BEGIN, Log, Message, Reader, Record, replay
 from trigger_svc.positions import Ends
 
-NS_PER_MS, NS_PER_SECOND = 1_000_000, 1_000_000_000
 CLOSEST = 25 * NS_PER_MS
 """Ticks are no closer together than this. All instants between two of them fire. Ticks that come faster than
 a micro-batch ends share the next, so they cost little; but what a tick comes too late for waits for the one

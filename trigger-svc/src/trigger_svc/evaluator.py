@@ -17,9 +17,10 @@ from contextlib import suppress
 import numpy as np
 from structlog.typing import FilteringBoundLogger
 
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.slot.isolation import RunningSlot, in_order
-from millrace_core.trigger.stream import NS_PER_MS, Output
+from millrace_core.trigger.stream import Output
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.wire import control
 from millrace_core.wire.control import AnyControl

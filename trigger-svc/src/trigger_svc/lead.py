@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from millrace_core.trigger.stream import APART, NS_PER_MS
+from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.trigger.stream import APART
 
 FIRST_GUESS = 112 * NS_PER_MS
 LONGEST = 400 * NS_PER_MS

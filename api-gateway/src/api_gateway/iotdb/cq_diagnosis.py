@@ -19,6 +19,7 @@ from millrace_core.errors import MillraceError
 from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.timeline import format_local
 from millrace_core.timeline.continuous import Standing, first, instants, span
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.wire.status import QueryRuns
 
 NAMES = ("about", "item", "amount", "ts", "te", "detail")
@@ -67,7 +68,7 @@ class _Case:
 
 
 def _plan(context: Context, query: ContinuousQuery, instant: int) -> _Plan:
-    session = Session(query.user, None, query.timezone, instant * 1_000_000)
+    session = Session(query.user, None, query.timezone, instant * NS_PER_MS)
     try:
         statement = parse(query.text)
         assert isinstance(statement, s.CreateCq)

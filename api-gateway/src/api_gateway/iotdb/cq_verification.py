@@ -18,6 +18,7 @@ from millrace_core.dialect.iotdb.select.into import Goal, goals, written
 from millrace_core.dialect.iotdb.select.lower import lower
 from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.timeline.continuous import instants, span
+from millrace_core.timeline.precision import NS_PER_MS
 
 NAMES = ("kind", "timeseries", "ts", "expected", "found")
 TYPES = ("TEXT", "TEXT", "TIMESTAMP", "TEXT", "TEXT")
@@ -69,7 +70,7 @@ def _expected(context: Context, query: ContinuousQuery, runs: Sequence[int]) -> 
     expected: Values = {}
     targets: dict[str, Goal] = {}
     for run in runs:
-        session = Session(query.user, None, query.timezone, run * 1_000_000)
+        session = Session(query.user, None, query.timezone, run * NS_PER_MS)
         schema = readable(context, session, statement.select)
         meant = times.TimeContext(session.now, session.timezone)
         lowered = lower(statement.select, schema, meant, span=span(query, run))

@@ -11,6 +11,7 @@ from millrace_core.catalog import Catalog
 from millrace_core.errors import WireError
 from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.timeline.continuous import Run, Standing, Turns, following
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.wire import status
 from millrace_core.wire.topics import STATUS
 from millrace_wal import Log, Message, replay
@@ -65,7 +66,7 @@ class Continuous:
         """When the next of the waiting runs is due."""
         with self._lock:
             found = self._turns.next_at()
-        return None if found is None else found * 1_000_000
+        return None if found is None else found * NS_PER_MS
 
     def told(self, uid: int) -> tuple[status.QueryRuns, Standing | None]:
         """What is known about a query, and where it stands."""
@@ -123,7 +124,7 @@ MESSAGE = 1000
 
 
 def _ms(now: int) -> int:
-    return now // 1_000_000
+    return now // NS_PER_MS
 
 
 def _deleted(uids: Iterable[int]) -> list[Message]:

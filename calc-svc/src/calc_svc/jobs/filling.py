@@ -25,8 +25,8 @@ from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan
 from millrace_core.store.place import end_of
-from millrace_core.store.rows import HIGHEST
 from millrace_core.store.search import Ints
+from millrace_core.timeline.precision import HIGHEST
 from millrace_core.trigger.stream import compiled, essence
 from millrace_core.trigger.types import Grid, type_of
 from millrace_core.wire.events import Group, TriggerEvent

@@ -27,9 +27,9 @@ from millrace_core.recalc.reach import Read
 from millrace_core.store.density import Density
 from millrace_core.store.family import TBNAME
 from millrace_core.store.place import NOWHERE, spans_of
-from millrace_core.store.rows import HIGHEST, LOWEST
 from millrace_core.store.run import Children
 from millrace_core.store.search import Ints
+from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.trigger.groups import RANGE
 from millrace_core.trigger.groups.columns import Array
 from millrace_core.trigger.groups.groups import part_of

@@ -24,9 +24,9 @@ from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import SourceUse
 from millrace_core.store.family import TBNAME, Family
 from millrace_core.store.place import Spans, end_of, from_place, spans_of
-from millrace_core.store.rows import HIGHEST, LOWEST
 from millrace_core.store.run import Children
 from millrace_core.store.search import Ints
+from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.wire.events import Group, TriggerEvent
 
 TID = "_tid"

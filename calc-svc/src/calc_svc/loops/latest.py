@@ -11,11 +11,11 @@ from calc_svc.store.catalog import CatalogView
 from millrace_core.calc.overtaking import Batches
 from millrace_core.errors import MillraceError, WireError
 from millrace_core.recalc.latest import Latest, may_be_outdated
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.wire.events import ANSWERING, BATCHES, TriggerBatch, answers_request
 from millrace_core.wire.topics import TRIGGERS, stream_in
 from millrace_wal import Log, Reader, up_to
 
-NS_PER_MS = 1_000_000
 SKEW_MS = 10_000
 """By how much clocks of different machines may differ."""
 

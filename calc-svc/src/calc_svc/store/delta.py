@@ -23,9 +23,10 @@ from calc_svc.store.columns import arrow_type, from_arrow, stored_name
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Table
 from millrace_core.store.place import NOWHERE, Spans, nowhere
-from millrace_core.store.rows import HIGHEST, LOWEST, Flush
+from millrace_core.store.rows import Flush
 from millrace_core.store.run import Run
 from millrace_core.store.search import Ints
+from millrace_core.timeline.precision import HIGHEST, LOWEST
 
 # no column's stored name begins so: "-" is followed by two hexadecimal digits there
 NAME = "-tbname"

@@ -21,8 +21,8 @@ import polars as pl
 from millrace_core.calc.outcome import Outcome
 from millrace_core.calc.retraction import Ranges
 from millrace_core.model.stream import StreamSpec
-from millrace_core.store.rows import HIGHEST, LOWEST
 from millrace_core.store.search import Ints
+from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.trigger.types import Grid
 from millrace_core.wire.events import TriggerEvent
 

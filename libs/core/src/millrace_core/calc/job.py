@@ -18,7 +18,7 @@ from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import StreamSpec
 from millrace_core.plan import Plan
-from millrace_core.store.rows import HIGHEST, LOWEST
+from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.wire.events import Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.message import Message
 from millrace_core.wire.notices import Notice

@@ -12,12 +12,12 @@ import numpy as np
 from millrace_core.calc.job_size import JobSize
 from millrace_core.recalc.by_hand import ByHand
 from millrace_core.recalc.judged import merged
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.trigger.stream import Definition
 from millrace_core.trigger.types.occurrences import CLOSE, INVALID, Occurrences
 from millrace_core.wire.events import ANSWERING, EventKind, Group, TriggerBatch, TriggerEvent
 from millrace_core.wire.recalc import Handover, Part, Past, Request
 
-NS_PER_MS = 1_000_000
 GROUPS_PER_MESSAGE = 500
 ROWS_PER_MESSAGE = 20_000
 NUMBER_BITS = 32

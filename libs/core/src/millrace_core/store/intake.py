@@ -12,8 +12,9 @@ from millrace_core.model.revisions import carry, revision_of, revisions
 from millrace_core.model.schema import Child
 from millrace_core.store.family import Family, TagReader, Tags
 from millrace_core.store.place import nowhere, partition_and_offset
-from millrace_core.store.rows import HIGHEST, LOWEST, TableRows
+from millrace_core.store.rows import TableRows
 from millrace_core.store.search import Ints
+from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.wire.operations import Delete, Drop, Operation, Register, Retag
 from millrace_core.wire.reading import name_of
 from millrace_core.wire.rows.decoded import Bad, Decoded

@@ -18,10 +18,10 @@ from millrace_core.store.place import Spans, nowhere
 from millrace_core.store.run import Children, Run, concat, write_run
 from millrace_core.store.search import Bools, Ints
 from millrace_core.store.superseded import Superseded
+from millrace_core.timeline.precision import HIGHEST, LOWEST
 from millrace_core.wire.rows.decoded import polars_type
 from millrace_core.wire.rows.revisions import recast
 
-LOWEST, HIGHEST = -(2**63), 2**63 - 1
 CHILD = "\x00child"
 WIDTH = 4  # how many runs of about one size there may be before they are merged
 LARGEST = 2_000_000  # rows of a run that is no longer merged

@@ -7,12 +7,12 @@ from millrace_core.model.schema import TICKS_PER_SECOND, Precision
 from millrace_core.model.stream import Duration
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
-NS_PER_SECOND = 1_000_000_000
+NS_PER_MS, NS_PER_SECOND = 1_000_000, 1_000_000_000
 
 UNIT_NS: dict[str, int] = {
     "b": 1,
     "u": 1_000,
-    "a": 1_000_000,
+    "a": NS_PER_MS,
     "s": NS_PER_SECOND,
     "m": 60 * NS_PER_SECOND,
     "h": 3_600 * NS_PER_SECOND,

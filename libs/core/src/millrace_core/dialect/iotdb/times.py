@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from millrace_core.dialect.iotdb.codes import semantic, unsupported
 from millrace_core.dialect.iotdb.cursor import MOST_DIGITS, Cursor, TokenKind
 from millrace_core.errors import MillraceError, Position
-from millrace_core.timeline.precision import HIGHEST, LOWEST
+from millrace_core.timeline.precision import HIGHEST, LOWEST, NS_PER_MS
 from millrace_core.timeline.text import parse_timestamp
 
 _PART = re.compile(r"(\d+)([a-z]+)", re.IGNORECASE)
@@ -16,7 +16,6 @@ _NANOSECONDS = {
     "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 10**9, "m": 60 * 10**9, "h": 3_600 * 10**9,
     "d": 86_400 * 10**9, "w": 7 * 86_400 * 10**9,
 }  # fmt: skip
-_MILLISECOND = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +42,11 @@ def duration(c: Cursor, what: str) -> int:
         if len(amount) > MOST_DIGITS:
             raise semantic(f"{what}: {token.text[:32]}… is too long", where)
         total += int(amount) * _NANOSECONDS[unit.lower()]
-    if total % _MILLISECOND:
+    if total % NS_PER_MS:
         raise semantic(f"{what}: {token.text} is not a whole number of milliseconds", where)
-    if total // _MILLISECOND > HIGHEST:
+    if total // NS_PER_MS > HIGHEST:
         raise semantic(f"{what}: {token.text} is too long", where)
-    return total // _MILLISECOND
+    return total // NS_PER_MS
 
 
 def time(c: Cursor, what: str) -> Time:
@@ -95,7 +94,7 @@ def resolve(moment: Time, session: TimeContext) -> int:
     if isinstance(moment, int):
         return _in_range(moment, None)
     if moment.text is None:
-        return _in_range(session.now // _MILLISECOND + moment.offset, moment.position)
+        return _in_range(session.now // NS_PER_MS + moment.offset, moment.position)
     try:
         base = parse_timestamp(moment.text.replace("/", "-"), "ms", session.timezone)
     except MillraceError as error:

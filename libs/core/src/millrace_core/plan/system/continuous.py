@@ -8,10 +8,10 @@ from millrace_core.catalog import Catalog
 from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.timeline.continuous import first
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.wire.counters import BY_NAME
 from millrace_core.wire.status import QueryRuns
 
-NS_PER_MS = 1_000_000
 _NAME = DataType("VARCHAR", 192)
 _TEXT = DataType("VARCHAR", 2048)
 

@@ -11,6 +11,7 @@ from millrace_core.model.schema import TICKS_PER_SECOND, stable_hash
 from millrace_core.model.stream import Emission, StreamSpec
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.plan.system import continuous
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.trigger.types import type_of
 from millrace_core.wire.counters import CALC as RUNNER
 from millrace_core.wire.counters import COUNTERS, HISTORY, RECALC, TRIGGER, combined, sum_of
@@ -24,7 +25,6 @@ _NAME = DataType("VARCHAR", 192)
 _INT = DataType("INT")
 _TEXT = DataType("VARCHAR", 2048)
 _DOUBLE = DataType("DOUBLE")
-NS_PER_MS = continuous.NS_PER_MS
 FAR = 253_402_300_799_000
 """The end of the year 9999 in ms: a range that reaches further has no end there."""
 

@@ -9,6 +9,7 @@ import numpy as np
 from millrace_core.errors import MillraceError
 from millrace_core.model.revisions import revision_of
 from millrace_core.model.schema import Child, Table
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.trigger.rows.intake import Messages
 from millrace_core.trigger.slot.contents import NOBODY, Contents, tell
 from millrace_core.trigger.slot.failures import Failures
@@ -22,8 +23,6 @@ from millrace_core.trigger.stream.telling import Output
 from millrace_core.wire import control, status
 from millrace_core.wire.control import Offsets
 from millrace_core.wire.topics import wal_topic
-
-NS_PER_MS = 1_000_000
 
 
 class ControlRecords:

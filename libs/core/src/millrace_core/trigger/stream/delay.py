@@ -19,13 +19,12 @@ import msgspec
 import numpy as np
 
 from millrace_core.model.stream import StreamSpec
-from millrace_core.timeline.precision import NS_PER_SECOND, duration_ns
+from millrace_core.timeline.precision import NS_PER_MS, duration_ns
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, starts_of
 from millrace_core.trigger.types import type_of
 from millrace_core.trigger.types.occurrences import CLOSE, DELAY, LIVE, OPEN, Occurrences
 from millrace_core.trigger.types.windower import Windower
 
-NS_PER_MS = NS_PER_SECOND // 1000
 FAR = (1 << 63) - 1
 """A processing time that does not come."""
 LONGEST = 1 << 62

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from millrace_core.model.stream import StreamSpec
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.types.occurrences import (
     CLOSE,
@@ -23,7 +24,6 @@ from millrace_core.trigger.types.occurrences import (
 )
 from millrace_core.wire.events import Cause, EventKind, Group, TriggerEvent, trigger_ids
 
-NS_PER_MS = 1_000_000
 _KINDS: dict[str, int] = {"WINDOW_OPEN": OPEN, "WINDOW_CLOSE": CLOSE}
 _NAMES: dict[int, EventKind] = {
     OPEN: "OPEN",

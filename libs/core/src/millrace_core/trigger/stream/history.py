@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
 from millrace_core.trigger.stream.changes import Changes
-from millrace_core.trigger.stream.delay import NS_PER_MS
 from millrace_core.trigger.stream.judging import Judging
 from millrace_core.trigger.stream.past import arrivals_of, hold, release, stretches
 from millrace_core.trigger.stream.state import StreamState

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.trigger.groups.columns import Ints, starts_of
 from millrace_core.trigger.groups.watermark import RANGE, Arrivals
-from millrace_core.trigger.stream.delay import FAR, NS_PER_MS
+from millrace_core.trigger.stream.delay import FAR
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.stream.telling import Output, Telling
 from millrace_core.trigger.types.forced import Forced

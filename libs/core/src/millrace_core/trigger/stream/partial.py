@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.trigger.groups.groups import Groups
 from millrace_core.trigger.groups.watermark import Arrivals
 from millrace_core.trigger.rows.signals import typed
 from millrace_core.trigger.stream.changes import Changes
-from millrace_core.trigger.stream.delay import NS_PER_MS
 from millrace_core.trigger.stream.history import History
 from millrace_core.trigger.stream.routes import Routes
 from millrace_core.trigger.stream.state import PartialRow, StreamState

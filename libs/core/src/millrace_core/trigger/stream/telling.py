@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.groups.watermark import Log
-from millrace_core.trigger.stream.delay import NS_PER_MS
 from millrace_core.trigger.stream.past import parts_of
 from millrace_core.trigger.stream.state import StreamState
 from millrace_core.trigger.types.occurrences import CORRECT, LIVE, RECALC, REDO, Occurrences

@@ -14,14 +14,13 @@ import msgspec
 import numpy as np
 
 from millrace_core.model.schema import TICKS_PER_SECOND, Precision
-from millrace_core.timeline.precision import NS_PER_SECOND
+from millrace_core.timeline.precision import NS_PER_MS, NS_PER_SECOND
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints
 from millrace_core.trigger.groups.watermark import Bools, Log
 from millrace_core.trigger.types.occurrences import CLOSE, Occurrences
 from millrace_core.trigger.types.trigger_type import Grid
 from millrace_core.wire.events import ROWNUM_FROM_STORE
 
-NS_PER_MS = NS_PER_SECOND // 1000
 FAR = (1 << 63) - 1
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.trigger.groups.columns import OWNER, Columns, Ints, take
 from millrace_core.trigger.groups.watermark import Evaluated, Moves
 from millrace_core.trigger.rows.signals import typed
@@ -33,7 +34,6 @@ from millrace_core.trigger.types.windower import Span, Windower
 
 FAR = (1 << 63) - 1
 """A processing time that does not come."""
-NS_PER_MS = 1_000_000
 Spans = Mapping[int, tuple[Ints, Ints]]
 """By group: first and last times of the rows that came or went."""
 Doubts = Mapping[int, Span]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from millrace_core.model.stream import StreamSpec
 from millrace_core.timeline import Schedule, zone
-from millrace_core.timeline.precision import duration_ns
+from millrace_core.timeline.precision import NS_PER_MS, duration_ns
 from millrace_core.trigger.types.period.spec import Period
-
-NS_PER_MS = 1_000_000
 
 
 def schedule_of(spec: StreamSpec) -> Schedule:
