@@ -123,7 +123,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _stored(tables: int, rows: int) -> dict[str, Any]:
-    """Rows a second and the most memory, over a store of so many rows."""
+    """Rows a second and the most memory, over a store of this many rows."""
     seconds = rows // tables
     with in_process(MEMORY_ROWS) as one:
         past = one.table("past", ("v",), tables)

@@ -6,7 +6,7 @@ A real broker, the gateway and a producer, each a process of its own, and the cl
 Messages are those of producers: one row of one device, five points. First rows come at that rate; what it
 leaves behind says whether the trigger keeps up. Then the same number is written while nobody reads: how fast
 the backlog goes is how much more it could take. What it prints are the ``figures`` of a part of
-``bench/published/system.json``; the goals are in ``bench/table.py``. ``--idle``: so many further AFTER
+``bench/published/system.json``; the goals are in ``bench/table.py``. ``--idle``: this many further AFTER
 triggers, which watch what nobody writes; their threads, memory and CPU are counted.
 """
 
@@ -59,7 +59,7 @@ class Highest:
 
 
 def catalog(log: Log, devices: list[str]) -> None:
-    """What IoTDB's statements would have left of so many devices."""
+    """What IoTDB's statements would have left of this many devices."""
     first, columns = extended(Device(DB, devices[0], table=7), [(name, "DOUBLE") for name in NAMES], None)
     records: list[Record] = [Database(DB), new_table(DB, 7, columns, 0)]
     for name in devices:
@@ -159,7 +159,7 @@ class Stand:
         return {"gateway": gateway, "class": gateway.children()[0], "broker": broker}
 
     def until(self, tablets: float) -> float:
-        """Seconds until so many are fired."""
+        """Seconds until this many have fired."""
         begin = time.monotonic()
         while self.fired() < tablets:
             if time.monotonic() > begin + 900:

@@ -46,8 +46,11 @@ class Peer:
         self.messages += told["messages"]
 
     def reach(self, messages: int, seconds: float) -> None:
-        """Waits until so many messages are counted. :raises BenchError: if that takes longer, if it ends, or
-        if its state is in more partitions than there are cores: each is a task in every micro-batch."""
+        """Waits until this many messages are counted.
+
+        :raises BenchError: if that takes longer, if it ends, or if its state is in more partitions than there
+            are cores: each is a task in every micro-batch.
+        """
 
         def reached() -> bool:
             if self.process.poll() is not None:

@@ -4,7 +4,7 @@ calc-svc's own path in this process (planner, table store, Spark with calc-svc's
 DuckDB over the Parquet files of the same Delta table, on as many threads. The rows lie in three ways:
 *memory*: all of them are in the table store's memory (and flushed); *half*: what calc-svc keeps with its
 default setting after they came in; *restarted*: what it has in memory after a start, most rows in files
-alone. DuckDB reads files in all three; of so many rows Spark does too, wherever else they are. Best of
+alone. DuckDB reads files in all three; of that many rows Spark does too, wherever else they are. Best of
 ``REPEATS`` each, the first run not counted; both must give the same, else there is no figure.
 """
 

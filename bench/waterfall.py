@@ -12,7 +12,7 @@ LEFT, WIDTH, RIGHT = 250, 760, 90
 """Of the names, of the bars, and of the figures, in pixels."""
 TOP, LINE = 56, 24
 TICKS = 10
-"""At most so many parts of the axis."""
+"""The most parts that the axis has."""
 
 
 def depths(spans: Sequence[Span]) -> dict[str, int]:

@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument(
         "--missing", action="store_true", help="only points that lack a figure in the results file"
     )
-    root.add_argument("--minutes", type=float, default=float("inf"), help="begin no point after so many")
+    root.add_argument("--minutes", type=float, default=float("inf"), help="begin no point after this many")
     root.add_argument("--show", action="store_true", help="measure nothing, show the results file")
     root.add_argument("--base", choices=list(PEERS), default=report.BASE, help="the peer held against")
     return root

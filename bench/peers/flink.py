@@ -59,7 +59,7 @@ class Flink(ProgramPeer):
                 wait(read, SETTLE_SECONDS, f"{self.name} reading {source}")
 
     def _read(self, admin: AdminClient, group: str, messages: int) -> bool:
-        """Whether a source's consumer group has read so many. :raises BenchError: if Flink has ended."""
+        """Whether a source's consumer group has read this many. :raises BenchError: if Flink has ended."""
         self.processes()
         (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
         try:

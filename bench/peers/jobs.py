@@ -49,7 +49,7 @@ class Job:
 
     @property
     def cycle(self) -> int:
-        """After so many rounds every device has had a result, and again after as many more."""
+        """After this many rounds every device has had a result, and again after as many more."""
         if self.shape == "tumbling":
             return max(1, self.width_ms // self.step_ms)
         return self.run or 20
@@ -70,7 +70,7 @@ class Job:
         return (per_message - 1) * self.step_ms + pauses * self.pause_ms
 
     def behind(self, per_message: int) -> int:
-        """A result must be there once so many rounds have come from the one that closes it on (that one
+        """A result must be there once this many rounds have come from the one that closes it on (that one
         included). An engine that judges a row when its watermark has passed it needs the next round; one with
         a lag needs rounds until that is over."""
         return 2 if per_message == 1 else 2 + per_message + 2 * self.run

@@ -69,8 +69,8 @@ class Point:
 
 
 def filled(job: Job, rows: int, devices: int, per_message: int, tables: int = 1, streams: int = 1) -> Load:
-    """At least so many rows of all tables that count, and a tenth before them. Those behind that do not count
-    are at most a quarter: a peer that takes all at once does them too."""
+    """At least this many rows of all tables that count, and a tenth before them. Those behind them, at most a
+    quarter, do not count: a peer that takes all at once does them too."""
     each, behind = -(-rows // (devices * tables)), job.behind(per_message)
     warm = job.rounds(each // 10, per_message)
     total = job.rounds(warm + max(each, 3 * behind) + behind, per_message)

@@ -83,7 +83,7 @@ class Play:
         say(f"{load.rows(last - first):,} rows written in {time.monotonic() - began:.1f} s")
 
     def reach(self, rounds: int, seconds: float = PATIENCE) -> pl.DataFrame:
-        """Waits for all results that are due after so many rounds, and gives them: KEY, ``at``, ``seen``,
+        """Waits for all results that are due after this many rounds, and gives them: KEY, ``at``, ``seen``,
         ``closed``. :raises BenchError: if they do not come, or the peer ends."""
         due = compare.due(self.expected, self.run.load.due(rounds))
         if due.is_empty():

@@ -39,7 +39,7 @@ class Load:
         return self.warm + self.main
 
     def due(self, rounds: int) -> int:
-        """Once so many rounds have come, the results must be there that this round closes, and all before."""
+        """The last round whose results, with all before, must be there once this many rounds have come."""
         return rounds - self.job.behind(self.per_message)
 
     @property
@@ -49,7 +49,7 @@ class Load:
         return self.rows(self.due(self.rounds) - self.warm)
 
     def rows(self, rounds: int) -> int:
-        """The rows of so many rounds, of all tables."""
+        """The rows of this many rounds, of all tables."""
         return rounds * self.devices * self.tables
 
 

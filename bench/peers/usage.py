@@ -129,7 +129,7 @@ class Watch:
         self.peak = max(self.peak, memory(self._processes))
 
     def figures(self, rows: int, seconds: float) -> dict[str, Any]:
-        """The cost of so many rows, done in ``seconds`` (to read the results here may take longer), and how
+        """The cost of this many rows, done in ``seconds`` (to read the results here may take longer), and how
         much of the machine others took meanwhile. ``cpu_by_part``: what the processor time went into."""
         spent = self._times.by_part - self._parts_before
         return {

@@ -166,7 +166,7 @@ class Writer(threading.Thread):
                 self.over.wait(0.1)  # the gateway is away: whether it is stored nobody knows
 
     def settled(self, count: int) -> None:
-        """Wait until so many more requests were answered."""
+        """Wait until this many more requests have been answered."""
         goal = len(self.answers) + count
         until(lambda: len(self.answers) >= goal, 120)
 

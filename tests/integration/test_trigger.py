@@ -75,7 +75,7 @@ class Service:
         return [json.loads(line)["left_out"] for line in lines if '"what the query reads"' in line]
 
     def await_left_out(self, count: int, more_than: int = 0) -> int:
-        """Waits until the query leaves out so many topics and has begun more often than that; how often it
+        """Waits until the query leaves out this many topics and has begun more often than that; how often it
         has begun by then."""
         until = time.monotonic() + 120
         while (begun := self.left_out())[-1] != count or len(begun) <= more_than:

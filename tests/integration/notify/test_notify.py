@@ -241,7 +241,7 @@ async def subscribe(
 
 
 async def receive(socket: aiohttp.ClientWebSocketResponse, count: int) -> list[int]:
-    """The numbers of the next events, until there are so many."""
+    """The numbers of the next events, until there are this many."""
     found: list[int] = []
     while len(found) < count:
         message = await socket.receive_json(timeout=15)

@@ -15,7 +15,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def trace(number: int, total: int) -> list[Span]:
-    """A whole of so many ms, a part that begins after one, and a part of it."""
+    """A whole of this many ms, a part that begins after one, and a part of it."""
     ms, name = 1_000_000, f"{number}"
     return [
         Span(name, "a", "", "bench", WHOLE, 0, total * ms),

@@ -129,7 +129,7 @@ class Calc:
             self.follow()
 
     def take_steps(self, count: int = 3) -> None:
-        """Return when the loop has taken so many steps from now on: what has not happened by then has been
+        """Return when the loop has taken this many steps from now on: what has not happened by then has been
         looked at and left."""
         work, taken = cast(Any, self.loop), threading.Semaphore(0)
 

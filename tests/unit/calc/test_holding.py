@@ -153,7 +153,7 @@ def test_streams_whose_triggers_are_all_there_are_told_of_no_loss() -> None:
 
 
 def holding_of(count: int, trimmed: int = 0) -> tuple[Holding, list[Gap]]:
-    """Over a partition of so many triggers, of which the first are gone."""
+    """Over a partition of this many triggers, of which the first are gone."""
     log, lost = MemoryLog(), list[Gap]()
     log.ensure_topics([(TRIGGERS.name, 1)])
     log.append([Message(TRIGGERS.name, b"1/0", b"") for _ in range(count)])

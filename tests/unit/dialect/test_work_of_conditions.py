@@ -86,7 +86,7 @@ def test_a_long_chain_is_too_much_work() -> None:
 
 
 def copies(name: str, count: int) -> list[int] | None:
-    """How often Polars' expression has each operand; None if it does not take so many."""
+    """How often Polars' expression has each operand; None if it takes more."""
     literal = LITERAL.get(name, frozenset())
     given = iter(CONSTANTS.get(name, ("a", "a")))
     operands = [next(given) if i in literal else pl.col(f"c{i}") for i in range(count)]

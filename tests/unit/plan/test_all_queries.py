@@ -46,7 +46,7 @@ CASES = sorted(
 )
 FRONT = FRONT_ENDS["tdengine"]
 EVERY = 100 // examples(100)
-"""One case in so many is run, the others only planned: all of them take 25 s of CPU."""
+"""One case in this many is run, the others only planned: all of them take 25 s of CPU."""
 NOT_PLANNED: dict[str, str] = {}
 """Queries (case: text) that no plan can be compared for, and why."""
 T0 = 1_767_225_600  # 2026-01-01 00:00:00 UTC, in seconds

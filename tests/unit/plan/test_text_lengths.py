@@ -28,7 +28,7 @@ TABLE = Table(
 
 
 def of_bytes(most: int) -> st.SearchStrategy[str]:
-    """Texts of so many bytes at most; their characters have one to four."""
+    """Texts of this many bytes at most; their characters have one to four."""
     cut = st.text("aXb, .1温é👍", max_size=most).map(
         lambda value: value.encode()[:most].decode(errors="ignore")
     )

@@ -32,7 +32,7 @@ LAST = {"state": [1, 9, 8, 1, 7], "event": [END, END, START, END, 0]}
 
 
 class Deleted(NamedTuple):
-    """In place of a row's value: the rows from there on are deleted, so many ticks far."""
+    """In place of a row's value: the rows from there on are deleted, over this many ticks."""
 
     length: int
 

@@ -42,7 +42,7 @@ class Query:
         self.log.append([Message(topic, b"k", b"v")] * count)
 
     def look(self, topic: str, start: int, end: int, *came: int, here: bool = True) -> list[tuple[Any, ...]]:
-        """The gaps between these offsets, of which so many messages came, and whom they touch."""
+        """The gaps between these offsets, of which this many messages came, and whom they touch."""
         before = len(self.told())
         messages = Messages.of([(topic, 0, at, 0, b"k", b"v") for at in came]) if here else None
         self.missing.look(messages, {topic: {0: start}}, {topic: {0: end}})

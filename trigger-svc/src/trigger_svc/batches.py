@@ -130,7 +130,7 @@ class Batches:
             self._rest()
 
     def _too_many(self, rows: int) -> bool:
-        """Whether so many messages are for Spark's workers."""
+        """Whether this many messages are for Spark's workers."""
         if self._settings.judge_ahead:
             return rows > self._settings.trigger_backlog
         return rows > self._settings.trigger_small_batch or not self._lengths.small(rows)

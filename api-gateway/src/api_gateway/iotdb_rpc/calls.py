@@ -296,7 +296,7 @@ def _between(first: int, last: int) -> e.Expression:
 
 
 def _patterns(texts: Sequence[str]) -> list[Pattern]:
-    """:raises IotdbError: for what is no path or pattern."""
+    """:raises IotdbError: for what is not a path or a pattern."""
     found = []
     for text in texts:
         cursor = Cursor(text)

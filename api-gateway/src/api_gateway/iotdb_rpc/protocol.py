@@ -35,7 +35,7 @@ class Conversation:
         self._processor = _Processor(Calls(executor, client))
 
     def answer(self, frame: bytes) -> bytes:
-        """:raises ValueError: if it is no call: nothing can be answered."""
+        """:raises ValueError: if it is not a call: nothing can be answered."""
         kind: Any = (
             TCompactProtocolAccelerated if frame[:1] == bytes([COMPACT]) else TBinaryProtocolAccelerated
         )

@@ -28,7 +28,7 @@ STOP_SECONDS = 10.0
 STRANGER_BYTES = 16_384
 """The longest frame of a client that has not logged in."""
 Talk = Callable[[Client], Callable[[bytes], bytes]]
-"""What answers the frames of one connection; it raises ValueError for what is no call."""
+"""What answers the frames of one connection; it raises ValueError for what is not a call."""
 
 
 def talk(executor: IotdbExecutor) -> Talk:

@@ -304,7 +304,7 @@ class Answers:
         yield Handover(request.stream, request.epoch, request.slot, done=True)
 
     def _asked_for(self, request: Request, rows: TriggerRows, work: Work) -> Iterator[Output]:
-        """The rows that the request names, as they are stored; so many times a message."""
+        """The rows that the request names, as they are stored; a message has this many times."""
         for table, offsets in request.rows.items():
             every = sorted(offsets)
             for begin in range(0, len(every), TIMES_PER_MESSAGE):

@@ -225,7 +225,7 @@ class _Around:
         return asked
 
     def take(self, outcomes: Mapping[int, Outcome], farther: int) -> bool:
-        """What was calculated. Whether a stretch goes on, by so many windows, and is calculated again."""
+        """What was calculated. Whether a stretch goes on, by how many windows, and is calculated again."""
         self._found = {place: outcomes[id(event)] for place, event in self._over.items()}
         goes_on = False
         for place, ends in self._ends.items():

@@ -29,9 +29,9 @@ OUT_OF_MEMORY = 3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What each query of a stream may take: ``seconds`` of time, so many ``rows`` of a result.
+    """What each query of a stream may take: ``seconds`` of time, and ``rows`` of a result.
 
-    ``ended``: the code that Spark's JVM has ended with, None if it has not within so many seconds;
+    ``ended``: the code that Spark's JVM has ended with, None if it has not within the given seconds;
     ``process``: where queries run apart.
     """
 

@@ -22,7 +22,7 @@ PLACES = 128
 ENDS = 2
 """Ends of the process in a row after which what was in work at each is calculated apart."""
 APART_SECONDS = 600.0
-"""For so long a stream is calculated apart after it has taken too much."""
+"""How long a stream is calculated apart after it has taken too much."""
 _PLACE = struct.Struct("<Q")
 
 

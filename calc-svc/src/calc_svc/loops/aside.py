@@ -15,7 +15,7 @@ from millrace_core.calc.rounds import Arrival
 from millrace_core.wire.events import TriggerBatch
 
 ROUND_SECONDS = 5.0
-"""For so long a round waits for a stream that is being calculated."""
+"""How long a round waits for a stream that is being calculated."""
 TICK = 0.2
 """Seconds between two looks at how long each one has taken."""
 MOST = 48
@@ -47,8 +47,8 @@ class Aside:
 
 
 class Workers:
-    """Threads that calculate streams, so many at a time and those that were set aside besides. Used by one
-    thread."""
+    """Threads that calculate streams: a fixed number at a time, and besides them those that were set aside.
+    Used by one thread."""
 
     def __init__(self, side_by_side: int, calculate: Callable[..., Product], *, patient: bool) -> None:
         """``patient``: a round waits for all of its streams, however long they take."""

@@ -35,8 +35,8 @@ CUT_AGAIN = MillraceError(ErrorCode.UNAVAILABLE, "windows of the stream are bein
 
 
 class Calculating:
-    """Used by one thread. ``side_by_side``: so many streams are calculated at a time; ``stopping``: ends what
-    is under way; ``latest``: where answers wait in the log, what is live has told since."""
+    """Used by one thread. ``side_by_side``: how many streams are calculated at a time; ``stopping``: ends
+    what is under way; ``latest``: where answers wait in the log, what is live has told since."""
 
     def __init__(
         self, log: Log, jobs: StreamJobs, overtaking: Overtaking, tally: Tally, stopping: threading.Event,

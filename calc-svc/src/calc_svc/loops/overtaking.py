@@ -56,8 +56,8 @@ class Overtaking:
 
     @contextmanager
     def alone(self, streams: Collection[int], seconds: float) -> Iterator[set[int]]:
-        """Nobody else may write of these streams meanwhile; of those that another one writes of, which is
-        waited for so long, comes back that it does."""
+        """Nobody else may write of these streams meanwhile. Gives those of which another one still writes
+        after ``seconds``."""
         until, busy = time.monotonic() + seconds, set[int]()
         with ExitStack() as mine:
             for stream in sorted(streams):

@@ -34,7 +34,7 @@ TAKE = 5_000  # messages of one round
 WAIT_SECONDS = 1.0  # for what is not there yet; after it the stream's triggers are left, and the others go on
 AGAIN_WAIT_SECONDS = 0.1  # the same for triggers that were left before
 PASS_SECONDS = 5.0  # how long a commit waits for which nothing was calculated
-JOB_SECONDS = 600.0  # for so long a job may run without being taken for one that has stalled
+JOB_SECONDS = 600.0  # a job may run this long before it counts as stalled
 OTHERS_SECONDS = 0.2  # until it is asked again how far other processes are with what is live
 MEMBER_SECONDS = 60.0  # between two signs of life to the group while what is live is waited for
 
@@ -250,8 +250,8 @@ class TriggerLoop:
     def _calculate(
         self, found: Round, seconds: float, known: frozenset[StreamPartition] = frozenset()
     ) -> dict[StreamPartition, Left] | None:
-        """Calculate and write: where those begin that cannot be calculated yet, though what is missing was
-        waited for, for so long; None when stopped before it was done. ``known``: as of a chunk."""
+        """Calculate and write: where those begin that cannot be calculated yet, although what is missing was
+        waited for (``seconds``); None when stopped before it was done. ``known``: as of a chunk."""
         metrics.TRIGGERS_WAITING.labels(self._share.group).set(found.events)
         until = time.monotonic() + seconds
         left: dict[StreamPartition, Left] = {}

@@ -172,7 +172,7 @@ class TableStore:
                 self._waiting -= 1
 
     def gather(self, seconds: float) -> None:
-        """Wait for so long, while nobody waits for what is to be read meanwhile."""
+        """Wait this long, while nobody waits for what is to be read meanwhile."""
         with self._moved:
             self._moved.wait_for(lambda: self._waiting > 0, seconds)
 

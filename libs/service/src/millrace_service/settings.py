@@ -167,8 +167,8 @@ class ServiceSettings(Addresses):
         default=30,
         gt=0,
         le=3600,
-        description="What has not moved for so long though something waits for it is stalled: the service "
-        "is not ready, and SHOW STREAMS says so.",
+        description="What has not moved for this long, although something waits for it, is stalled: the "
+        "service is not ready, and SHOW STREAMS says so.",
     )
     trace: float = Field(
         default=0,

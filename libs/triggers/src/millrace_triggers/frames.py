@@ -95,7 +95,7 @@ class Written(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Fired(msgspec.Struct, array_like=True, frozen=True, tag=1):
-    """``count``: so many tablets, from the first on; it stops early if they take long. ``failures`` and
+    """``count``: how many tablets, from the first on; it stops early if they take long. ``failures`` and
     ``writes``: by the index of the tablet. ``state``: as it is now, if it was wanted."""
 
     count: int

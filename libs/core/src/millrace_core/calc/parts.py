@@ -5,8 +5,8 @@ from __future__ import annotations
 from millrace_core.errors import ErrorCode
 
 PARTS = 8
-"""Into so many parts a part is divided that takes too much: in halves, each of which may take as long as the
-whole, one trigger among thousands would be found after a quarter of an hour."""
+"""A part that takes too much is divided into this many parts: in halves, each of which may take as long as
+the whole, one trigger among thousands would be found after a quarter of an hour."""
 ALIKE = 3
 """One trigger after the other takes too much: the rest is not tried, it is the query."""
 TOO_MUCH = frozenset({ErrorCode.TOO_LARGE, ErrorCode.QUERY_TIMEOUT, ErrorCode.TOO_MANY})

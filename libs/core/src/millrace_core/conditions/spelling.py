@@ -38,7 +38,7 @@ from millrace_core.plan.growth import known_size
 from millrace_core.plan.scope import Context, Scope, column, table_columns
 from millrace_core.plan.types.typed import Typed, typed, with_type
 
-MOST_DIGITS = 18  # a fraction of so many digits beside an unsigned BIGINT still fits into 128 bits
+MOST_DIGITS = 18  # a fraction of this many digits beside an unsigned BIGINT still fits into 128 bits
 MOST_REPEATED, VISITS = 5_000, 4
 """Nodes that are spelled out again, and how often each one is otherwise."""
 Found = TypeVar("Found")

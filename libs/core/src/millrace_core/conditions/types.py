@@ -55,7 +55,7 @@ def common_kind(values: list[Value]) -> str:
 
 
 def scaled(value: Value, digits: int) -> AnyExpression | None:
-    """A number as DECIMAL with so many digits behind the point; None for a constant that is too large."""
+    """A number as DECIMAL with this many digits behind the point; None for a constant that is too large."""
     constant = value.node.value if isinstance(value.node, Constant) else None
     if constant is not None and value.kind in NUMBERS:
         number = int(Decimal(str(constant)).scaleb(digits))

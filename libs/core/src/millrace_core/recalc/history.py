@@ -21,7 +21,7 @@ from millrace_core.wire.recalc import Opened, Past
 class History:
     """Of many groups at once. Rows come in slices of time, each slice later than the one before.
 
-    ``most``: so many windows may close; None: any number.
+    ``most``: how many windows may close; None: any number.
     """
 
     def __init__(self, windower: Windower, watermark: int, groups: int, most: int | None = None) -> None:

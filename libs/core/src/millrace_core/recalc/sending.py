@@ -150,7 +150,7 @@ class Writer:
             self._events.append(event)
 
     def flush(self, rows: int = 0) -> Iterator[TriggerBatch]:
-        """Send what has been found, if it is of so many rows."""
+        """Send what has been found, if it is of at least this many rows."""
         if self._events and self._size.rows >= rows:
             self._size = JobSize()
             yield from self._send()

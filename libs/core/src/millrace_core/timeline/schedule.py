@@ -3,7 +3,7 @@
 Below one day: the local midnight of each day plus the offset, then every period, begun anew each day: a day's
 last instant and the next day's first may lie closer together. From one day on: the local midnight of the
 origin's day plus the offset, then every period, never begun anew. Lengths are elapsed time: where the clocks
-are changed, a day has 23 or 25 hours and so many instants.
+are changed, a day has 23 or 25 hours, and as many instants.
 """
 
 from __future__ import annotations

@@ -91,8 +91,8 @@ def numbers(name: str, start: int, end: int, key: bytes | None = b"k") -> list[M
 
 
 class Paced:
-    """Waiting for what must not come, or for a reader to find that nothing comes, takes so many seconds times
-    ``pace``: a broker needs them, a log in memory gives at once what it has."""
+    """Waiting for what must not come, or for a reader to find that nothing comes, takes this many seconds
+    times ``pace``: a broker needs them, a log in memory gives at once what it has."""
 
     pace: ClassVar[float] = 1
 

@@ -37,8 +37,8 @@ class Definition:
     ``home``: its rows are evaluated where its tables are; else in the slot of their group (see wire.regroup).
     ``delay``: of MAX_DELAY; ``schedule``: of PERIOD; ``filter``: of PRE_FILTER, the rows that count at all;
     ``keys``: what divides the rows of a table among groups; ``forced``: its windows, if the clock closes
-    them; ``put_off``: closed windows that change are cut again each so many ns, else at once; ``showing``: of
-    windows before they close.
+    them; ``put_off``: after how many ns closed windows that change are cut again, else at once;
+    ``showing``: of windows before they close.
     """
 
     spec: StreamSpec

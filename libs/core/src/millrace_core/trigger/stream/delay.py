@@ -32,7 +32,7 @@ LONGEST = 1 << 62
 APART = 75 * NS_PER_MS
 """Windows that are due within that after the first share its tick."""
 AHEAD = 32
-"""Of so many of the next ticks a slot tells the times. With :data:`APART` they reach about two seconds far:
+"""A slot tells the times of this many of the next ticks. With :data:`APART` they reach about two seconds far:
 further than a micro-batch and the clock's longest wait together, so that the clock always knows the next."""
 
 

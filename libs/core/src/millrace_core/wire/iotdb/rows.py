@@ -25,7 +25,7 @@ class Record:
 
 
 def type_of(number: int) -> str:
-    """:raises WireError: for a number that is no type."""
+    """:raises WireError: for a number that is not a type."""
     if number not in NAMES:
         raise _bad(f"{number} is not a data type")
     return NAMES[number]

@@ -17,7 +17,7 @@ ARRAYS: Mapping[str, str] = {
 
 
 def day_of(number: int) -> str:
-    """A DATE as text; of a number that is none the text is no date either."""
+    """A DATE as text; a number that is not a date gives a text that is not one."""
     return (
         f"{number // 10_000:04d}-{number // 100 % 100:02d}-{number % 100:02d}" if number > 0 else str(number)
     )

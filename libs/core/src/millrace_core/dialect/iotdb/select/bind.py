@@ -108,7 +108,7 @@ def is_aggregated(select: Select) -> bool:
 
 
 def check_functions(select: Select) -> None:
-    """Before series are looked for: what is no function is none over a series that is not there, either.
+    """Before series are looked for: what is not a function is refused over a series that does not exist, too.
 
     :raises IotdbError: UNSUPPORTED_OPERATION for such a one, SEMANTIC_ERROR for an aggregate in WHERE.
     """

@@ -64,7 +64,7 @@ def join(
 ) -> Joined | None:
     """The condition, if it is one on values over several devices; None: it is not, and a query can say it.
 
-    :raises IotdbError: SEMANTIC_ERROR for what is no condition, or means too many series.
+    :raises IotdbError: SEMANTIC_ERROR for what is not a condition, or means too many series.
     """
     where = select.where
     nodes = [node for node in e.walk(where) if isinstance(node, e.SeriesRef)] if where is not None else []

@@ -10,7 +10,7 @@ from millrace_core.wire.topics import INSERT_TRIGGERS
 
 
 class Deep(msgspec.Struct, frozen=True, array_like=True):
-    """Rows that a trigger has written, and that come of so many triggers' writes in a row."""
+    """Rows that a trigger has written, and how many triggers' writes in a row they come of."""
 
     topic: str
     partition: int
