@@ -65,10 +65,6 @@ class Jvm:
         except TimeoutExpired:
             return None
 
-    def kill(self) -> None:
-        """End its process at once."""
-        self._gateway.proc.kill()
-
     def collected(self) -> Collected:
         """What it has collected until now. Waits for a collection that goes on."""
         millis, full, left, most = map(int, self._collections.told().split())

@@ -323,10 +323,6 @@ class Engine:
         """
         return self._started.collected()
 
-    def kill(self) -> None:
-        """End Spark's JVM at once."""
-        self._started.kill()
-
     @property
     def _started(self) -> Jvm:
         assert self._jvm is not None, "start comes first"
