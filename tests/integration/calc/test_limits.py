@@ -88,8 +88,10 @@ class Streams:
         self._kit.eventually(checked, seconds)
 
     def told(self, spec: Any) -> int:
-        """Of how many windows somebody is told. (What would read their rows may be starting.)"""
-        return sum(one.stream == spec.full_name for one in self._notices)
+        """Of how many windows somebody is told, in one notice or several. (What would read their rows may be
+        starting.)"""
+        mine = (one for one in self._notices if one.stream == spec.full_name)
+        return len({one.event["windowStart"] for one in mine})
 
     def failures(self, spec: Any) -> int:
         """How many triggers were given up, as its counters say."""
