@@ -187,7 +187,7 @@ def open_ends(mode: str, stretch: WindowRun, *, lacking: bool) -> Ways:
 
 
 def wider(stretch: WindowRun, ways: Ways, farther: int) -> tuple[int, int]:
-    """The windows (first, last) of a stretch, and how many more at these ends."""
+    """The windows (first, last) of a stretch with ``farther`` more of them at these ends."""
     bounds = stretch.bounds
     return bounds[0] - farther * (BACK in ways), bounds[-1] + farther * (AHEAD in ways)
 
