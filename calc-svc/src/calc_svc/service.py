@@ -14,6 +14,10 @@ import structlog
 from calc_svc.jobs.answers import Answers
 from calc_svc.jobs.compute import Calculator
 from calc_svc.jobs.job import StreamJobs
+from calc_svc.limits.lane import Limits
+from calc_svc.limits.note import Note
+from calc_svc.limits.watch import Watch
+from calc_svc.loops.aside import MOST
 from calc_svc.loops.consumer import WalConsumer
 from calc_svc.loops.flusher import Flusher
 from calc_svc.loops.holding import AGAIN, LIVE, Share
@@ -33,7 +37,7 @@ from millrace_core.recalc.told import Told
 from millrace_core.wire import registrations
 from millrace_core.wire.counters import RECALC
 from millrace_core.wire.registrations import OutputWanted
-from millrace_service import Health, Life, Lives, start_tracing
+from millrace_service import Health, Life, Lives, instant, start_tracing
 from millrace_wal import KafkaLog, Message
 
 YOUNG_OBJECTS = 50_000
@@ -55,10 +59,11 @@ class CalcService:
             {LIVE.pool: 2, AGAIN.pool: 1},
             settings.calc_spark_cores, settings.calc_spark_memory,
             # in the pool of what is cut again also goes what is calculated where it is cut
-            {LIVE.pool: LIVE.side_by_side, AGAIN.pool: AGAIN.side_by_side + 1}, settings,
-            starts=False,
+            {LIVE.pool: LIVE.side_by_side + MOST, AGAIN.pool: AGAIN.side_by_side + MOST + 1}, settings,
+            starts=False, conf={"spark.driver.maxResultSize": str(settings.calc_result_bytes)},
         )  # fmt: skip
         users = _query_process(settings)
+        self._limits = _limits(settings, self._engine, users)
         self.calculator = Calculator(
             self._engine, self._catalog, self.store, settings.calc_result_rows, settings.calc_one_by_one,
             users,
@@ -80,12 +85,12 @@ class CalcService:
             for group in LANES
         ]
         self._lives = Lives(self._logger, settings.stall_seconds)
-        # the last one ends first: what flushes is the last to end
+        # the last one ends first: what flushes is the last to end, but for what ends calculations
+        watching = self._lives.add(self._limits.watch)
         flushing = self._lives.add(self._flusher, self._flusher.look)
         self._reading = self._lives.add(self._consumer, self._consumer.look)
         works: list[TriggerLoop | RecalcLoop] = [self._loop, self._again, *self._recalc]
-        self._working = [flushing, *(self._lives.add(work, work.look) for work in works)]
-        self._refused = users.refused
+        self._working = [watching, flushing, *(self._lives.add(work, work.look) for work in works)]
         self._users = self._lives.add(users, users.look)
         self._lives.watch("spark", self._spark)
         self._ready = threading.Event()
@@ -98,6 +103,7 @@ class CalcService:
         """Of one thread, in the pool of the share."""
         jobs = StreamJobs(self.calculator, self._catalog, self.store, share.pool)
         jobs.outputs.ask, jobs.ends = self._ask, self._log.end_offsets
+        jobs.limits = self._limits
         self._jobs.append(jobs)
         return jobs
 
@@ -136,13 +142,16 @@ class CalcService:
         detail: dict[str, object] = {"started": started, "spark": spark, "tables": len(self.store.tables())}
         if unusable := self.store.unusable():
             detail["problems"] = unusable
-        if refused := self._refused():
+        if refused := self._limits.process.refused():
             detail["refused"] = refused
+        if apart := self._limits.note.apart():
+            detail["apart"] = {str(uid): instant(until) for uid, until in apart.items()}
         return self._lives.health(started and spark, detail)
 
     def stop(self) -> None:
         """Finish the jobs under way, stop reading, flush everything."""
         self._starter.stop(60)
+        self._limits.watch.end_all()
         for jobs in self._jobs:
             jobs.stop()
         self._lives.stop(60)
@@ -150,6 +159,12 @@ class CalcService:
         self._tracing.close()
         self._log.close()
         self._logger.info("stopped", pid=os.getpid())
+
+
+def _limits(settings: CalcSettings, engine: Engine, process: QueryProcess) -> Limits:
+    seconds, note = settings.calc_stream_seconds, Note(settings.data_dir)
+    watch = Watch(engine, note, seconds, settings.calc_result_bytes)
+    return Limits(seconds, settings.calc_result_rows, note, watch, engine.wait, process)
 
 
 def _query_process(settings: CalcSettings) -> QueryProcess:

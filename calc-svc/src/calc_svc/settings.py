@@ -20,6 +20,12 @@ class CalcSettings(SparkSettings):
     calc_result_bytes: int = Field(
         128_000_000, ge=100_000, description="The most bytes that a query may return, as Arrow holds them."
     )
+    calc_stream_seconds: float = Field(
+        60,
+        gt=0,
+        description="Seconds that a stream's query may take for the triggers that are calculated together; "
+        "beyond it fewer are, and one that takes longer alone is given up.",
+    )
     calc_expire_seconds: float = Field(
         3600, gt=0, description="Seconds between two looks, at each table, for rows older than KEEP."
     )

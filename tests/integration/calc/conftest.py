@@ -44,7 +44,7 @@ QUERY = "SELECT _twstart, count(*) n, avg(amps) a FROM %%trows"
 class Calc:
     """The service's process, and the log that it reads and writes."""
 
-    def __init__(self, broker: str, java: Java, data_dir: Path) -> None:
+    def __init__(self, broker: str, java: Java, data_dir: Path, **variables: str) -> None:
         self.log = KafkaLog(broker, "test-calc")
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -55,7 +55,7 @@ class Calc:
             "MILLRACE_CALC_RESULT_ROWS": "1000", "MILLRACE_SERVICE_TOKEN": TOKEN,
             "JAVA_HOME": str(java.home), "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
-        }  # fmt: skip
+        } | variables  # fmt: skip
         self.catalog_end = 0
         self._numbers: dict[int, int] = {}
 

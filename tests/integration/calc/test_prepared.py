@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from typing import Any
 
 import polars as pl
@@ -17,10 +18,11 @@ import pyarrow as pa
 import pytest
 from pyspark import SparkContext
 
+from calc_svc.spark.prepared import MOST_BYTES
 from calc_svc.spark.session import Engine, Lane
 from calc_svc.store.columns import plain_arrow
 from millrace.java import Java
-from millrace_core.errors import PlanError
+from millrace_core.errors import ErrorCode, PlanError
 
 from ...unit.plan import conftest as worlds
 from ...unit.plan import test_golden as golden
@@ -227,3 +229,56 @@ def test_the_memory_of_what_has_run_is_free_again(lane: Lane) -> None:
         assert rows(lane, sql, given) == [(1, 2), (0, 4)]
     manager = SparkContext._active_spark_context._jvm.org.apache.spark.SparkEnv.get().memoryManager()
     assert manager.executionMemoryUsed() == 0
+
+
+class Told:
+    """A query that ends with an error once it is ``told`` to."""
+
+    def __init__(self, name: str, most_bytes: int = MOST_BYTES) -> None:
+        self.name, self.most_bytes = name, most_bytes
+        self.begun, self.told = threading.Event(), threading.Event()
+
+    def begin(self) -> None:
+        self.begun.set()
+
+    def check(self) -> None:
+        if self.told.is_set():
+            raise PlanError(ErrorCode.QUERY_TIMEOUT, "told")
+
+
+def test_a_task_is_cancelled_by_its_name_and_the_next_one_runs(engine: Engine, lane: Lane) -> None:
+    sql = "SELECT count(*) AS n FROM src a, src b, src c WHERE a.v + b.v + c.v = -1"
+    many = pa.table({"_tid": pa.array(range(5_000), pa.int32()), "v": range(5_000)})
+    for _ in range(2):
+        assert rows(lane, sql, many.slice(0, 2)) == [(0,)]
+    assert sql in prepared(lane)
+    asked = Told("one")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(lane.run, sql, {"src": many}, "UTC", None, asked)
+        assert asked.begun.wait(60)
+        asked.told.set()
+        for _ in range(200):
+            engine.cancel("one")
+            if wait([running], 0.3).done:
+                break
+        with pytest.raises(PlanError, match="told"):
+            running.result(0)
+        # in the same thread of the JVM: nothing of the interrupt is left
+        for _ in range(3):
+            assert pool.submit(rows, lane, SUM, many.slice(0, 2)).result(60) == [(0, 0), (1, 1)]
+
+
+def test_a_task_gives_only_so_many_bytes(lane: Lane) -> None:
+    sql = "SELECT _tid, repeat('x', 1000) AS s FROM src"
+    given = pa.table({"_tid": pa.array(range(50), pa.int32()), "v": range(50)})
+    for _ in range(2):
+        assert len(rows(lane, sql, given)) == 50
+    assert lane.prepared is not None
+    few, enough = Told("two", 10_000), Told("three", 100_000)
+    with lane._small() as session:
+        found = [
+            lane.prepared.run("small", lambda: nullcontext(session), sql, {"src": given}, "UTC", asked)
+            for asked in (enough, few)
+        ]
+    assert found[0] is not None and found[0].num_rows == 50
+    assert found[1] is None, "it is run as a job, which says what is wrong"

@@ -65,6 +65,8 @@ class Jobs:
         self.done: list[tuple[int, int]] = []
         self.told: Callable[[], None] = lambda: None
         self.others: dict[int, Callable[[], MillraceError | None]] = {}
+        self.long: dict[int, threading.Event] = {}
+        """Streams whose calculation takes until this."""
 
     def wanted(self, uid: int, batches: Sequence[TriggerBatch]) -> Wanted:
         return Wanted(wal={f"wal.d.s{uid}": {0: max(batch.seen.get(0, 0) for batch in batches)}})
@@ -75,6 +77,8 @@ class Jobs:
     def run(self, uid: int, batches: Sequence[TriggerBatch], waits: Waits) -> Product:
         if uid in self.others and uid not in waits.known and (error := self.others[uid]()) is not None:
             return Product(uid, waits=error)
+        if uid in self.long:
+            assert self.long[uid].wait(60)
         for batch in batches:
             self.done += [(uid, event.start) for event in batch.events]
         self.told()

@@ -190,3 +190,21 @@ def test_nothing_is_left_when_it_stops(begun: Begin, gate: Path) -> None:
         assert work._changed.wait_for(lambda: work._child is None and work._spare is None, 30)
     assert first.process.wait(30) is not None
     assert spare.process.wait(30) is not None
+
+
+def test_what_waits_for_the_process_is_told_when_it_stops(begun: Begin) -> None:
+    """A service that stops waited two minutes for a stream's query that waited for the process."""
+    work = begun(spare=False)
+    first = run(work, "SELECT 1", "bob")
+    psutil.Process(first).kill()
+    with work._changed:
+        assert work._changed.wait_for(lambda: work._child is None, 30)
+    told: list[MillraceError] = []
+    waits = threading.Thread(target=lambda: told.append(refused(work, "SELECT 1", "ann", 600.0)))
+    waits.start()
+    while not work._waiting:
+        assert waits.is_alive()
+        waits.join(0.01)
+    work.stopping.set()
+    waits.join(30)
+    assert [one.code for one in told] == [ErrorCode.UNAVAILABLE]

@@ -30,6 +30,7 @@ from calc_svc.store.columns import plain_arrow
 from calc_svc.store.tables import TableStore
 from millrace_core.calc.filling import query_of
 from millrace_core.calc.outcome import NOTIFY, Outcome, outcome_of, outcomes_of
+from millrace_core.calc.parts import TOO_MUCH, Parts
 from millrace_core.errors import MillraceError, PlanError
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, system_rows, trigger_relation
@@ -120,11 +121,36 @@ class Calculator:
             except PlanError as error:
                 if error.code.value.retry:
                     raise
+                if error.code in TOO_MUCH:
+                    return self._in_parts(spec, plan, relation, moments, lane, error)
                 # one trigger's rows may be at fault: find out which
                 structlog.get_logger("calc-svc").warning(
                     "one by one: the job failed", stream=spec.full_name, error=str(error)
                 )
         return self._each(spec, plan, moments, lane)
+
+    def _in_parts(
+        self, spec: StreamSpec, plan: Plan, relation: pl.DataFrame, moments: list[Moment], lane: Runs,
+        error: PlanError,
+    ) -> list[Outcome]:  # fmt: skip
+        """Each event's outcome where all together take too much, as ``error`` says: fewer and fewer, until
+        those are alone that do."""
+        parts, found = Parts(len(moments)), dict[int, Outcome]()
+        found |= dict.fromkeys(parts.took_too_much(), _given_up(error))
+        while (part := parts.next) is not None:
+            some, own = moments[part.start : part.stop], relation[part.start : part.stop]
+            try:
+                outcomes = self._set(spec, plan, own, some, lane)
+            except PlanError as again:
+                if again.code.value.retry:
+                    raise
+                if again.code in TOO_MUCH:
+                    found |= dict.fromkeys(parts.took_too_much(), _given_up(again))
+                    continue
+                outcomes = self._each(spec, plan, some, lane)
+            found |= zip(part, outcomes, strict=True)
+            parts.went()
+        return [found[place] for place in range(len(moments))]
 
     def one_by_one(
         self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Runs
@@ -214,6 +240,10 @@ class Calculator:
             for tid in tids_of(moments).tolist()
         ]
         return pa.concat_tables(parts)
+
+
+def _given_up(error: PlanError) -> Outcome:
+    return Outcome(pl.DataFrame(), error)
 
 
 def result_frame(result: pa.Table, plan: Plan, offset: int) -> pl.DataFrame:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import structlog
@@ -18,6 +18,7 @@ from calc_svc.jobs.filling import Filling
 from calc_svc.jobs.groups import GroupNames
 from calc_svc.jobs.outputs import OutputTables, StoredTimes
 from calc_svc.jobs.waits import Waits
+from calc_svc.limits.lane import Limits
 from calc_svc.spark.session import SMALL_ROWS, Runs
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.tables import TableStore
@@ -66,6 +67,8 @@ class StreamJobs:
     names: GroupNames = field(default_factory=GroupNames)
     ends: Callable[[str], Mapping[int, int]] | None = None
     """How far a topic goes now: partition -> offset (None: nothing is written but what is stored)."""
+    limits: Limits | None = None
+    """What each query may take (None: what it wants)."""
     _plans: dict[int, tuple[int, Plan]] = field(default_factory=dict)
     _filling: dict[int, tuple[int, Plan]] = field(default_factory=dict)
     _failed: set[int] = field(default_factory=set)
@@ -128,7 +131,7 @@ class StreamJobs:
         if not gone or spec.output is None:
             return None
         try:
-            with self.calculator.engine.lane(self.pool, LANE_SECONDS) as lane:
+            with self._lane(spec) as lane:
                 self._name_groups(spec, gone, lane)
         except Exception as error:  # as in calculating
             return _for_good(spec, error)
@@ -201,14 +204,15 @@ class StreamJobs:
     ) -> tuple[Plan | None, dict[int, Outcome], dict[int, bool] | None]:
         """The stage's queries: the plan, what each event's gave, and whether it meets NOTIFY's condition."""
         outcomes: dict[int, Outcome] = {}
-        with self._room(stage), self.calculator.engine.lane(self.pool, LANE_SECONDS) as lane:
+        with self._room(stage), self._lane(spec) as lane:
+            # first: what may have to wait does so before anything is calculated
+            self._name_groups(spec, [event.group for event in stage.events], lane)
             plan = self._plan(spec) if stage.asked or conditions.has_condition(spec) else None
             met = conditions.met(self.calculator, spec, plan, stage.events, lane)
             if plan is not None and stage.asked:
                 counted = count_rows(self.calculator, spec, stage.asked, plan, lane)
                 found = self.calculator.calculate(spec, plan, counted, lane)
                 outcomes = {id(event): outcome for event, outcome in zip(stage.asked, found, strict=True)}
-            self._name_groups(spec, [event.group for event in stage.events], lane)
         return plan, outcomes, met
 
     def _filled(
@@ -217,7 +221,7 @@ class StreamJobs:
         """The stage with what FILL makes of it: results of windows without rows, and what they were."""
         table = self.outputs.of(spec, waits)
         filling = Filling(self.calculator, self._plan_filled(spec), held, table)
-        with self._room(stage), self.calculator.engine.lane(self.pool, LANE_SECONDS) as lane:
+        with self._room(stage), self._lane(spec) as lane:
             return filling.of(spec, stage, outcomes, lambda group: self.names.of(spec, group).name, lane)
 
     def _plan_filled(self, spec: StreamSpec) -> Plan:
@@ -230,6 +234,12 @@ class StreamJobs:
     def _name_groups(self, spec: StreamSpec, groups: Sequence[Group], lane: Runs) -> None:
         known = self.catalog.catalog.databases.get(spec.output.db) if spec.output else None
         self.names.resolve(spec, groups, lane, known.precision if known else None)
+
+    @contextmanager
+    def _lane(self, spec: StreamSpec) -> Iterator[Runs]:
+        """What runs the stream's queries, within its limits."""
+        with self.calculator.engine.lane(self.pool, LANE_SECONDS) as lane:
+            yield lane if self.limits is None else self.limits.lane(spec, lane)
 
     def _room(self, stage: Stage) -> AbstractContextManager[object]:
         """Many streams side by side have few rows each, as far as their triggers know."""

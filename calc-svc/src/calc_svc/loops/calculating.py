@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -14,14 +13,16 @@ from structlog.typing import FilteringBoundLogger
 from calc_svc import metrics
 from calc_svc.jobs.job import StreamJobs
 from calc_svc.jobs.waits import Waits
+from calc_svc.loops.aside import Aside, Running, Workers
 from calc_svc.loops.counted import messages
 from calc_svc.loops.latest import LatestReader
-from calc_svc.loops.overtaking import Overtaking
+from calc_svc.loops.overtaking import OneTurn, Overtaking
 from calc_svc.loops.patience import append_apart, patiently
 from calc_svc.loops.traces import EventTraces, TracedRound
 from millrace_core.calc.overtaking import Batches, one_writer
 from millrace_core.calc.product import Product, notice_messages
 from millrace_core.calc.rounds import Arrival, count_round
+from millrace_core.calc.waiting import SetAside
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.wire import registrations, status, topics
 from millrace_core.wire.counters import Tally
@@ -40,18 +41,19 @@ class Calculating:
     def __init__(
         self, log: Log, jobs: StreamJobs, overtaking: Overtaking, tally: Tally, stopping: threading.Event,
         logger: FilteringBoundLogger, side_by_side: int = 1, latest: LatestReader | None = None,
-        traces: EventTraces | None = None,
+        traces: EventTraces | None = None, *, patient: bool = False,
     ) -> None:  # fmt: skip
+        """``patient``: however long a stream takes, it is waited for."""
         self._log, self._jobs, self._overtaking = log, jobs, overtaking
         self._tally, self._stopping, self._logger, self._latest = tally, stopping, logger, latest
         self._traces = traces or EventTraces()
-        self._workers = ThreadPoolExecutor(side_by_side, thread_name_prefix="job")
+        self._workers = Workers(side_by_side, self._run, patient=patient)
         self.since = float("inf")
         """When the jobs that run began (monotonic); infinite while none does."""
 
     def close(self) -> None:
         """Calculate no more."""
-        self._workers.shutdown()
+        self._workers.close()
         if self._latest is not None:
             self._latest.close()
 
@@ -68,7 +70,7 @@ class Calculating:
             late = self.write({uid: batches[uid] for uid in busy - left}, arrivals, waits)
         return None if late is None else waiting | late | dict.fromkeys(left, CUT_AGAIN)
 
-    def _of_one_writer(self, batches: Batches) -> set[int]:
+    def _of_one_writer(self, batches: Iterable[int]) -> set[int]:
         entries = ((uid, self._jobs.catalog.stream(uid)) for uid in batches)
         return {uid for uid, entry in entries if entry is not None and one_writer(entry.spec)}
 
@@ -84,10 +86,11 @@ class Calculating:
                 if (corrected := self._corrected(left)) is None:
                     return None
                 left = corrected
-                calculate: Callable[..., Iterable[Product]] = self._workers.map if len(left) > 1 else map
-                found = list(calculate(partial(self._run, waits, traced), left.items()))
+                found, late = self._workers.run(left, waits, traced)
+                self._set_aside(late, counted, turn)
                 self.since = float("inf")
                 waiting |= {one.stream: one.waits for one in found if one.waits is not None}
+                waiting |= {one.stream: SetAside() for one in late}
                 products = [one for one in found if one.waits is None]
                 count_round(self._tally, counted, products, time.time_ns())
                 if not self._write(products, traced):
@@ -107,11 +110,39 @@ class Calculating:
         return found if self.patiently(lambda: found.update(latest.corrected(batches))) else None
 
     def _run(
-        self, waits: Waits, traced: TracedRound | None, stream: tuple[int, Sequence[TriggerBatch]]
+        self, uid: int, batches: Sequence[TriggerBatch], waits: Waits, traced: TracedRound | None
     ) -> Product:
         if traced is None:
-            return self._jobs.run(*stream, waits)
-        return traced.run(stream[0], lambda: self._jobs.run(*stream, waits))
+            return self._jobs.run(uid, batches, waits)
+        return traced.run(uid, lambda: self._jobs.run(uid, batches, waits))
+
+    def _set_aside(self, late: Sequence[Running], arrivals: Sequence[Arrival], turn: OneTurn) -> None:
+        self._workers.beside(late, arrivals, turn)
+        for uid in self._of_one_writer([one.stream for one in late]):
+            self._overtaking.keep(uid)
+
+    @property
+    def aside(self) -> set[int]:
+        """The streams that are calculated beside the rounds."""
+        return self._workers.streams
+
+    def settle(self) -> list[tuple[Aside, MillraceError | None]] | None:
+        """Write what has come of streams that were set aside, each with what it waits for, if anything; None
+        when stopped before it was done."""
+        found: list[tuple[Aside, MillraceError | None]] = []
+        for one in self._workers.done():
+            product = one.job.future.result()
+            waits = product.waits
+            if waits is None:
+                count_round(self._tally, one.arrivals, [product], time.time_ns())
+                if not self._write([product]):
+                    return None
+                if one.turn.written({one.stream: one.job.batches}):
+                    waits = CUT_AGAIN
+            one.turn.end()
+            self._overtaking.let_go(one.stream)
+            found.append((one, waits))
+        return found
 
     def _write(self, products: Sequence[Product], traced: TracedRound | None = None) -> bool:
         """Results first, then the notifications of them; False when stopped before it was done."""

@@ -132,6 +132,17 @@ class Holding:
         self._tell()
         return [mark(part, one.offset, one.why) for part, one in left.items()]
 
+    def go_on(self, uid: int, upto: Mapping[StreamPartition, int]) -> list[Message]:
+        """What was left of a stream need wait no longer, and is done with up to these offsets: what to
+        write then."""
+        told = []
+        for part in [part for part in self._marks if part[0] == uid]:
+            self._left.pop(part, None)
+            if (at := upto.get(part)) is not None:
+                self._marks[part] = at
+                told.append(mark(part, at))
+        return told
+
     @property
     def due(self) -> list[StreamPartition]:
         """What can go on (or was dropped) and has not calculated what it left."""

@@ -47,7 +47,7 @@ class OneWriter:
         self._stopping = stopping
         tally = tally_of(jobs.catalog, counters.CALC)
         logger = structlog.get_logger("calc-svc")
-        self._calculating = Calculating(log, jobs, overtaking, tally, stopping, logger)
+        self._calculating = Calculating(log, jobs, overtaking, tally, stopping, logger, patient=True)
         self._is_calculated = False
         """Whether what was told before the requests in hand has been calculated."""
 

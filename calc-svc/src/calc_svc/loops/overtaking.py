@@ -25,6 +25,16 @@ class OneTurn:
         with self._lock:
             return self._turns.written(self._turn, batches)
 
+    def part(self) -> OneTurn:
+        """See :meth:`Turns.part`; it is over when its results are :meth:`written`, or at its :meth:`end`."""
+        with self._lock:
+            return OneTurn(self._lock, self._turns, self._turns.part(self._turn))
+
+    def end(self) -> None:
+        """See :meth:`Turns.end`."""
+        with self._lock:
+            self._turns.end(self._turn)
+
 
 class Overtaking:
     """Thread-safe. One for all loops of a process."""
@@ -32,6 +42,7 @@ class Overtaking:
     def __init__(self) -> None:
         self._lock, self._turns = threading.Lock(), Turns()
         self._writers: dict[int, threading.Lock] = {}
+        self._kept: set[int] = set()
 
     @contextmanager
     def turn(self) -> Iterator[OneTurn]:
@@ -53,7 +64,21 @@ class Overtaking:
                 with self._lock:
                     lock = self._writers.setdefault(stream, threading.Lock())
                 if lock.acquire(timeout=max(until - time.monotonic(), 0.0)):
-                    mine.callback(lock.release)
+                    mine.callback(self._leave, stream)
                 else:
                     busy.add(stream)
             yield busy
+
+    def _leave(self, stream: int) -> None:
+        if stream not in self._kept:
+            self._writers[stream].release()
+
+    def keep(self, stream: int) -> None:
+        """Nobody else may write of a stream that this thread is :meth:`alone` with until it is let go."""
+        self._kept.add(stream)
+
+    def let_go(self, stream: int) -> None:
+        """Others may write of a stream that was kept; nothing happens if it was not."""
+        if stream in self._kept:
+            self._kept.discard(stream)
+            self._writers[stream].release()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 
 import structlog
 
 from calc_svc import metrics
 from calc_svc.jobs.job import StreamJobs
 from calc_svc.jobs.waits import Waits
+from calc_svc.loops.aside import upto
 from calc_svc.loops.calculating import Calculating, Waiting
 from calc_svc.loops.counted import tally_of
 from calc_svc.loops.holding import LIVE, Holding, Share
@@ -21,7 +23,7 @@ from calc_svc.loops.readiness import Readiness
 from calc_svc.loops.rounds import Intake
 from calc_svc.loops.traces import EventTraces
 from millrace_core.calc.rounds import Round, left_whole
-from millrace_core.calc.waiting import Left, StreamPartition
+from millrace_core.calc.waiting import Left, SetAside, StreamPartition
 from millrace_core.errors import MillraceError
 from millrace_core.wire import counters, topics
 from millrace_service import OFF, Tracing, behind, passed_over
@@ -96,6 +98,7 @@ class TriggerLoop:
         self._gaps.keep(assigned)
         self._gaps.watch(records)
         self._tally.keep({self._share.task(partition) for partition in self._own})
+        self._settle()
         self._take(records, reader)
         self._done = dict(reader.positions().get(topics.TRIGGERS.name, {}))
         self._read_again()
@@ -230,6 +233,20 @@ class TriggerLoop:
         if told:
             self._patiently(lambda: self._log.append(told))
 
+    def _settle(self) -> None:
+        """Streams that were calculated beside the rounds come back."""
+        for one, waits in self._calculating.settle() or ():
+            arrivals = Round(one.arrivals)
+            if waits is None:
+                told = self._holding.go_on(one.stream, upto(one.arrivals))
+                self._intake.done(arrivals)
+                metrics.TRIGGERS_CALCULATED.inc(arrivals.events)
+            else:
+                told = self._holding.go_on(one.stream, {})
+                told += self._holding.leave(left_whole(arrivals, {one.stream: waits}, time.monotonic()))
+            if told:
+                self._patiently(partial(self._log.append, told))
+
     def _calculate(
         self, found: Round, seconds: float, known: frozenset[StreamPartition] = frozenset()
     ) -> dict[StreamPartition, Left] | None:
@@ -242,6 +259,8 @@ class TriggerLoop:
             return None
         if self._traces.on:
             self._traces.ready = time.time_ns()
+        aside = dict.fromkeys(self._calculating.aside, SetAside())
+        left |= left_whole(found, aside, time.monotonic())
         found = found.without(left)
         streams = found.streams
         urgent = [uid for uid in streams if self._jobs.low_latency(uid)]

@@ -220,6 +220,8 @@ class QueryProcess:
 
     def _check_turn(self, query: Query) -> None:
         """:raises MillraceError: why a query that waits for a lane is over."""
+        if self.stopping.is_set():
+            raise PlanError(ErrorCode.UNAVAILABLE, "calc-svc stops: try again")
         why = query.over()
         if why is None:
             return
@@ -254,6 +256,7 @@ class QueryProcess:
     ) -> pa.Table:  # fmt: skip
         line.number += 1
         query.check()
+        query.runs()
         try:
             line.pipe.send(ask(line.number, sql, relations, timezone, limit))
             while not line.pipe.poll(TICK):

@@ -27,9 +27,14 @@ class Query:
     """One query, from the request to the answer. It ends itself: whatever waits for it, or works for it, asks
     now and then whether it is :meth:`over`."""
 
-    def __init__(self, sql: str, seconds: float, name: str = "", user: str | None = None) -> None:
-        """``seconds``: how long it may take, waiting included; ``name``: by which it can be killed."""
-        self.sql, self.name, self.user, self.seconds = sql, name, user, seconds
+    def __init__(
+        self, sql: str, seconds: float, name: str = "", user: str | None = None, waits: float | None = None
+    ) -> None:
+        """``seconds``: how long it may take, waiting included, unless it ``waits`` for as long before;
+        ``name``: by which it can be killed."""
+        self.sql, self.name, self.user, self._runs = sql, name, user, seconds
+        self._waits = waits is not None
+        self.seconds = seconds if waits is None else waits
         self.began = time.time_ns()
         self._begin = time.monotonic()
         self._ended: MillraceError | None = None
@@ -37,6 +42,11 @@ class Query:
     def end(self, why: MillraceError) -> None:
         """Have it end with this error, unless it has one already."""
         self._ended = self._ended or why
+
+    def runs(self) -> None:
+        """It waits no longer."""
+        if self._waits:
+            self._begin, self.seconds = time.monotonic(), self._runs
 
     @property
     def left(self) -> float:

@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.Partition;
 import org.apache.spark.SparkEnv;
@@ -34,6 +35,32 @@ public final class OneTask {
     private static final byte[] NOTHING = new byte[0];
     /** Numbers of tasks, far from those that Spark gives: each owns memory under its number. */
     private static final AtomicLong NUMBERS = new AtomicLong(1L << 60);
+
+    /** What runs, by name. */
+    private static final ConcurrentHashMap RUNNING = new ConcurrentHashMap();
+
+    /** A task that runs, and its thread: interrupted when it is to end, and not after it has. */
+    private static final class Running {
+        private final Thread thread = Thread.currentThread();
+        private final TaskContextImpl context;
+        private boolean over;
+
+        Running(TaskContextImpl context) {
+            this.context = context;
+        }
+
+        synchronized void cancel() {
+            if (!over) {
+                context.markInterrupted("it is to end");
+                thread.interrupt();
+            }
+        }
+
+        synchronized void end() {
+            over = true;
+            Thread.interrupted();
+        }
+    }
 
     private final RDD rdd;
     private final Properties properties;
@@ -77,11 +104,12 @@ public final class OneTask {
     /**
      * What the query gives over these relations. Both are byte arrays one after the other, each behind its length;
      * one that is to be read from a file is the file's name in UTF-8, behind its length as a negative number.
+     * name: by which it can be cancelled; most: bytes of the result.
      */
-    public byte[] run(byte[] relations) throws Throwable {
+    public byte[] run(byte[] relations, String name, long most) throws Throwable {
         try {
             fill(ByteBuffer.wrap(relations));
-            return computed();
+            return computed(name, most);
         } finally {
             for (int i = 0; i < cells.length; i++) {
                 cells[i][0] = NOTHING;
@@ -102,17 +130,25 @@ public final class OneTask {
         }
     }
 
-    private byte[] computed() throws Throwable {
+    /** Have what runs under this name end as soon as it looks. */
+    public void cancel(String name) {
+        Running running = (Running) RUNNING.get(name);
+        if (running != null) {
+            running.cancel();
+        }
+    }
+
+    private byte[] computed(String name, long most) throws Throwable {
         ByteArrayOutputStream found = new ByteArrayOutputStream();
         DataOutputStream out = new DataOutputStream(found);
         Partition[] partitions = rdd.partitions();
         for (int i = 0; i < partitions.length; i++) {
-            compute(partitions, i, out);
+            compute(partitions, i, out, name, most);
         }
         return found.toByteArray();
     }
 
-    private void compute(Partition[] partitions, int place, DataOutputStream out) throws Throwable {
+    private void compute(Partition[] partitions, int place, DataOutputStream out, String name, long most) throws Throwable {
         SparkEnv env = SparkEnv$.MODULE$.get();
         long number = NUMBERS.getAndIncrement();
         TaskMemoryManager memory = new TaskMemoryManager(env.memoryManager(), number);
@@ -121,10 +157,16 @@ public final class OneTask {
             (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty());
         Throwable failure = null;
         TaskContext$.MODULE$.setTaskContext(context);
+        Running running = new Running(context);
+        RUNNING.put(name, running);
         try {
             scala.collection.Iterator rows = rdd.iterator(partitions[place], context);
             while (rows.hasNext()) {
                 byte[] bytes = (byte[]) rows.next();
+                if (out.size() + (long) bytes.length > most) {
+                    throw new IllegalStateException("the result has too many bytes");
+                }
+                context.killTaskIfInterrupted();
                 out.writeInt(bytes.length);
                 out.write(bytes);
             }
@@ -133,6 +175,8 @@ public final class OneTask {
             context.markTaskFailed(error);
             throw error;
         } finally {
+            RUNNING.remove(name);
+            running.end();
             try {
                 context.markTaskCompleted(Option.apply(failure));
             } finally {

@@ -65,10 +65,6 @@ class Jvm:
         except TimeoutExpired:
             return None
 
-    def kill(self) -> None:
-        """End its process at once."""
-        self._gateway.proc.kill()
-
     def collected(self) -> Collected:
         """What it has collected until now. Waits for a collection that goes on."""
         millis, full, left, most = map(int, self._collections.told().split())
@@ -79,8 +75,14 @@ class Jvm:
         return self._compiled("Collections")
 
     def cancel(self, group: str) -> None:
-        """Cancel the jobs of a group, and those that it is going to have."""
+        """Cancel the jobs of a group, and those that it is going to have; and the task of that name."""
         self._jsc.cancelJobGroupAndFutureJobs(group)
+        self._tasks.cancel(group)
+
+    def kill(self) -> None:
+        """End its process, whatever it does."""
+        if self._gateway.proc is not None:
+            self._gateway.proc.kill()
 
     # ------------------------------------------------------------------ relations whose rows change
 
@@ -106,7 +108,8 @@ class Jvm:
 
     def task(self, jdf: Any, plan: Any, cells: Sequence[Any], properties: Any) -> Any:
         """What computes the plan in the thread that asks for it: its ``run`` takes what is to be in the
-        cells, and gives Arrow record batches (``OneTask.java``).
+        cells, its name for :meth:`cancel` and how many bytes it may give, and gives Arrow record batches
+        (``OneTask.java``).
 
         :raises Py4JError: where the plan needs several partitions.
         """

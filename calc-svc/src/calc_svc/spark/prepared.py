@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from cachetools import LRUCache
@@ -41,6 +41,7 @@ FREE_OF_STATE = frozenset({
 """Nodes of physical plans that compute everything anew in each job."""
 EXCHANGE = "Exchange"
 """Keeps its shuffle files. Where all is in one partition it moves nothing, and is left out."""
+MOST_BYTES = 2**31 - 1  # of a result, where nobody says less: more do not fit
 BY_VALUE = 64 * 1024  # bytes that are handed over in a call; more go through a file
 _LENGTH = struct.Struct(">i")
 _NODE = re.compile(r"[\s:+|-]*(?:\*\(\d+\) )?(\w+)")
@@ -92,11 +93,16 @@ class Prepared:
         frame.coalesce(1).createOrReplaceTempView(name)
         return cell
 
-    def run(self, relations: Mapping[str, pa.Table]) -> pa.Table:
-        """The result over these rows."""
+    def run(
+        self, relations: Mapping[str, pa.Table], name: str = "", most_bytes: int = MOST_BYTES
+    ) -> pa.Table:
+        """The result over these rows. ``name``: by which it can be cancelled.
+
+        :raises Py4JError: where it fails, was cancelled, or gives too many bytes.
+        """
         with ExitStack() as files:
             given = [_framed(_one_batch(relations[name]), files) for name in self._names]
-            found = self._task.run(b"".join(given))
+            found = self._task.run(b"".join(given), name, most_bytes)
         batches, at = [], 0
         while at < len(found):
             (length,) = _LENGTH.unpack_from(found, at)
@@ -140,6 +146,19 @@ Key = tuple[str, str, str, tuple[tuple[str, pa.Schema], ...]]
 """Kind of session, text, time zone, and the relations' names and columns."""
 
 
+class Asked(Protocol):
+    """On whose behalf a query runs. ``name``: by which it can be cancelled; ``most_bytes``: of its result."""
+
+    name: str
+    most_bytes: int
+
+    def begin(self) -> None:
+        """It waits for a place no longer."""
+
+    def check(self) -> None:
+        """:raises PlanError: why it is to end, if it is."""
+
+
 Borrow = Callable[[], AbstractContextManager[SparkSession]]
 """Gives a session that nobody else uses meanwhile."""
 
@@ -165,12 +184,14 @@ class PreparedQueries:
         self._count = 0
 
     def run(
-        self, kind: str, session: Borrow, sql: str, relations: Mapping[str, pa.Table], timezone: str
-    ) -> pa.Table | None:
+        self, kind: str, session: Borrow, sql: str, relations: Mapping[str, pa.Table], timezone: str,
+        asked: Asked | None = None,
+    ) -> pa.Table | None:  # fmt: skip
         """The result; None where the query must be planned again, as any other.
 
         That is so too where it fails: it may be the fault of what is kept, and planned again it tells of its
-        own fault as other queries do. ``session``: of this ``kind``, borrowed where the query is prepared.
+        own fault as other queries do. ``session``: of this ``kind``, borrowed where the query is prepared;
+        ``asked``: on whose behalf it runs, and may be cancelled.
         """
         key = (kind, sql, timezone, tuple((name, table.schema) for name, table in relations.items()))
         prepared, wanted = self._take(key)
@@ -186,7 +207,11 @@ class PreparedQueries:
                 return None
         try:
             with self._room:
-                found = prepared.run(relations)
+                if asked is None:
+                    found = prepared.run(relations)
+                else:
+                    asked.begin()
+                    found = prepared.run(relations, asked.name, asked.most_bytes)
         except (PySparkException, Py4JError):
             return None
         self._keep(key, prepared)

@@ -20,7 +20,7 @@ from calc_svc.spark import analyses
 from calc_svc.spark.failures import refusal
 from calc_svc.spark.heap import Collected
 from calc_svc.spark.jvm import Jvm
-from calc_svc.spark.prepared import PreparedQueries
+from calc_svc.spark.prepared import Asked, PreparedQueries
 from calc_svc.spark.relations import Relation
 from millrace_core.errors import ErrorCode, PlanError
 from millrace_service import load_settings
@@ -91,15 +91,20 @@ class PlanningSessions:
 
     def run(
         self, kind: JobSize, pool: str, sql: str, relations: Mapping[str, Relation], timezone: str,
-        limit: int | None,
+        limit: int | None, asked: Asked | None = None,
     ) -> pa.Table:  # fmt: skip
-        """Plan and run it, in a job of its own; at most one row more than ``limit``.
+        """Plan and run it, in a job of its own; at most one row more than ``limit``. ``asked``: on whose
+        behalf, and under which name (None: as this thread's jobs are named).
 
         :raises PlanError: what Spark refuses.
         """
         session: SparkSession = getattr(self, kind)
         try:
             session.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+            if asked is not None:
+                asked.check()
+                asked.begin()
+                session.sparkContext.setJobGroup(asked.name, "", interruptOnCancel=True)
             if session.conf.get("spark.sql.session.timeZone") != timezone:
                 session.conf.set("spark.sql.session.timeZone", timezone)
             for name, relation in relations.items():
@@ -136,22 +141,28 @@ class Lane:
     """Whether Spark's JVM runs: what fails without it says nothing about the query."""
 
     def run(
-        self, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None = None
-    ) -> pa.Table:
+        self, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None = None,
+        asked: Asked | None = None,
+    ) -> pa.Table:  # fmt: skip
         """Run Spark SQL over these relations.
 
         :raises PlanError: what Spark refuses, or TOO_LARGE for more than ``limit`` rows; UNAVAILABLE when its
             JVM has ended, which is not a query's fault.
         """
         try:
-            return self._run(sql, relations, timezone, limit)
+            return self._run(sql, relations, timezone, limit, asked)
         except Exception as error:
+            if asked is not None and self.alive():
+                asked.check()
             if isinstance(error, CUT_OFF) or not self.alive():
                 why = f"Spark has ended: {type(error).__name__}"
                 raise PlanError(ErrorCode.UNAVAILABLE, why) from error
             raise
 
-    def _run(self, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None) -> pa.Table:
+    def _run(
+        self, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None,
+        asked: Asked | None,
+    ) -> pa.Table:  # fmt: skip
         kind = _kind(relations)
         tables = {name: one for name, one in relations.items() if isinstance(one, pa.Table)}
         began = time.monotonic()
@@ -159,14 +170,16 @@ class Lane:
         small = kind == "small" and sum(one.nbytes for one in tables.values()) <= SMALL_BYTES
         prepared = self.prepared if limit is None else None
         if small and prepared is not None:
-            table = prepared.run(kind, self._small, sql, tables, timezone)
+            table = prepared.run(kind, self._small, sql, tables, timezone, asked)
         if table is None:
+            if asked is not None:
+                asked.check()
             with self._place() as place:
                 if not small and kind != "large" and prepared is not None:
                     mine = nullcontext(place.medium if kind == "medium" else place.small)
-                    table = prepared.run(kind, lambda: mine, sql, tables, timezone)
+                    table = prepared.run(kind, lambda: mine, sql, tables, timezone, asked)
                 if table is None:
-                    table = place.run(kind, self.pool, sql, relations, timezone, limit)
+                    table = place.run(kind, self.pool, sql, relations, timezone, limit, asked)
         metrics.JOB_SECONDS.labels(self.pool).observe(time.monotonic() - began)
         if limit is not None and table.num_rows > limit:
             message = f"the result has more than {limit} rows (MILLRACE_CALC_RESULT_ROWS): add a LIMIT"
@@ -310,10 +323,6 @@ class Engine:
         """
         return self._started.collected()
 
-    def kill(self) -> None:
-        """End Spark's JVM at once."""
-        self._started.kill()
-
     @property
     def _started(self) -> Jvm:
         assert self._jvm is not None, "start comes first"
@@ -326,6 +335,10 @@ class Engine:
     def cancel(self, name: str) -> None:
         """Cancel what has this name, and whatever comes under it."""
         self._started.cancel(name)
+
+    def kill(self) -> None:
+        """End Spark's JVM, whatever it does: this process has to end then, too."""
+        self._started.kill()
 
     def tasks(self, name: str) -> int:
         """How many tasks of this name run. A job that is cancelled is over for Spark at once; its tasks are

@@ -53,6 +53,12 @@ class Turns:
         self._turns.append(turn)
         return turn
 
+    def part(self, turn: Turn) -> Turn:
+        """Another turn that began when this one did: of what goes on when this one is over."""
+        other = Turn(set(turn.meanwhile))
+        self._turns.append(other)
+        return other
+
     def end(self, turn: Turn) -> None:
         """The turn is over, whether anything was written or not; nothing happens if it was before."""
         self._turns = [other for other in self._turns if other is not turn]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from millrace_core.calc.product import Product
-from millrace_core.calc.waiting import Behind, Left, StreamPartition, in_words
+from millrace_core.calc.waiting import Behind, Left, SetAside, StreamPartition, in_words
 from millrace_core.errors import MillraceError
 from millrace_core.wire.counters import Tally
 from millrace_core.wire.events import TriggerBatch
@@ -103,7 +104,8 @@ def left_whole(found: Round, waiting: Mapping[int, MillraceError], now: float) -
         if isinstance(error, Behind):
             left[arrival.part] = Left(first, in_words(error.missing), error.wanted, upto=arrival.offset + 1)
         else:
-            again = now + AGAIN_SECONDS
+            # until it is told that these go on
+            again = inf if isinstance(error, SetAside) else now + AGAIN_SECONDS
             left[arrival.part] = Left(first, f"waits: {error.message}", again=again)
     return left
 

@@ -35,6 +35,14 @@ class Behind(MillraceError):
         self.wanted, self.missing = wanted, missing
 
 
+class SetAside(MillraceError):
+    """A stream's calculation takes longer than others are to wait: it goes on beside them."""
+
+    def __init__(self) -> None:
+        message = "its triggers before take long to calculate; other streams go on meanwhile"
+        super().__init__(ErrorCode.TIMEOUT, message)
+
+
 @dataclass(frozen=True, slots=True)
 class Left:
     """A part's triggers that cannot be calculated yet, from ``offset`` on; ``why``: what is not there, in

@@ -1,0 +1,1 @@
+"""What a stream's own query may take, and what becomes of one that takes more."""

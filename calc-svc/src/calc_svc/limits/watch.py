@@ -1,0 +1,144 @@
+"""How long streams' queries may take in calc-svc's own Spark: each is cancelled after its time, and Spark
+itself is ended where that does not help."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Protocol
+
+import structlog
+
+from calc_svc.limits.note import Note
+from millrace_core.errors import ErrorCode, PlanError
+
+TICK = 0.1
+"""Seconds between two looks at what is under way."""
+AGAIN = 0.3
+"""Seconds until a query is cancelled once more: it may not have had a job yet."""
+GRACE = 5.0
+"""Seconds that a query may take to end when it is cancelled."""
+WAITING = 1.0
+"""Seconds after which a query that has no place yet waits for one."""
+LONG = 5.0
+"""Seconds after which one that others wait for leaves its place to them, and goes on apart."""
+
+
+class Cancels(Protocol):
+    """The engine, as far as it is needed here."""
+
+    def cancel(self, name: str) -> None:
+        """Have what runs under this name end."""
+
+    def kill(self) -> None:
+        """End Spark."""
+
+
+class Watched:
+    """One query of a stream, from its first wait for a place to its end. ``name``: of its jobs; ``pool``: in
+    which it has its place."""
+
+    def __init__(self, name: str, stream: int, pool: str, seconds: float, most_bytes: int) -> None:
+        self.name, self.stream, self.pool = name, stream, pool
+        self.seconds, self.most_bytes = seconds, most_bytes
+        self.came = time.monotonic()
+        self.begun: float | None = None
+        self.told_first = self.told_last = 0.0
+        """When it was told to end (monotonic)."""
+        self.killed = self.late = self.moves = False
+        """Whether Spark was ended for it; whether it was told because it took too long, or because others
+        wait: then it may go on elsewhere."""
+
+    def begin(self) -> None:
+        """It has its place."""
+        self.begun = time.monotonic()
+
+    def check(self) -> None:
+        """:raises PlanError: why it was told to end, if it was: QUERY_TIMEOUT; UNAVAILABLE where that is not
+        its own fault."""
+        if self.told_first:
+            raise (
+                too_long(self.seconds)
+                if self.late
+                else PlanError(ErrorCode.UNAVAILABLE, "its place is needed")
+            )
+
+
+def too_long(seconds: float) -> PlanError:
+    """What a stream's query is given up for that takes longer than that."""
+    return PlanError(
+        ErrorCode.QUERY_TIMEOUT,
+        f"the query of the stream took longer than {seconds:g} s (MILLRACE_CALC_STREAM_SECONDS) and was "
+        "ended: read fewer rows, or shorter windows",
+    )
+
+
+class Watch:
+    """Looks at all queries of streams; a work of :class:`millrace_service.Life`."""
+
+    def __init__(self, engine: Cancels, note: Note, seconds: float, most_bytes: int) -> None:
+        """``seconds``: how long each may take; ``most_bytes``: of a result."""
+        self.name, self.stopping = "watch", threading.Event()
+        self._engine, self._note, self._seconds, self._bytes = engine, note, seconds, most_bytes
+        self._numbers, self._lock = count(), threading.Lock()
+        self._running: dict[str, Watched] = {}
+        self.stops = threading.Event()
+        self._logger = structlog.get_logger("calc-svc")
+
+    @contextmanager
+    def watched(self, stream: int, pool: str) -> Iterator[Watched]:
+        """A query of a stream runs."""
+        one = Watched(f"stream-{stream}-{next(self._numbers)}", stream, pool, self._seconds, self._bytes)
+        with self._lock:
+            self._running[one.name] = one
+        try:
+            yield one
+        finally:
+            with self._lock:
+                del self._running[one.name]
+
+    def end_all(self) -> None:
+        """The service stops: nothing is waited for any more."""
+        self.stops.set()
+
+    def begin(self) -> None:
+        """Nothing is open."""
+
+    def step(self) -> None:
+        with self._lock:
+            running = list(self._running.values())
+        soon = time.monotonic() - WAITING
+        crowded = {one.pool for one in running if one.begun is None and one.came < soon}
+        for one in running:
+            if one.begun is not None:
+                self._look(one, one.pool in crowded)
+        self.stopping.wait(TICK)
+
+    def _look(self, one: Watched, others_wait: bool) -> None:
+        assert one.begun is not None
+        now = time.monotonic()
+        late = now - one.begun > self._seconds
+        if not one.told_first and self.stops.is_set():
+            one.told_first = now
+        if not one.told_first:
+            if not late and not (others_wait and now - one.begun > LONG):
+                return
+            one.late, one.moves = late, not late
+            one.told_first = now
+            self._logger.warning(
+                "a stream's query takes long", stream=one.stream, seconds=now - one.begun, moves=one.moves
+            )
+            self._note.take_apart(one.stream)
+        if now - one.told_first > GRACE and not one.killed:
+            one.killed = True
+            self._logger.error("a stream's query cannot be ended: Spark is", stream=one.stream)
+            self._engine.kill()
+        elif now - one.told_last >= AGAIN:
+            one.told_last = now
+            self._engine.cancel(one.name)
+
+    def end(self) -> None:
+        """Nothing is open."""
