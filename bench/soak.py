@@ -2,7 +2,8 @@
 
 Rows of 50 tables come at R a second (default 2,000) for N minutes (default 60), with the time of 23 hours and
 54 minutes ago: their database keeps a day, so they leave it after six minutes; WAL_RETENTION_PERIOD is two
-minutes. Three streams judge them: windows by table, over all tables (which go through ``regroup``), sessions.
+minutes, and files that a table has no more stay for two. Three streams judge them: windows by table, over
+all tables (which go through ``regroup``), sessions.
 Once every ten seconds the bytes of each part of the data folder and the memory of each process are noted. All
 of it should be flat after the first ten minutes: the mean of the last quarter is compared with that of
 the quarter before it, behind the first ten minutes (of a short run: behind its first half).
@@ -41,6 +42,7 @@ SETTINGS = {
     "MILLRACE_TRIM_SECONDS": "20",
     "MILLRACE_KEEP_CONSUMED_SECONDS": "120",
     "MILLRACE_CALC_EXPIRE_SECONDS": "60",
+    "MILLRACE_CALC_KEEP_FILES_SECONDS": "120",
 }
 FIGURES = (
     Figure("disk_growth", "times", "<=", MOST_GROWTH),

@@ -53,7 +53,7 @@ class CalcService:
         self._logger = structlog.get_logger("calc-svc")
         self._log = KafkaLog(settings.broker, "calc-svc", settings.kafka.librdkafka)
         self._catalog = CatalogView()
-        self.store = TableStore(self._catalog, settings.tables, settings.calc_memory_rows)
+        self.store = _store(settings, self._catalog)
         # its JVM takes seconds to start: the catalog is read meanwhile
         self._engine = Engine(
             {LIVE.pool: 2, AGAIN.pool: 1},
@@ -159,6 +159,11 @@ class CalcService:
         self._tracing.close()
         self._log.close()
         self._logger.info("stopped", pid=os.getpid())
+
+
+def _store(settings: CalcSettings, catalog: CatalogView) -> TableStore:
+    keep_seconds = settings.calc_keep_files_seconds
+    return TableStore(catalog, settings.tables, settings.calc_memory_rows, keep_seconds)
 
 
 def _limits(settings: CalcSettings, engine: Engine, process: QueryProcess) -> Limits:

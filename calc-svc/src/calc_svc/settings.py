@@ -29,6 +29,12 @@ class CalcSettings(SparkSettings):
     calc_expire_seconds: float = Field(
         3600, gt=0, description="Seconds between two looks, at each table, for rows older than KEEP."
     )
+    calc_keep_files_seconds: float = Field(
+        600,
+        gt=0,
+        description="Seconds that files stay which a table has no more, since a query that has begun may "
+        "still read them: more than any query may take.",
+    )
     calc_spark_memory: Heap = Field("1g", description="Heap of the Spark that calculates streams.")
     calc_query_memory: Heap = Field(
         "1g",

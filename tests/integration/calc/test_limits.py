@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from millrace.broker import Broker
 from millrace.java import Java
+from millrace.processes import free_port
 from millrace_core.catalog import StreamEntry
 from millrace_core.model.schema import Database
 from millrace_core.model.stream import Notify
@@ -29,9 +32,18 @@ HOSTILE = {
 
 
 @pytest.fixture(scope="module")
-def calc(broker: str, java: Java, tmp_path_factory: pytest.TempPathFactory, kit: Any) -> Iterator[Any]:
+def own_broker(java: Java, jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Nobody else's: hostile streams stay in its catalog, where others' calc-svc would find them."""
+    broker = Broker(java, jars, tmp_path_factory.mktemp("broker"), free_port())
+    broker.start()
+    yield broker.address
+    broker.stop()
+
+
+@pytest.fixture(scope="module")
+def calc(own_broker: str, java: Java, tmp_path_factory: pytest.TempPathFactory, kit: Any) -> Iterator[Any]:
     service = kit.Calc(
-        broker, java, tmp_path_factory.mktemp("calc"), MILLRACE_CALC_STREAM_SECONDS=str(SECONDS),
+        own_broker, java, tmp_path_factory.mktemp("calc"), MILLRACE_CALC_STREAM_SECONDS=str(SECONDS),
         MILLRACE_CALC_SPARK_MEMORY="600m", MILLRACE_CALC_QUERY_MEMORY="600m",
     )  # fmt: skip
     service.log.ensure_topics(topics.TOPICS)

@@ -158,7 +158,7 @@ def test_files_of_rows_older_than_keep_leave_the_disk_though_nothing_is_written_
         return len(list(stored.delta.path.glob("*.parquet")))
 
     assert look() == 2, "a query may still read them"
-    monkeypatch.setattr(delta, "KEEP_SECONDS", 0.0)
+    monkeypatch.setattr(stored.delta, "_keep_seconds", 0.0)
     assert look() == 1
     assert [ts for _, ts in running.rows()] == [2 * DAY]
 
@@ -187,9 +187,9 @@ def test_files_that_the_table_does_not_have_any_more_go_though_none_are_put_toge
 ) -> None:
     """With KEEP each file goes sooner or later, and few files never make enough to be put together."""
     monkeypatch.setattr(delta, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(delta, "KEEP_SECONDS", 0.0)
     running.define(Database("power", keep=1440))
     stored = running.store.table(METERS)
+    monkeypatch.setattr(stored.delta, "_keep_seconds", 0.0)
     for ts in (0, 3 * DAY):
         running.send("m1", row(ts))
         running.wait()

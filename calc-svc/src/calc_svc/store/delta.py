@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import time
@@ -32,13 +33,10 @@ from millrace_core.timeline.precision import HIGHEST, LOWEST
 NAME = "-tbname"
 PLACE = "-place"  # where in the log the row was written last; NULL in files from before it was kept
 FIRST = "-first"  # where it was written first; NULL: where it was last, as in files from before this
-CONFIGURATION = {
-    "delta.logRetentionDuration": "interval 10 minutes",
-    "delta.checkpointInterval": "20",
-}
 COMPACT_FILES = 48
 COMPACT_BYTES = 64 * 1024 * 1024
-KEEP_SECONDS = 600.0  # files that a running query may still read
+KEEP_SECONDS = 600.0
+"""How long files stay that a table has no more, where nobody says: a query that has begun may read them."""
 LOOK_SECONDS = 120.0  # between two looks for files that the table does not have any more
 Filter = tuple[str, str, object]
 """(column, comparison, value)."""
@@ -84,10 +82,15 @@ class StoredRows:
 
 
 class DeltaRows:
-    """The Delta table of one Millrace table. One thread writes; any may read."""
+    """The Delta table of one Millrace table. One thread writes; any may read.
 
-    def __init__(self, path: Path, table: Table) -> None:
+    ``keep_seconds``: how long files stay that the table has no more, and its log's entries: longer than any
+    query may take.
+    """
+
+    def __init__(self, path: Path, table: Table, keep_seconds: float = KEEP_SECONDS) -> None:
         self.path = path
+        self._keep_seconds = keep_seconds
         self._commits = 0
         self._dead: dict[str, float] = {}
         """Files that are no longer the table's, and since when (monotonic) that is known."""
@@ -190,7 +193,9 @@ class DeltaRows:
 
     def _create(self) -> DeltaTable:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        return DeltaTable.create(str(self.path), self.schema, configuration=CONFIGURATION)
+        kept = f"interval {math.ceil(self._keep_seconds)} seconds"
+        configuration = {"delta.logRetentionDuration": kept, "delta.checkpointInterval": "20"}
+        return DeltaTable.create(str(self.path), self.schema, configuration=configuration)
 
     def _with_columns(self, delta: DeltaTable) -> DeltaTable:
         """Columns that are newer than the files (the place among them) are NULL in their rows."""
@@ -326,7 +331,7 @@ class DeltaRows:
             return
         dead = delta.vacuum(0, dry_run=True, enforce_retention_duration=False)
         self._dead = {path: self._dead.get(path, now) for path in dead}
-        for path in [path for path, since in self._dead.items() if now - since >= KEEP_SECONDS]:
+        for path in [path for path, since in self._dead.items() if now - since >= self._keep_seconds]:
             (self.path / unquote(path)).unlink(missing_ok=True)
             del self._dead[path]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from calc_svc.store.delta import DeltaRows, StoredRows
+from calc_svc.store.delta import KEEP_SECONDS, DeltaRows, StoredRows
 from calc_svc.store.superseded_files import SupersededFiles
 from millrace_core.model.schema import TICKS_PER_SECOND, Child, Table
 from millrace_core.store.family import Family
@@ -55,10 +55,13 @@ class StoredTable:
     """Thread-safe. ``positions``: partition -> the WAL offset up to which (exclusive) it has read; ``there``:
     what it must have read before anything is calculated from it."""
 
-    def __init__(self, table: Table, folder: Path, children: Sequence[Child], memory_rows: int) -> None:
+    def __init__(
+        self, table: Table, folder: Path, children: Sequence[Child], memory_rows: int,
+        keep_seconds: float = KEEP_SECONDS,
+    ) -> None:  # fmt: skip
         self.table = table
         self.topic = wal_topic(table.db, table.name)
-        self.delta = DeltaRows(folder / str(table.uid), table)
+        self.delta = DeltaRows(folder / str(table.uid), table, keep_seconds)
         self.family = Family(table)
         self.rows = TableRows(table, self._fetch)
         self.lock = threading.RLock()

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from calc_svc.store.catalog import CatalogView
+from calc_svc.store.delta import KEEP_SECONDS
 from calc_svc.store.table import StoredTable
 from calc_svc.store.virtual import Read, VirtualTable
 from millrace_core.calc.waiting import Behind, Wanted
@@ -19,11 +20,17 @@ from millrace_core.wire.topics import WAL_PREFIX, table_of, wal_topic
 
 
 class TableStore:
-    """Thread-safe. Tables come and go with the catalog's records; only the consumer thread adds and drops."""
+    """Thread-safe. Tables come and go with the catalog's records; only the consumer thread adds and drops.
 
-    def __init__(self, catalog: CatalogView, folder: Path, memory_rows: int) -> None:
+    ``keep_seconds``: how long files stay that a table has no more.
+    """
+
+    def __init__(
+        self, catalog: CatalogView, folder: Path, memory_rows: int, keep_seconds: float = KEEP_SECONDS
+    ) -> None:
         self.catalog = catalog
         self.memory_rows = memory_rows
+        self._keep_seconds = keep_seconds
         self._folder = folder
         self._tables: dict[str, StoredTable] = {}
         self._virtual: dict[str, VirtualTable] = {}
@@ -88,7 +95,9 @@ class TableStore:
             return self._tables.get(topic)
 
     def open(self, table: Table) -> StoredTable:
-        stored = StoredTable(table, self._folder, self.catalog.children(table), self.memory_rows // 4)
+        stored = StoredTable(
+            table, self._folder, self.catalog.children(table), self.memory_rows // 4, self._keep_seconds
+        )
         with self._moved:
             self._tables[stored.topic] = stored
             self._unusable.pop(stored.topic, None)
