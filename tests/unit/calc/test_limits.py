@@ -129,7 +129,7 @@ def test_what_takes_too_long_is_cancelled_and_spark_ended_where_that_does_not_he
 def test_one_that_others_wait_for_moves_soon(tmp_path: Path, spark: Spark) -> None:
     watch = Watch(spark, Note(tmp_path), 60.0, 1_000)
     with watch.watched(7, "triggers") as one:
-        ago(one, watching.LONG + 1)
+        ago(one, 60.0 * watching.SHARE + 1)
         with watch.watched(8, "again") as elsewhere:
             elsewhere.came -= watching.WAITING
             watch.step()
@@ -140,6 +140,27 @@ def test_one_that_others_wait_for_moves_soon(tmp_path: Path, spark: Spark) -> No
             other.came -= watching.WAITING
             watch.step()
             assert spark.cancelled == [one.name] and one.moves and not other.moves
+
+
+def test_one_that_moves_ends_spark_only_when_its_time_is_over(tmp_path: Path, spark: Spark) -> None:
+    """What is planned does not hear that it is cancelled, and takes long on a busy machine."""
+    note = Note(tmp_path)
+    watch = Watch(spark, note, 60.0, 1_000)
+    with watch.watched(7, "triggers") as one, watch.watched(8, "triggers") as other:
+        ago(one, 60.0 * watching.SHARE + 1)
+        other.came -= watching.WAITING
+        watch.step()
+        one.told_first -= watching.GRACE + 1
+        watch.step()
+        assert one.moves and not spark.killed.is_set() and not note.is_apart(7)
+        ago(one, 61.0)
+        watch.step()
+        assert not one.moves and note.is_apart(7) and not spark.killed.is_set()
+        with pytest.raises(PlanError, match=r"longer than 60 s"):
+            one.check()
+        one.told_first -= watching.GRACE + 1
+        watch.step()
+        assert spark.killed.is_set()
 
 
 def test_a_stop_ends_what_runs_and_blames_nobody(tmp_path: Path, spark: Spark) -> None:

@@ -109,7 +109,7 @@ def test_what_takes_too_long_is_cancelled_and_what_follows_of_the_stream_runs_ap
 def test_one_that_others_wait_for_goes_on_apart(
     limits: Limits, own: Own, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "LONG", 0.0)
+    monkeypatch.setattr(watching, "SHARE", 0.0)
     monkeypatch.setattr(watching, "WAITING", 0.0)
     patient = Limits(60.0, 5, limits.note, limits.watch, own.ended, limits.process)
     with limits.watch.watched(OTHER.uid, own.pool):

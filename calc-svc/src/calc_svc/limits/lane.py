@@ -67,13 +67,14 @@ class StreamLane:
             return self._apart(sql, relations, timezone)
         if limits.ended(0) is not None:  # what comes after its end has not ended it
             raise PlanError(ErrorCode.UNAVAILABLE, "Spark has ended")
+        found = None
         with limits.watch.watched(uid, self.lane.pool) as asked:
             try:
                 found = self._own(sql, relations, timezone, limit, asked)
             except PlanError:
                 if not asked.moves or limits.ended(0) is not None:
                     raise
-        if asked.moves and asked.told_first:
+        if found is None:
             return self._apart(sql, relations, timezone)
         if found.num_rows > limits.rows:
             message = f"the result has more than {limits.rows} rows (MILLRACE_CALC_RESULT_ROWS)"

@@ -1,5 +1,5 @@
 """How long streams' queries may take in calc-svc's own Spark: each is cancelled after its time, and Spark
-itself is ended where that does not help."""
+itself is ended where that does not help. One that others wait for leaves its place earlier, if it can."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TICK = 0.1
 AGAIN = 0.3
 """Seconds until a query is cancelled once more: it may not have had a job yet."""
 GRACE = 5.0
-"""Seconds that a query may take to end when it is cancelled."""
+"""Seconds that a query may take to end when it is cancelled since its time is over."""
 WAITING = 1.0
 """Seconds after which a query that has no place yet waits for one."""
-LONG = 5.0
-"""Seconds after which one that others wait for leaves its place to them, and goes on apart."""
+SHARE = 0.25
+"""Of its time, after which one that others wait for leaves its place to them, and goes on apart."""
 
 
 class Cancels(Protocol):
@@ -49,8 +49,8 @@ class Watched:
         self.told_first = self.told_last = 0.0
         """When it was told to end (monotonic)."""
         self.killed = self.late = self.moves = False
-        """Whether Spark was ended for it; whether it was told because it took too long, or because others
-        wait: then it may go on elsewhere."""
+        """Whether Spark was ended for it; whether its time is over; whether it was told because others wait:
+        then it may go on elsewhere, if it has ended before its time is over."""
 
     def begin(self) -> None:
         """It has its place."""
@@ -121,24 +121,32 @@ class Watch:
         assert one.begun is not None
         now = time.monotonic()
         late = now - one.begun > self._seconds
-        if not one.told_first and self.stops.is_set():
-            one.told_first = now
-        if not one.told_first:
-            if not late and not (others_wait and now - one.begun > LONG):
-                return
-            one.late, one.moves = late, not late
-            one.told_first = now
-            self._logger.warning(
-                "a stream's query takes long", stream=one.stream, seconds=now - one.begun, moves=one.moves
-            )
+        if self.stops.is_set():
+            if not one.told_first:
+                one.told_first = now
+        elif late and not one.late:
+            one.late, one.moves, one.told_first = True, False, now
+            self._say(one, now)
             self._note.take_apart(one.stream)
-        if now - one.told_first > GRACE and not one.killed:
+        elif not one.told_first and others_wait and now - one.begun > self._seconds * SHARE:
+            one.moves, one.told_first = True, now
+            self._say(one, now)
+        if not one.told_first or one.killed:
+            return
+        # one that only makes room has its time: planning does not hear, and takes long on a busy machine
+        if now - one.told_first > GRACE and not one.moves:
             one.killed = True
             self._logger.error("a stream's query cannot be ended: Spark is", stream=one.stream)
             self._engine.kill()
         elif now - one.told_last >= AGAIN:
             one.told_last = now
             self._engine.cancel(one.name)
+
+    def _say(self, one: Watched, now: float) -> None:
+        seconds = round(now - (one.begun or now), 1)
+        self._logger.warning(
+            "a stream's query takes long", stream=one.stream, seconds=seconds, moves=one.moves
+        )
 
     def end(self) -> None:
         """Nothing is open."""
