@@ -168,7 +168,7 @@ def _store(settings: CalcSettings, catalog: CatalogView) -> TableStore:
 
 def _limits(settings: CalcSettings, engine: Engine, process: QueryProcess) -> Limits:
     seconds, note = settings.calc_stream_seconds, Note(settings.data_dir)
-    watch = Watch(engine, note, seconds, settings.calc_result_bytes)
+    watch = Watch(engine, note, seconds, settings.calc_result_bytes, process.has_room)
     return Limits(seconds, settings.calc_result_rows, note, watch, engine.wait, process)
 
 

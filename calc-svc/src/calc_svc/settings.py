@@ -21,7 +21,7 @@ class CalcSettings(SparkSettings):
         128_000_000, ge=100_000, description="The most bytes that a query may return, as Arrow holds them."
     )
     calc_stream_seconds: float = Field(
-        60,
+        300,
         gt=0,
         description="Seconds that a stream's query may take for the triggers that are calculated together; "
         "beyond it fewer are, and one that takes longer alone is given up.",

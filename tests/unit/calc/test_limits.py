@@ -105,7 +105,7 @@ def test_what_takes_too_long_is_cancelled_and_spark_ended_where_that_does_not_he
 ) -> None:
     monkeypatch.setattr(watching, "AGAIN", 0.0)
     note = Note(tmp_path)
-    watch = Watch(spark, note, 60.0, 1_000)
+    watch = Watch(spark, note, 60.0, 1_000, lambda: True)
     with watch.watched(7, "triggers") as one, watch.watched(8, "triggers") as other:
         ago(one, 59.0)
         ago(other, 1.0)
@@ -127,7 +127,7 @@ def test_what_takes_too_long_is_cancelled_and_spark_ended_where_that_does_not_he
 
 
 def test_one_that_others_wait_for_moves_soon(tmp_path: Path, spark: Spark) -> None:
-    watch = Watch(spark, Note(tmp_path), 60.0, 1_000)
+    watch = Watch(spark, Note(tmp_path), 60.0, 1_000, lambda: True)
     with watch.watched(7, "triggers") as one:
         ago(one, 60.0 * watching.SHARE + 1)
         with watch.watched(8, "again") as elsewhere:
@@ -142,10 +142,20 @@ def test_one_that_others_wait_for_moves_soon(tmp_path: Path, spark: Spark) -> No
             assert spark.cancelled == [one.name] and one.moves and not other.moves
 
 
+def test_nothing_moves_where_it_would_have_to_wait(tmp_path: Path, spark: Spark) -> None:
+    watch = Watch(spark, Note(tmp_path), 60.0, 1_000, lambda: False)
+    with watch.watched(7, "triggers") as one, watch.watched(8, "triggers") as other:
+        ago(one, 59.0)
+        other.came -= watching.WAITING
+        watch.step()
+        one.check()
+        assert not spark.cancelled
+
+
 def test_one_that_moves_ends_spark_only_when_its_time_is_over(tmp_path: Path, spark: Spark) -> None:
     """What is planned does not hear that it is cancelled, and takes long on a busy machine."""
     note = Note(tmp_path)
-    watch = Watch(spark, note, 60.0, 1_000)
+    watch = Watch(spark, note, 60.0, 1_000, lambda: True)
     with watch.watched(7, "triggers") as one, watch.watched(8, "triggers") as other:
         ago(one, 60.0 * watching.SHARE + 1)
         other.came -= watching.WAITING
@@ -165,7 +175,7 @@ def test_one_that_moves_ends_spark_only_when_its_time_is_over(tmp_path: Path, sp
 
 def test_a_stop_ends_what_runs_and_blames_nobody(tmp_path: Path, spark: Spark) -> None:
     note = Note(tmp_path)
-    watch = Watch(spark, note, 60.0, 1_000)
+    watch = Watch(spark, note, 60.0, 1_000, lambda: True)
     with watch.watched(7, "triggers") as one:
         one.begin()
         watch.end_all()

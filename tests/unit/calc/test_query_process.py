@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def gate(tmp_path: Path) -> Path:
 @pytest.fixture
 def begun(gate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
     monkeypatch.setattr(child, "GRACE", 0.2)
-    monkeypatch.setattr(process, "GRACE", 0.2)
+    monkeypatch.setattr(process, "STOP", 0.2)
     monkeypatch.setattr(process, "SPARE_PAUSE", 0.0)
     monkeypatch.setattr(process, "SPARE_AFTER", 0.0)
     lives: list[Life] = []
@@ -65,6 +66,11 @@ def refused(work: QueryProcess, sql: str, user: str, seconds: float = 60.0) -> M
     return caught.value
 
 
+def until_gone(pid: int) -> None:
+    while psutil.pid_exists(pid):
+        time.sleep(0.01)
+
+
 def until_spared(work: QueryProcess) -> None:
     with work._changed:
         assert work._changed.wait_for(lambda: work.spared, 60)
@@ -80,9 +86,9 @@ def test_one_that_waits_takes_its_place(begun: Begin, gate: Path, sql: str, code
     until_spared(work)
     gate.unlink()  # no other one would be ready
     assert refused(work, sql, "ann", 2).code is code
+    until_gone(first)
     second = run(work, "SELECT 1", "bob")
     assert second != first
-    assert not psutil.pid_exists(first)
     gate.touch()
     until_spared(work)
     assert run(work, "SELECT 1", "ann") == second
@@ -177,6 +183,22 @@ def test_a_user_leaves_a_lane_to_the_others(begun: Begin) -> None:
     long.end(PlanError(ErrorCode.QUERY_KILLED, "killed"))
     held.join(60)
     assert not held.is_alive()
+
+
+def test_who_is_over_is_told_so_before_the_query_has_ended(
+    begun: Begin, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "STOP", 600.0)
+    work = begun(spare=False)
+    gate.touch()
+    first = run(work, "SELECT 1", "bob")
+    assert refused(work, "hang", "ann", 0.5).code is ErrorCode.QUERY_TIMEOUT
+    assert len(work._free) == LANES - 1, "it runs on, and others beside it"
+    assert run(work, "SELECT 1", "bob") == first
+    psutil.Process(first).kill()
+    until_gone(first)
+    assert run(work, "SELECT 1", "bob") != first
+    assert len(work._free) == LANES, "none comes back that the next process does not have"
 
 
 def test_nothing_is_left_when_it_stops(begun: Begin, gate: Path) -> None:

@@ -72,12 +72,12 @@ def own() -> Own:
 @pytest.fixture
 def limits(tmp_path: Path, own: Own, monkeypatch: pytest.MonkeyPatch) -> Iterator[Limits]:
     monkeypatch.setattr(child, "GRACE", 0.2)
-    monkeypatch.setattr(process, "GRACE", 0.2)
+    monkeypatch.setattr(process, "STOP", 0.2)
     monkeypatch.setattr(limited, "WAIT", 30.0)
     monkeypatch.setattr(watching, "TICK", 0.01)
     users = QueryProcess(LANES, Admission(LANES, MOST, 600.0), program=PROGRAM)
     note = Note(tmp_path)
-    watch = Watch(own, note, 3.0, 1_000)
+    watch = Watch(own, note, 3.0, 1_000, users.has_room)
     lives = [Life(work, structlog.get_logger()) for work in (users, watch)]
     for life in lives:
         life.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Protocol
@@ -23,8 +23,9 @@ GRACE = 5.0
 """Seconds that a query may take to end when it is cancelled since its time is over."""
 WAITING = 1.0
 """Seconds after which a query that has no place yet waits for one."""
-SHARE = 0.25
-"""Of its time, after which one that others wait for leaves its place to them, and goes on apart."""
+LONG, SHARE = 15.0, 0.25
+"""Seconds, and share of its time, after which one that others wait for leaves its place to them, and goes on
+apart: the less of both."""
 
 
 class Cancels(Protocol):
@@ -79,10 +80,14 @@ def too_long(seconds: float) -> PlanError:
 class Watch:
     """Looks at all queries of streams; a work of :class:`millrace_service.Life`."""
 
-    def __init__(self, engine: Cancels, note: Note, seconds: float, most_bytes: int) -> None:
-        """``seconds``: how long each may take; ``most_bytes``: of a result."""
+    def __init__(
+        self, engine: Cancels, note: Note, seconds: float, most_bytes: int, has_room: Callable[[], bool]
+    ) -> None:
+        """``seconds``: how long each may take; ``most_bytes``: of a result; ``has_room``: whether one could
+        go on apart at once."""
         self.name, self.stopping = "watch", threading.Event()
         self._engine, self._note, self._seconds, self._bytes = engine, note, seconds, most_bytes
+        self._has_room = has_room
         self._numbers, self._lock = count(), threading.Lock()
         self._running: dict[str, Watched] = {}
         self.stops = threading.Event()
@@ -128,7 +133,7 @@ class Watch:
             one.late, one.moves, one.told_first = True, False, now
             self._say(one, now)
             self._note.take_apart(one.stream)
-        elif not one.told_first and others_wait and now - one.begun > self._seconds * SHARE:
+        elif not one.told_first and others_wait and self._may_move(one, now):
             one.moves, one.told_first = True, now
             self._say(one, now)
         if not one.told_first or one.killed:
@@ -141,6 +146,10 @@ class Watch:
         elif now - one.told_last >= AGAIN:
             one.told_last = now
             self._engine.cancel(one.name)
+
+    def _may_move(self, one: Watched, now: float) -> bool:
+        # where all of the machine is busy, to begin anew elsewhere would only add to that
+        return now - (one.begun or now) > min(LONG, self._seconds * SHARE) and self._has_room()
 
     def _say(self, one: Watched, now: float) -> None:
         seconds = round(now - (one.begun or now), 1)

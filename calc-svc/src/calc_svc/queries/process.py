@@ -12,14 +12,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 import structlog
 
 from calc_svc import metrics
-from calc_svc.queries.child import GRACE, PROGRAM, Child, Line
+from calc_svc.queries.child import PROGRAM, Child, Line
 from calc_svc.queries.messages import Answered, As, ask, rows_of
 from calc_svc.queries.running import Query
 from calc_svc.spark.relations import Relation
@@ -29,6 +28,8 @@ from millrace_service import instant
 
 TICK = 0.05
 """Seconds between two looks at whether a query is over."""
+STOP = 8.0
+"""Seconds that a query may take to end when it is told to: within ten its lane is free."""
 TRIES = 3
 """How often a query is begun whose process ends, but for want of memory."""
 SPARE_PAUSE = 30.0
@@ -39,6 +40,13 @@ SPARE_AFTER = 60.0
 
 class _Ended(Exception):
     """The process is gone."""
+
+
+class _Over(Exception):
+    """The query is over, and its lane not free yet."""
+
+    def __init__(self, why: MillraceError) -> None:
+        self.why = why
 
 
 class QueryProcess:
@@ -154,6 +162,11 @@ class QueryProcess:
         spare = self._spare
         return spare is not None and spare.ready
 
+    def has_room(self) -> bool:
+        """Whether a query could begin at once."""
+        with self._changed:
+            return self._child is not None and not self._child.over and bool(self._free)
+
     def look(self) -> tuple[object, str]:
         """How often it has begun, and what waits for that."""
         waits = self._child is None and self._waiting
@@ -178,13 +191,19 @@ class QueryProcess:
         """See :meth:`QueryLane.run`."""
         for again in range(TRIES):
             child, line = self._take(query)
+            stops = False
             try:
                 return self._run(child, line, query, sql, relations, timezone, limit)
+            except _Over as over:
+                stops = True  # who has asked does not wait for that
+                threading.Thread(target=self._stop, args=(child, line, query.user), daemon=True).start()
+                raise over.why from None
             except _Ended:
                 if child.out_of_memory or again == TRIES - 1:
                     raise _blame(child) from None
             finally:
-                self._give(child, line, query.user)
+                if not stops:
+                    self._give(child, line, query.user)
         raise AssertionError("the last try returns or raises")
 
     def _take(self, query: Query) -> tuple[Child, Line]:
@@ -261,8 +280,7 @@ class QueryProcess:
             line.pipe.send(ask(line.number, sql, relations, timezone, limit))
             while not line.pipe.poll(TICK):
                 if (why := query.over()) is not None:
-                    self._stop(child, line, query.user)
-                    raise why
+                    raise _Over(why)
             answered: Answered = line.pipe.recv()
         except (EOFError, OSError):
             with self._changed:
@@ -273,15 +291,23 @@ class QueryProcess:
 
     def _stop(self, child: Child, line: Line, user: User) -> None:
         """Have the query end; the lane is free then, or the process gone."""
-        until = time.monotonic() + GRACE
+        if not self._has_stopped(child, line):
+            child.kill("another query could not be stopped", user)
+        self._give(child, line, user)
+
+    def _has_stopped(self, child: Child, line: Line) -> bool:
+        until = time.monotonic() + STOP
         while time.monotonic() < until:
             # what has not begun a job yet is told again
             child.cancel(line)
-            with suppress(EOFError, OSError):
+            try:
                 if line.pipe.poll(0.3):
                     line.pipe.recv()
-                    return
-        child.kill("another query could not be stopped", user)
+                    return True
+            except (EOFError, OSError):
+                child.await_end()
+                return True
+        return False
 
 
 @dataclass(frozen=True, slots=True)
