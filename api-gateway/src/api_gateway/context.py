@@ -21,7 +21,6 @@ from api_gateway.watching.continuous import Continuous
 from api_gateway.watching.status_board import StatusBoard
 from millrace_core.catalog import Catalog
 from millrace_core.model.schema import stable_hash
-from millrace_core.timeline.precision import NS_PER_MS
 from millrace_core.wire import control
 from millrace_core.wire.topics import CONTROL
 from millrace_wal import Log, Message
@@ -103,7 +102,3 @@ class Context:
 def fresh_uid(*names: str) -> int:
     """A uid that no table or stream has had before, whatever its name."""
     return stable_hash(*names, time.time_ns(), secrets.randbits(64))
-
-
-def milliseconds(now: int) -> int:
-    return now // NS_PER_MS

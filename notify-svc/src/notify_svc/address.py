@@ -17,7 +17,7 @@ from millrace_core.model.address import shown
 from millrace_core.notice.delivery import Delivery
 from millrace_core.notice.message import Outgoing
 from millrace_core.notice.progress import Partition, Ticket
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import milliseconds
 from notify_svc import metrics
 from notify_svc.network import Forbidden
 from notify_svc.settings import NotifySettings
@@ -235,7 +235,7 @@ class Address:
         answer = self._settings.notify_answer_seconds
         sent_at: dict[int, float] = {}
         while True:
-            outbound = self._delivery.take(uuid.uuid4().hex, time.time_ns() // NS_PER_MS)
+            outbound = self._delivery.take(uuid.uuid4().hex, milliseconds(time.time_ns()))
             if outbound is None:
                 oldest = self._delivery.unconfirmed
                 if oldest is None:

@@ -21,7 +21,7 @@ from millrace_core.model.stream import EventType
 from millrace_core.notice import position
 from millrace_core.notice.message import compose
 from millrace_core.notice.position import Positions
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import milliseconds
 from millrace_core.wire.topics import NOTIFICATIONS
 from millrace_service import Health, Life, Lives, service_app, start_tracing
 from millrace_wal import Log
@@ -191,7 +191,7 @@ async def _send(socket: WebSocket, subscriber: Subscriber, feed: Feed) -> None:
             if taken.missed is None:
                 await _send_missed(socket, None, taken.position)
             if taken.events:
-                now = time.time_ns() // NS_PER_MS
+                now = milliseconds(time.time_ns())
                 text = compose(uuid.uuid4().hex, now, taken.events, position.write(taken.position))
                 await socket.send_text(text.decode())
                 metrics.SENT.inc(len(taken.events))

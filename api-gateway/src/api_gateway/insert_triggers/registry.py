@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from api_gateway.context import Context, fresh_uid, milliseconds
+from api_gateway.context import Context, fresh_uid
 from api_gateway.firing import Firing, Spot
 from api_gateway.insert_triggers import files, progress
 from api_gateway.insert_triggers.before import fire_before
@@ -29,6 +29,7 @@ from millrace_core.dialect.iotdb.triggers.progress import TriggerProgress
 from millrace_core.errors import MillraceError
 from millrace_core.model.insert_trigger import DoneUpTo, InsertTrigger
 from millrace_core.model.schema import Table
+from millrace_core.timeline.precision import milliseconds
 from millrace_core.wire.topics import table_of, wal_topic
 from millrace_service import Life, passed_over
 from millrace_wal import DeadLetters, Message

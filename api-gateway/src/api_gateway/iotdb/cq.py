@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from api_gateway.context import Context, fresh_uid, milliseconds
+from api_gateway.context import Context, fresh_uid
 from api_gateway.firing import Firing
 from api_gateway.iotdb.into import run_into
 from api_gateway.iotdb.known import known
@@ -26,6 +26,7 @@ from millrace_core.errors import MillraceError
 from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.privileges import OF_DATABASE, SUPERUSER, Need, check, is_superuser
 from millrace_core.timeline.continuous import Run, first, span
+from millrace_core.timeline.precision import milliseconds
 from millrace_service import instant
 
 WAIT = 0.2

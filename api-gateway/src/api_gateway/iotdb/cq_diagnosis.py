@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from api_gateway.context import Context, milliseconds
+from api_gateway.context import Context
 from api_gateway.iotdb.cq import find
 from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Listing
@@ -19,7 +19,7 @@ from millrace_core.errors import MillraceError
 from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.timeline import format_local
 from millrace_core.timeline.continuous import Standing, first, instants, span
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import NS_PER_MS, milliseconds
 from millrace_core.wire.status import QueryRuns
 
 NAMES = ("about", "item", "amount", "ts", "te", "detail")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from api_gateway.context import Context, fresh_uid, milliseconds
+from api_gateway.context import Context, fresh_uid
 from api_gateway.iotdb.known import known
 from api_gateway.iotdb.reply import Done, Listing
 from api_gateway.session import Session
@@ -26,6 +26,7 @@ from millrace_core.language.statements import DropDatabase
 from millrace_core.model.device import Device
 from millrace_core.model.schema import Column, Database, Table
 from millrace_core.privileges import OF_DATABASE, SUPERUSER, Need, check, sees
+from millrace_core.timeline.precision import milliseconds
 
 MOST_COLUMNS = 4096
 """Of a database's table of devices, as of every table."""

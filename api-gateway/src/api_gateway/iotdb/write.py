@@ -21,7 +21,7 @@ from millrace_core.dialect.iotdb.paths import write_path
 from millrace_core.dialect.iotdb.values import Unfit, fit, rows_by_columns, type_of
 from millrace_core.model.device import Device
 from millrace_core.privileges import Need, check
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class Tablet:
 def insert(context: Context, session: Session, statement: s.Insert) -> Done:
     meant = times.TimeContext(session.now, session.timezone)
     rows = [
-        (session.now // NS_PER_MS if r.time is None else times.resolve(r.time, meant)) for r in statement.rows
+        (milliseconds(session.now) if r.time is None else times.resolve(r.time, meant))
+        for r in statement.rows
     ]
     columns: dict[str, list[object]] = {
         name: [row.values[place].value for row in statement.rows]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from api_gateway.answer import Answer, affected
-from api_gateway.context import Context, milliseconds
+from api_gateway.context import Context
 from api_gateway.session import Session
 from millrace_analytics.anode_client import list_algorithms
 from millrace_core.catalog import Anode, key_of
 from millrace_core.errors import CatalogError, ErrorCode, MillraceError
 from millrace_core.language import statements
+from millrace_core.timeline.precision import milliseconds
 
 OWN = 0
 """The number of what this deployment computes itself: there without CREATE, and not to be dropped."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from api_gateway.answer import Answer, affected
-from api_gateway.context import Context, milliseconds
+from api_gateway.context import Context
 from api_gateway.session import Session, unknown_database
 from api_gateway.tables.removal import remove_tables
 from millrace_core.catalog import SYSTEM_DATABASES, Catalog, Grant, StreamEntry, record_key
@@ -16,6 +16,7 @@ from millrace_core.language.virtual import sources_of
 from millrace_core.model.life import life_of
 from millrace_core.model.schema import Database
 from millrace_core.model.stream import StreamSpec
+from millrace_core.timeline.precision import milliseconds
 
 
 def create_database(context: Context, session: Session, statement: CreateDatabase) -> Answer:

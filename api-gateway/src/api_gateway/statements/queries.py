@@ -9,7 +9,7 @@ from millrace_core.errors import MillraceError
 from millrace_core.language.statements import KillQuery
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.privileges import is_superuser
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import milliseconds
 
 BOOL = DataType("BOOL")
 COLUMNS = (
@@ -34,7 +34,7 @@ def rows(context: Context, _session: Session, _db: str) -> list[list[object]]:
         number = one.id.rpartition(":")[2]
         found.append([
             one.id, int(number, 16) if number else None, None, None, None, one.user, None,
-            one.began // NS_PER_MS, one.took, None, None, None, None, one.sql[:LONGEST_SQL],
+            milliseconds(one.began), one.took, None, None, None, None, one.sql[:LONGEST_SQL],
         ])  # fmt: skip
     return found
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from api_gateway.answer import Answer, affected, text_column
-from api_gateway.context import Context, fresh_uid, milliseconds
+from api_gateway.context import Context, fresh_uid
 from api_gateway.receivers import refuse_private
 from api_gateway.session import Session
 from api_gateway.statements.tables import add_table
@@ -23,6 +23,7 @@ from millrace_core.model.expression import fields_of
 from millrace_core.model.schema import Child, Table, cut_name
 from millrace_core.model.stream import ResultColumn, StreamSpec
 from millrace_core.plan import OutputPlaces, plan_output
+from millrace_core.timeline.precision import milliseconds
 from millrace_core.trigger.stream import compiled, essence
 from millrace_core.trigger.types import type_of
 from millrace_core.wire import control

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from api_gateway.answer import Answer, affected
-from api_gateway.context import Context, fresh_uid, milliseconds
+from api_gateway.context import Context, fresh_uid
 from api_gateway.session import Session
 from api_gateway.tables.children import Birth, Using, bear, conceive, drop_children
 from api_gateway.tables.find import database_of, full_name, table_of, taken
@@ -19,6 +19,7 @@ from millrace_core.language.values import literal_value
 from millrace_core.language.virtual import origins_of_table
 from millrace_core.model.schema import Child, Column, Table
 from millrace_core.privileges import stream_words
+from millrace_core.timeline.precision import milliseconds
 
 # -- super and normal tables ---------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import msgspec
 
 from api_gateway.access.login import new_user
 from api_gateway.answer import Answer, affected
-from api_gateway.context import Context, milliseconds
+from api_gateway.context import Context
 from api_gateway.session import Session
 from millrace_core.catalog import Catalog, Grant, GrantedTable, Snode, key_of
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
@@ -16,6 +16,7 @@ from millrace_core.language import statements
 from millrace_core.language.names import Name
 from millrace_core.model.life import life_of
 from millrace_core.privileges import EVERY
+from millrace_core.timeline.precision import milliseconds
 
 ROOT = "root"
 MAX_USER = 23  # bytes of a name, as in TDengine: a login token has room for them

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from api_gateway import metrics
-from api_gateway.context import Context, milliseconds
+from api_gateway.context import Context
 from api_gateway.tables.find import TableName, database_of, table_of
 from millrace_core.catalog import Catalog, Tombstone, key_of
 from millrace_core.errors import CatalogError, ErrorCode
 from millrace_core.model.schema import Child, Table
+from millrace_core.timeline.precision import milliseconds
 from millrace_core.wire import operations as wire
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import Message

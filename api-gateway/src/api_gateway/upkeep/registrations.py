@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from api_gateway.context import Context, milliseconds
+from api_gateway.context import Context
 from api_gateway.statements.streams import make_output
 from api_gateway.tables.children import drop_children, enter
 from millrace_core.catalog import Catalog
 from millrace_core.errors import MillraceError
 from millrace_core.model.schema import Child
+from millrace_core.timeline.precision import milliseconds
 from millrace_core.wire import registrations
 from millrace_core.wire.registrations import OutputGone, OutputWanted, Registration
 from millrace_core.wire.topics import REGISTRATIONS

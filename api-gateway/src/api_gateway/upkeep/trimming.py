@@ -18,7 +18,7 @@ from api_gateway.upkeep.spent import Spent
 from millrace_core.catalog import Catalog, StreamEntry
 from millrace_core.errors import MillraceError, WireError
 from millrace_core.model.schema import Table
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import milliseconds
 from millrace_core.trigger.topic_use import TopicUse
 from millrace_core.trigger.types import type_of
 from millrace_core.wire import control, status
@@ -132,7 +132,7 @@ class Trimmer:
         if time.monotonic() >= self._next and self._up_to_date():
             # also if it fails: there is no hurry
             self._next = time.monotonic() + self._context.settings.trim_seconds
-            self.trim(time.time_ns() // NS_PER_MS)
+            self.trim(milliseconds(time.time_ns()))
 
     def end(self) -> None:
         if self._reader is not None:

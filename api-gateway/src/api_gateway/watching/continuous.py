@@ -11,7 +11,7 @@ from millrace_core.catalog import Catalog
 from millrace_core.errors import WireError
 from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.timeline.continuous import Run, Standing, Turns, following
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import NS_PER_MS, milliseconds
 from millrace_core.wire import status
 from millrace_core.wire.topics import STATUS
 from millrace_wal import Log, Message, replay
@@ -60,7 +60,7 @@ class Continuous:
     def take(self, now: int) -> Run | None:
         """The run that begins now, if one is due."""
         with self._lock:
-            return self._turns.take(_ms(now))
+            return self._turns.take(milliseconds(now))
 
     def next_at(self) -> int | None:
         """When the next of the waiting runs is due."""
@@ -80,16 +80,16 @@ class Continuous:
         """
         with self._lock:
             told = self._of(run)
-            after = following(run.query, run.instant, _ms(now))
+            after = following(run.query, run.instant, milliseconds(now))
             self._tell(
                 log, run,
                 msgspec.structs.replace(
                     told, done=run.instant, at=now, succeeded=told.succeeded + 1, rows=told.rows + rows,
-                    message="", next=after, took=_ms(took),
+                    message="", next=after, took=milliseconds(took),
                     skipped=told.skipped + (after - run.instant) // run.query.every - 1,
                 ),
             )  # fmt: skip
-            self._turns.succeeded(run, _ms(now))
+            self._turns.succeeded(run, milliseconds(now))
             self.ended += 1
 
     def failed(self, log: Log, run: Run, why: str, now: int, took: int = 0) -> bool:
@@ -98,13 +98,14 @@ class Continuous:
         :raises MillraceError: if that cannot be recorded; it is tried again nevertheless.
         """
         with self._lock:
-            self._turns.failed(run, _ms(now))
+            self._turns.failed(run, milliseconds(now))
             self.ended += 1
             told, why = self._of(run), why[:MESSAGE]
             self._tell(
                 log, run,
                 msgspec.structs.replace(
-                    told, at=now, failed=told.failed + 1, message=why, next=run.instant, took=_ms(took)
+                    told, at=now, failed=told.failed + 1, message=why, next=run.instant,
+                    took=milliseconds(took),
                 ),
             )  # fmt: skip
             return told.message != why
@@ -121,10 +122,6 @@ class Continuous:
 
 MESSAGE = 1000
 """How many characters of a run's failure are recorded."""
-
-
-def _ms(now: int) -> int:
-    return now // NS_PER_MS
 
 
 def _deleted(uids: Iterable[int]) -> list[Message]:

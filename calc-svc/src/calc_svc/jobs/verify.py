@@ -37,7 +37,7 @@ from millrace_core.plan import Plan
 from millrace_core.recalc.judged import Judged, refusal
 from millrace_core.recalc.verify import Cells, Difference, Key, Texts, cut_range, differences, farthest
 from millrace_core.store.search import Ints
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import milliseconds
 from millrace_core.trigger.groups import RANGE
 from millrace_core.trigger.stream import Definition, compiled, essence
 from millrace_core.trigger.types import Grid, type_of
@@ -271,7 +271,7 @@ class _Run:
     def _events(self, definition: Definition, found: Occurrences, group: Group) -> list[TriggerEvent]:
         found = definition.emission.arrange(found)
         found.step = np.zeros(len(found), dtype=np.int64)
-        at = [time.time_ns() // NS_PER_MS]
+        at = [milliseconds(time.time_ns())]
         events = definition.emission.events(found, lambda _: group, at)
         return [event for event in events if calculates(self.spec, event)]
 

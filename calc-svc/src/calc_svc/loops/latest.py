@@ -11,7 +11,7 @@ from calc_svc.store.catalog import CatalogView
 from millrace_core.calc.overtaking import Batches
 from millrace_core.errors import MillraceError, WireError
 from millrace_core.recalc.latest import Latest, may_be_outdated
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import milliseconds
 from millrace_core.wire.events import ANSWERING, BATCHES, TriggerBatch, answers_request
 from millrace_core.wire.topics import TRIGGERS, stream_in
 from millrace_wal import Log, Reader, up_to
@@ -72,4 +72,4 @@ class LatestReader:
 
 def _asked(answers: Iterable[TriggerBatch]) -> int:
     """When the first of these was asked for (ms): nothing that was told before knows more than it."""
-    return min(event.localtime for one in answers for event in one.events) // NS_PER_MS
+    return milliseconds(min(event.localtime for one in answers for event in one.events))

@@ -16,7 +16,7 @@ from millrace_core.errors import ErrorCode, MillraceError
 from millrace_core.model.schema import Column, Precision, Table, cut_name
 from millrace_core.model.stream import EventType, ResultColumn, StreamSpec
 from millrace_core.model.sub_tables import group_id, sub_table
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import milliseconds
 from millrace_core.trigger.types import type_of
 from millrace_core.wire.events import EventKind, Group, TriggerEvent
 from millrace_core.wire.message import Message
@@ -260,7 +260,7 @@ def _bases(
             table = sub_table(spec.name, event.group.id)
         base: dict[str, object] = {} if table is None else {"tableName": table}
         base["eventType"] = kind
-        base["eventTime"] = event.localtime // NS_PER_MS
+        base["eventTime"] = milliseconds(event.localtime)
         base[id_] = event.id
         base[kind_of_trigger] = called
         base["groupId"] = group

@@ -12,7 +12,7 @@ import numpy as np
 from millrace_core.calc.job_size import JobSize
 from millrace_core.recalc.by_hand import ByHand
 from millrace_core.recalc.judged import merged
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import milliseconds
 from millrace_core.trigger.stream import Definition
 from millrace_core.trigger.types.occurrences import CLOSE, INVALID, Occurrences
 from millrace_core.wire.events import ANSWERING, EventKind, Group, TriggerBatch, TriggerEvent
@@ -143,7 +143,7 @@ class Writer:
     def batches(self, found: Occurrences, groups: Sequence[Group]) -> Iterator[TriggerBatch]:
         arranged = self.definition.emission.arrange(found)
         arranged.step = np.zeros(len(arranged), dtype=np.int64)
-        at = [self.request.localtime // NS_PER_MS]
+        at = [milliseconds(self.request.localtime)]
         for event in self.definition.emission.events(arranged, groups.__getitem__, at):
             if not self._size.takes(event):
                 yield from self._send()

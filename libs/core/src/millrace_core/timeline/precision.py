@@ -30,6 +30,11 @@ def tick_ns(precision: Precision) -> int:
     return NS_PER_SECOND // TICKS_PER_SECOND[precision]
 
 
+def milliseconds(ns: int) -> int:
+    """The whole milliseconds in ``ns`` nanoseconds."""
+    return ns // NS_PER_MS
+
+
 def check_range(value: int, what: str = "the time") -> int:
     """The value, if it is an int64; :raises MillraceError: INVALID_VALUE if not."""
     if not LOWEST <= value <= HIGHEST:

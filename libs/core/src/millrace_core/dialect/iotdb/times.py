@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from millrace_core.dialect.iotdb.codes import semantic, unsupported
 from millrace_core.dialect.iotdb.cursor import MOST_DIGITS, Cursor, TokenKind
 from millrace_core.errors import MillraceError, Position
-from millrace_core.timeline.precision import HIGHEST, LOWEST, NS_PER_MS
+from millrace_core.timeline.precision import HIGHEST, LOWEST, NS_PER_MS, milliseconds
 from millrace_core.timeline.text import parse_timestamp
 
 _PART = re.compile(r"(\d+)([a-z]+)", re.IGNORECASE)
@@ -44,9 +44,9 @@ def duration(c: Cursor, what: str) -> int:
         total += int(amount) * _NANOSECONDS[unit.lower()]
     if total % NS_PER_MS:
         raise semantic(f"{what}: {token.text} is not a whole number of milliseconds", where)
-    if total // NS_PER_MS > HIGHEST:
+    if milliseconds(total) > HIGHEST:
         raise semantic(f"{what}: {token.text} is too long", where)
-    return total // NS_PER_MS
+    return milliseconds(total)
 
 
 def time(c: Cursor, what: str) -> Time:
@@ -94,7 +94,7 @@ def resolve(moment: Time, session: TimeContext) -> int:
     if isinstance(moment, int):
         return _in_range(moment, None)
     if moment.text is None:
-        return _in_range(session.now // NS_PER_MS + moment.offset, moment.position)
+        return _in_range(milliseconds(session.now) + moment.offset, moment.position)
     try:
         base = parse_timestamp(moment.text.replace("/", "-"), "ms", session.timezone)
     except MillraceError as error:

@@ -8,7 +8,7 @@ from millrace_core.catalog import Catalog
 from millrace_core.model.continuous import ContinuousQuery
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.timeline.continuous import first
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import NS_PER_MS, milliseconds
 from millrace_core.wire.counters import BY_NAME
 from millrace_core.wire.status import QueryRuns
 
@@ -85,4 +85,4 @@ def _next(query: ContinuousQuery, told: QueryRuns) -> int:
 
 
 def _ended(told: QueryRuns) -> int | None:
-    return told.at // NS_PER_MS if told.at else None
+    return milliseconds(told.at) if told.at else None

@@ -11,7 +11,7 @@ from millrace_core.model.schema import TICKS_PER_SECOND, stable_hash
 from millrace_core.model.stream import Emission, StreamSpec
 from millrace_core.model.types import BIGINT, TIMESTAMP, DataType
 from millrace_core.plan.system import continuous
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import milliseconds
 from millrace_core.trigger.types import type_of
 from millrace_core.wire.counters import CALC as RUNNER
 from millrace_core.wire.counters import COUNTERS, HISTORY, RECALC, TRIGGER, combined, sum_of
@@ -140,7 +140,7 @@ def mode_words(emission: Emission) -> str:
 
 
 def _ms(totals: Mapping[str, int], moment: str) -> int | None:
-    return totals[moment] // NS_PER_MS if moment in totals else None
+    return milliseconds(totals[moment]) if moment in totals else None
 
 
 def _counters(catalog: Catalog, news: News) -> Iterator[SystemRow]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import milliseconds
 from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.watermark import NEVER, RANGE, Arrivals
@@ -120,9 +120,9 @@ class History:
         elif not life.holding:
             # before the rows that were written meanwhile: these are as the changes have left them
             for name, first, last in missed:
-                yield from self.changes.delete(name, (first, last), at // NS_PER_MS, life.live_from, family)
+                yield from self.changes.delete(name, (first, last), milliseconds(at), life.live_from, family)
             for name, times in rewritten.items():
-                yield from self.changes.lose_rewritten(name, times, at // NS_PER_MS, life.live_from, family)
+                yield from self.changes.lose_rewritten(name, times, milliseconds(at), life.live_from, family)
         forced = self.state.definition.forced
         if forced is not None and not untreated:
             forced.forget(self.state.delays, at)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from millrace_core.timeline.precision import NS_PER_MS
+from millrace_core.timeline.precision import NS_PER_MS, milliseconds
 from millrace_core.trigger.groups.columns import Ints, starts_of
 from millrace_core.trigger.groups.watermark import RANGE, Arrivals
 from millrace_core.trigger.stream.delay import FAR
@@ -129,7 +129,7 @@ class Judging:
             partition = np.array(
                 [one.partition if end else -1 for one, end in zip(windows, upto, strict=True)]
             )
-            times = np.full(len(windows), tick.now // NS_PER_MS)
+            times = np.full(len(windows), milliseconds(tick.now))
             yield from self.telling.tell(found, times, seen, (partition, np.array(upto) - 1))
             return
         if delay is not None:
@@ -138,4 +138,4 @@ class Judging:
             found = showing.fire(state.shown, (state.memory, state.clock), tick.reach, state.doubts)
         else:
             return
-        yield from self.telling.tell(found, np.array([tick.now // NS_PER_MS]), seen)
+        yield from self.telling.tell(found, np.array([milliseconds(tick.now)]), seen)
