@@ -20,7 +20,7 @@ from millrace_core.trigger.stream.judging import Judging
 from millrace_core.trigger.stream.routes import Routes
 from millrace_core.trigger.stream.state import Life, StreamState
 from millrace_core.trigger.stream.telling import Telling
-from millrace_core.trigger.types.occurrences import CLOSE, HISTORY, LIVE, REDO, RETRACT, Occurrences
+from millrace_core.trigger.types.occurrences import CLOSE, CORRECT, HISTORY, LIVE, REDO, RETRACT, Occurrences
 from millrace_core.wire import control, events, recalc, regroup
 from millrace_core.wire.events import Group
 from millrace_core.wire.recalc import Handover, Past
@@ -30,12 +30,16 @@ METERS = wal_topic("d", "meters")
 ALL = -(1 << 62)
 
 
-def kept(kit: Any, groups: int = 1, partition: tuple[str, ...] = ("tbname",), **options: Any) -> StreamState:
+def kept(
+    kit: Any, groups: int = 1, partition: tuple[str, ...] = ("tbname",), emission: Emission | None = None,
+    **options: Any,
+) -> StreamState:  # fmt: skip
     """What a stream of windows of ten keeps, with groups that have seen no row."""
     spec = kit.stream(1)
     spec = msgspec.structs.replace(
-        spec, partition=partition, options=msgspec.structs.replace(spec.options, **options)
-    )
+        spec, partition=partition, options=msgspec.structs.replace(spec.options, **options),
+        emission=emission or spec.emission,
+    )  # fmt: skip
     state = StreamState(Life(essence(spec), 0, {0: 3}), 0)
     for number in range(groups):
         name = b"c%d" % number
@@ -262,6 +266,34 @@ def test_a_delete_that_t_has_not_reached_waits_for_it(kit: Any) -> None:
     telling.told.clear()
     list(found.reach(8, {}))
     assert telling.told == [(REDO, 0, 16, 20)] and not state.waits
+
+
+@pytest.mark.parametrize(
+    ("ts", "holding", "unknown"), [(70, False, True), (69, False, False), (69, True, True)]
+)
+def test_a_row_that_is_not_named_whole_is_asked_for_unless_it_has_expired(
+    kit: Any, ts: int, holding: bool, unknown: bool
+) -> None:
+    """While rows are held nobody knows yet what the newest will be, so nothing has expired."""
+    state = kept(kit, expired_time=Duration(30, "a"))
+    judged(state, (0, 100))
+    state.life.holding = holding
+    found, _, _ = changes(state)
+    assert found._loses(0, ts, True, 100) is None
+    assert state.life.unknown == ([(0, ts)] if unknown else [])
+
+
+@pytest.mark.parametrize(
+    ("rewritten", "ts", "how"), [("corrected", 70, CORRECT), ("corrected", 69, None), ("counted", 70, None)]
+)
+def test_what_a_closed_window_has_lost_corrects_it_where_late_rows_count_in_open_ones_alone(
+    kit: Any, rewritten: Any, ts: int, how: int | None
+) -> None:
+    state = kept(kit, expired_time=Duration(30, "a"), emission=Emission(late="dropped", rewritten=rewritten))
+    judged(state, (0, 100))
+    found, _, _ = changes(state)
+    assert found._loses(0, ts, False, 100) == how
+    assert state.life.totals["expired"] == 1
 
 
 # ---------------------------------------------------------------------- history
