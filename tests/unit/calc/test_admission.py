@@ -70,6 +70,30 @@ def test_where_several_had_queries_it_is_who_was_always_there(admission: Admissi
     assert admission.may_begin("bob", {}, 3, spared=False)
 
 
+def test_those_who_were_there_at_an_end_run_one_after_the_other(admission: Admission) -> None:
+    admission.ended(["ann", "bob"], 0)
+    assert not admission.may_begin("ann", {"bob": 1}, 1, spared=True)
+    assert admission.may_begin("ann", {"ann": 1, "cid": 1}, 1, spared=True)
+    assert admission.may_begin("cid", {"ann": 1}, 1, spared=True)
+    assert admission.may_begin("ann", {"bob": 1}, SECONDS, spared=True), "it is forgotten"
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.integers(0, 300)), max_size=40))
+def test_no_two_users_have_a_third_refused(steps: list[tuple[str, bool, int]]) -> None:
+    """``a`` and ``b`` end the process whenever they want to, ``c`` never does."""
+    admission, now, running = Admission(LANES, MOST, SECONDS), 0.0, set[str]()
+    for user, ends, pause in steps:
+        now += pause
+        if user in running:
+            running.discard(user)
+            if ends and user != "c":
+                admission.ended(running | {user}, now)
+                running.clear()
+        elif admission.may_begin(user, dict.fromkeys(running, 1), now, spared=True):
+            running.add(user)
+        assert admission.refused("c", now) is None
+
+
 def test_without_a_penalty_nobody_is_refused() -> None:
     admission = Admission(LANES, MOST, 0)
     for at in range(10):

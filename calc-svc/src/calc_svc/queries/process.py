@@ -254,8 +254,8 @@ class QueryProcess:
         taken = "all places for queries were taken"
         if self._free:
             taken = (
-                f"queries of {query.user} had all places that one user may have, or have ended the process "
-                "for queries and waited for the next"
+                f"queries of {query.user} had all places that one user may have, or were there when the "
+                "process for queries ended, and waited for the next or for others that were"
             )
         raise PlanError(ErrorCode.TIMEOUT, f"{taken} for {query.seconds:g} s: try again") from why
 

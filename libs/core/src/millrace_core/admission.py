@@ -2,7 +2,7 @@
 
 A query that cannot be stopped, or takes all memory, ends that process. The ends are remembered with the users
 whose queries it may have been. Where several had some nobody knows whose: a user is at fault of the ends at
-which nobody else was each time.
+which nobody else was each time, and who was there at an end has queries no more beside others who were.
 """
 
 from __future__ import annotations
@@ -66,9 +66,12 @@ class Admission:
         ``spared``: another end would keep nobody waiting.
 
         The last lane is for somebody who has none. Who has ended the process waits until the next one stands
-        ready."""
+        ready. Those who were there at ends run one after the other: the next end tells whose it was, and no
+        two users can have a third refused."""
         self._forget(now)
-        return running.get(user, 0) < self._share and (spared or not self._faults(user))
+        there = frozenset[User]().union(*(end.users for end in self._ends))
+        alone = user not in there or not there & running.keys() - {user}
+        return running.get(user, 0) < self._share and alone and (spared or not self._faults(user))
 
     def _faults(self, user: User) -> int:
         """How often this user has ended the process, of late."""
