@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -66,6 +67,13 @@ def refused(
     return caught.value
 
 
+def eventually(check: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not check():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.05)
+
+
 @pytest.fixture(autouse=True)
 def all_lanes_are_free_afterwards(process: QueryProcess) -> Iterator[None]:
     yield
@@ -102,6 +110,7 @@ def test_a_query_that_takes_too_long_is_cancelled(process: QueryProcess) -> None
     error = refused(process, FOREVER, seconds=3)
     assert error.code is ErrorCode.QUERY_TIMEOUT
     assert error.code.value.fault is Fault.USER
+    eventually(lambda: len(process._free) == LANES)
     assert process.look()[0] == begun, "its job could be cancelled: the process need not end"
 
 
@@ -123,8 +132,9 @@ def test_a_query_that_is_killed_ends(process: QueryProcess) -> None:
 def test_what_cannot_be_cancelled_takes_no_more_than_its_process(process: QueryProcess, sql: str) -> None:
     begun = process.look()[0]
     assert refused(process, sql, seconds=2).code is ErrorCode.QUERY_TIMEOUT
+    assert rows(process, "SELECT 1") == [(1,)], "others are answered before it has ended"
+    eventually(lambda: process.look()[0] != begun)
     assert rows(process, "SELECT 1") == [(1,)]
-    assert process.look()[0] != begun
 
 
 def test_a_query_beside_one_that_cannot_be_cancelled_is_answered(process: QueryProcess) -> None:
