@@ -8,8 +8,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -142,13 +143,14 @@ def environment(more: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def stage(name: str, statements: Sequence[str] = ()) -> Iterator[Stage]:
-    """A fresh stack in which the statements have run; its data is removed in the end."""
+def stage(name: str, statements: Sequence[str] = (), **settings: Any) -> Iterator[Stage]:
+    """A fresh stack in which the statements have run; its data is removed in the end. ``settings``: of the
+    stack, where they are others than those of tests."""
     root = project_root()
     folder = root / ".millrace" / "bench" / name
     shutil.rmtree(folder, ignore_errors=True)
     jars = Path(os.environ.get("MILLRACE_JARS_DIR", root / ".jars"))
-    stack = Stack(StackSettings.on_free_ports(folder, jars))
+    stack = Stack(replace(StackSettings.on_free_ports(folder, jars), **settings))
     try:
         say(f"{name}: starting a stack")
         began = time.monotonic()

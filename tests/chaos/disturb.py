@@ -14,7 +14,7 @@ from tests.chaos.schedule import Disturbance
 from millrace import processes
 from millrace.processes import RunFolder
 from millrace.stack import NAMES, Stack
-from millrace.supervisor import Pauses, Supervisor
+from millrace.supervision.supervisor import Pauses, Supervisor
 
 PAUSES = Pauses(first=1.0, longest=4.0, steady=20.0)
 """A run is short: a part that is killed three times in it must not stay away for the rest of it."""

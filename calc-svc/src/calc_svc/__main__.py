@@ -1,4 +1,5 @@
-"""``python -m calc_svc``: start, serve until told to stop, flush, stop."""
+"""``python -m calc_svc``: start, serve until told to stop, flush, stop. ``--stand-by FIFO``: start Spark, and
+go on once something is written there."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from calc_svc.http.app import calc_app
-from calc_svc.service import CalcService
+from calc_svc.service import CalcService, calc_engine
 from calc_svc.settings import CalcSettings
-from millrace_service import configure_logs, load_settings, serve
+from millrace_service import configure_logs, load_settings, serve, turn_of, wait_for_turn
 
 
 def main() -> int:
@@ -22,7 +23,12 @@ def main() -> int:
     # refusals are answered to whoever asked
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     token = settings.token
-    service = CalcService(settings)
+    engine, turn = calc_engine(settings), turn_of(sys.argv[1:])
+    if turn is not None:
+        engine.start()
+        engine.warm_up()
+        wait_for_turn(turn)
+    service = CalcService(settings, engine)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

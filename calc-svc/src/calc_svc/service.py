@@ -45,23 +45,28 @@ YOUNG_OBJECTS = 50_000
 its end, and a look at each 700 of them found nothing."""
 
 
+def calc_engine(settings: CalcSettings) -> Engine:
+    """The service's Spark, not started yet: that takes seconds, in which other things are done."""
+    return Engine(
+        {LIVE.pool: 2, AGAIN.pool: 1},
+        settings.calc_spark_cores, settings.calc_spark_memory,
+        # in the pool of what is cut again also goes what is calculated where it is cut
+        {LIVE.pool: LIVE.side_by_side + MOST, AGAIN.pool: AGAIN.side_by_side + MOST + 1}, settings,
+        starts=False, conf={"spark.driver.maxResultSize": str(settings.calc_result_bytes)},
+    )  # fmt: skip
+
+
 class CalcService:
     """Everything that runs, and the order in which it starts and stops."""
 
-    def __init__(self, settings: CalcSettings) -> None:
+    def __init__(self, settings: CalcSettings, engine: Engine) -> None:
+        """``engine``: as :func:`calc_engine` makes it, started or not."""
         self._settings = settings
         self._logger = structlog.get_logger("calc-svc")
         self._log = KafkaLog(settings.broker, "calc-svc", settings.kafka.librdkafka)
         self._catalog = CatalogView()
         self.store = _store(settings, self._catalog)
-        # its JVM takes seconds to start: the catalog is read meanwhile
-        self._engine = Engine(
-            {LIVE.pool: 2, AGAIN.pool: 1},
-            settings.calc_spark_cores, settings.calc_spark_memory,
-            # in the pool of what is cut again also goes what is calculated where it is cut
-            {LIVE.pool: LIVE.side_by_side + MOST, AGAIN.pool: AGAIN.side_by_side + MOST + 1}, settings,
-            starts=False, conf={"spark.driver.maxResultSize": str(settings.calc_result_bytes)},
-        )  # fmt: skip
+        self._engine = engine
         users = _query_process(settings)
         self._limits = _limits(settings, self._engine, users)
         self.calculator = Calculator(

@@ -12,11 +12,12 @@ import httpx
 import psutil
 import pytest
 
-from millrace import console, processes, supervisor
+from millrace import console, processes
 from millrace.processes import Program, RunFolder
 from millrace.settings import StackSettings
 from millrace.stack import NAMES, Stack, Status
-from millrace.supervisor import Pauses, Supervisor
+from millrace.supervision import supervisor
+from millrace.supervision.supervisor import Pauses, Supervisor
 from millrace_core.errors import MillraceError
 
 NAME = "worker"

@@ -1,4 +1,5 @@
-"""``python -m trigger_svc``: runs until it is told to stop; exits with 1 if the query fails for good."""
+"""``python -m trigger_svc``: runs until it is told to stop; exits with 1 if the query fails for good.
+``--stand-by FIFO``: start Spark, and go on once something is written there."""
 
 from __future__ import annotations
 
@@ -9,21 +10,35 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from millrace_service import Lives, configure_logs, load_settings, serve, service_app, start_tracing
+from millrace_service import (
+    Lives,
+    configure_logs,
+    load_settings,
+    serve,
+    service_app,
+    start_tracing,
+    turn_of,
+    wait_for_turn,
+)
 from millrace_wal import KafkaLog
 from trigger_svc.engine import Engine
 from trigger_svc.metrics import BATCH_SECONDS, IMPATIENT, MESSAGES, OFFSETS_LOST, SlotMetrics
 from trigger_svc.settings import TriggerSettings
+from trigger_svc.spark.session import start_session
 
 
 def main() -> int:
     settings = load_settings(TriggerSettings)
     logger = configure_logs("trigger-svc", settings.log_level)
     token = settings.token
+    session, turn = None, turn_of(sys.argv[1:])
+    if turn is not None:
+        session = start_session(settings)
+        wait_for_turn(turn)
     log = KafkaLog(settings.broker, "trigger-svc", settings.kafka.librdkafka)
     lives = Lives(logger, settings.stall_seconds)
     tracing = start_tracing(settings, "trigger-svc")
-    engine = Engine(settings, log, logger, lives, tracing)
+    engine = Engine(settings, log, logger, lives, tracing, session)
     registry = CollectorRegistry()
     for metric in (OFFSETS_LOST, IMPATIENT, MESSAGES, BATCH_SECONDS):
         registry.register(metric)

@@ -46,14 +46,15 @@ class Engine:
 
     def __init__(
         self, settings: TriggerSettings, log: Log, logger: FilteringBoundLogger, lives: Lives,
-        tracing: Tracing = OFF,
+        tracing: Tracing = OFF, session: SparkSession | None = None,
     ) -> None:  # fmt: skip
+        """``session``: None where it is to be started."""
         self.name, self.stopping = "trigger-query", threading.Event()
         self._settings = settings
         self._log = log
         self._logger = logger
         self._lives = lives
-        self._session: SparkSession | None = None
+        self._session = session
         self.evaluator = evaluator = Evaluator(settings, log, logger)
         self._left_out: frozenset[str] = frozenset()
         self.batches = self._batches()

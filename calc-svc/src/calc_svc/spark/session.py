@@ -251,6 +251,7 @@ class Engine:
         self._lanes = {pool: queue.SimpleQueue[Lane]() for pool in places}
         self._places: dict[str, queue.SimpleQueue[PlanningSessions]] = {}
         self._jvm: Jvm | None = None
+        self._warm = False
         if starts:
             self.start()
 
@@ -277,7 +278,10 @@ class Engine:
         return session
 
     def warm_up(self) -> None:
-        """Run jobs of the usual kind: the first ones of a cold JVM take seconds, a new session's a moment."""
+        """Run jobs of the usual kind, unless that has been done: the first ones of a cold JVM take seconds, a
+        new session's a moment."""
+        if self._warm:
+            return
         rows = pa.table({"_tid": [0, 1, 1], "v": [1.0, 2.0, None], "tbname": ["a", "b", "b"]})
         trig = pa.table({"_tid": [0, 1, 2], "_twstart": [0, 60_000, 120_000]})
         sql = (
@@ -294,6 +298,7 @@ class Engine:
         with self.lane(first, WARM_UP_SECONDS) as lane:
             for relation in (rows, rows, rows, many):
                 lane.run(sql, {"src": relation, "_trig": trig}, "UTC")
+        self._warm = True
 
     @contextmanager
     def lane(self, pool: str, timeout: float) -> Iterator[Lane]:

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from rich.text import Text
 
-from millrace import console, jars, supervisor
+from millrace import console, jars
 from millrace.java import find_java
 from millrace.login import asked_login, find_login
 from millrace.processes import tail
 from millrace.settings import StackSettings, project_root
 from millrace.sql_client import Rest
 from millrace.stack import NAMES, Stack
+from millrace.supervision import supervisor
 from millrace_core.errors import MillraceError
 from millrace_service import configure_logs, serve
 

@@ -117,15 +117,28 @@ def _all_end(family: Sequence[psutil.Process], seconds: float) -> bool:
     return True
 
 
-def start(place: RunFolder, program: Program) -> psutil.Process:
-    """Starts the program unless it runs already. The pid file is whole or not there."""
-    pid_file, log_file = place.pid_file(program.name), place.log_file(program.name)
+def start(place: RunFolder, program: Program, log_file: Path | None = None) -> psutil.Process:
+    """Starts the program unless it runs already. The pid file is whole or not there. ``log_file``: where it
+    writes, if that is not the file of its name."""
+    pid_file, log_file = place.pid_file(program.name), log_file or place.log_file(program.name)
     for file in (pid_file, log_file):
         file.parent.mkdir(parents=True, exist_ok=True)
     with _alone(place, program.name):
         if process := running(place, program.name):
             return process
         return _spawn(pid_file, log_file, place, program)
+
+
+def rename(place: RunFolder, name: str, new: str) -> psutil.Process | None:
+    """What runs under a name has the new one from now on, unless something runs under that; its process, or
+    None."""
+    with _alone(place, new):
+        process, noted = running(place, name), _noted(place, name)
+        if process is None or noted is None or running(place, new) is not None:
+            return None
+        _note(place.pid_file(new), noted)
+        place.pid_file(name).unlink(missing_ok=True)
+        return process
 
 
 @contextmanager

@@ -47,6 +47,11 @@ class CommandSettings(Addresses):
     supervise: Switch = Field(
         default=True, description="Whether parts of the stack that crash are started again."
     )
+    standby: Switch = Field(
+        default=False,
+        description="Whether the supervisor has another calc-svc and trigger-svc stand by, Spark started, "
+        "that take the place of one that crashes. They take about 1 GB.",
+    )
     notify_allow: str = Field(
         default=ON_ONE_MACHINE,
         title="networks, such as 10.0.0.0/8, ::1/128",
@@ -83,6 +88,8 @@ class Service:
     module: str
     setting: str
     ready_seconds: float
+    stands_by: bool = False
+    """Whether its next process may stand by: it takes long to start."""
 
     @property
     def port(self) -> int:
@@ -98,9 +105,9 @@ class Service:
 # Spark compiles and warms up before trigger-svc and calc-svc say that they are ready.
 SERVICES: tuple[Service, ...] = (
     Service("api-gateway", "api_gateway", "gateway_port", 90),
-    Service("calc-svc", "calc_svc", "calc_port", 300),
+    Service("calc-svc", "calc_svc", "calc_port", 300, stands_by=True),
     Service("notify-svc", "notify_svc", "notify_port", 90),
-    Service("trigger-svc", "trigger_svc", "trigger_port", 300),
+    Service("trigger-svc", "trigger_svc", "trigger_port", 300, stands_by=True),
 )
 
 
@@ -133,6 +140,7 @@ class StackSettings:
     broker_port: int
     ports: Mapping[str, int]  # service name -> port
     supervise: bool = False  # whether parts that crash are started again
+    standby: bool = False  # whether the next calc-svc and trigger-svc stand by
     tls: bool = False  # whether the stack has a certificate of its own
     tls_certificate: str = ""
     tls_key: str = ""
@@ -164,6 +172,7 @@ class StackSettings:
             broker_port=_broker_port(given.broker),
             ports={one.name: getattr(given, one.setting) for one in SERVICES},
             supervise=given.supervise,
+            standby=given.standby,
             tls_certificate=given.tls_certificate,
             tls_key=given.tls_key,
             tls_ca=given.tls_ca,
@@ -262,6 +271,7 @@ class StackSettings:
             "MILLRACE_DATA_DIR": str(self.data_dir),
             "MILLRACE_JARS_DIR": str(self.jars_dir),
             "MILLRACE_SUPERVISE": str(int(self.supervise)),
+            "MILLRACE_STANDBY": str(int(self.standby)),
             "MILLRACE_TLS": str(int(self.tls)),
             "MILLRACE_TLS_CERTIFICATE": self.tls_certificate,
             "MILLRACE_TLS_KEY": self.tls_key,

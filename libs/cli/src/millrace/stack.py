@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Event
@@ -13,7 +14,7 @@ from threading import Event
 import httpx
 import psutil
 
-from millrace import broker, certificates, jars, processes, supervisor
+from millrace import broker, certificates, jars, processes
 from millrace.broker import Broker
 from millrace.jars import Report
 from millrace.java import Java, find_java
@@ -28,11 +29,14 @@ from millrace.settings import (
     project_root,
     service,
 )
+from millrace.supervision import standby, supervisor
 from millrace_core.errors import ErrorCode, MillraceError
 from millrace_service import KafkaAccess, ServiceToken
 
 PORT_SECONDS = 3.0
 """How long a port may stay taken by what has just ended."""
+STANDBY_AFTER = 20.0
+"""Seconds that a service has run until its next process is started."""
 NAMES = (broker.NAME, *(one.name for one in SERVICES))
 
 
@@ -121,6 +125,8 @@ class Stack:
         processes.stop(self.place, supervisor.NAME, patience=15, alone=True)
         with ThreadPoolExecutor(len(SERVICES)) as side_by_side:
             stopped = list(side_by_side.map(self.stop, [one.name for one in SERVICES]))
+        for one in SERVICES:
+            standby.end(self.place, one.name)
         found = self.stop(broker.NAME) or any(stopped)
         for file in (self.settings.tls_folder / ON, self.settings.data_dir / SPOKEN):
             file.unlink(missing_ok=True)
@@ -174,6 +180,25 @@ class Stack:
         """kill -9 of one part with all its child processes: a crash, as tests need it."""
         return processes.kill(self.place, _known(name))
 
+    def stand_by(self, name: str) -> None:
+        """Have the next process of a service stand by, where settings want that: a while after the one that
+        runs has begun, whose start is not to take longer for it."""
+        if not self.settings.standby or name == broker.NAME or not service(name).stands_by:
+            return
+        if standby.waits(self.place, name):
+            return
+        began = self._began(name)
+        if began is None or time.time() - began < STANDBY_AFTER or not self._healthy(name):
+            return
+        if standby.keep(self.place, self._program(service(name))):
+            self._report(f"the next {name} is started, to stand by")
+
+    def _began(self, name: str) -> float | None:
+        """When the process that runs was noted as the service's, seconds since the epoch."""
+        with suppress(FileNotFoundError):
+            return self.place.pid_file(name).stat().st_mtime
+        return None
+
     def ask(self, name: str, path: str, timeout: float = 30) -> httpx.Response:
         """What a service answers to another one, which shows the service token."""
         url, shown = self.settings.url(name), dict(self._token.header)
@@ -218,9 +243,9 @@ class Stack:
     def _start_service(self, one: Service, gave_up: Event) -> None:
         if processes.running(self.place, one.name) is None:
             self._refuse_taken(one.name, self.settings.ports[one.name], one.variable)
-        command = (sys.executable, "-m", one.module)
-        program = Program(one.name, command, self.settings.environment(self._java.home))
-        processes.start(self.place, program)
+        program = self._program(one)
+        if not standby.take_over(self.place, program):
+            processes.start(self.place, program)
 
         def ready() -> bool:
             if gave_up.is_set():
@@ -228,6 +253,10 @@ class Stack:
             return self._healthy(one.name)
 
         processes.wait_ready(self.place, one.name, ready, one.ready_seconds)
+
+    def _program(self, one: Service) -> Program:
+        command = (sys.executable, "-m", one.module)
+        return Program(one.name, command, self.settings.environment(self._java.home))
 
     def _healthy(self, name: str) -> bool:
         return self._health(name)[0]
@@ -269,6 +298,21 @@ class Stack:
             ready, problem = self._health(name)
         up = time.time() - process.create_time()
         return Status(name, port, process.pid, ready, up, _memory(process), problem=problem)
+
+
+class Standby:
+    """The stack's next processes, as the supervisor keeps them."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+
+    def keep(self, name: str) -> None:
+        """As :meth:`Stack.stand_by`."""
+        self._stack.stand_by(name)
+
+    def waits(self, name: str) -> bool:
+        """Whether one stands by."""
+        return standby.waits(self._stack.place, name)
 
 
 def _problem(answer: httpx.Response) -> str:

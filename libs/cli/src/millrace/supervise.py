@@ -7,8 +7,8 @@ import signal
 import threading
 
 from millrace.settings import StackSettings
-from millrace.stack import NAMES, Stack
-from millrace.supervisor import Supervisor
+from millrace.stack import NAMES, Stack, Standby
+from millrace.supervision.supervisor import Supervisor
 
 
 def _report(line: str) -> None:
@@ -22,7 +22,9 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     stack = Stack(StackSettings.from_environment(), _report)
-    watch = Supervisor(stack.place, NAMES, lambda name: stack.start(name, ended), _report)
+    watch = Supervisor(
+        stack.place, NAMES, lambda name: stack.start(name, ended), _report, stands_by=Standby(stack)
+    )
     watch.start()
     _report("watching " + ", ".join(NAMES))
     ended.wait()

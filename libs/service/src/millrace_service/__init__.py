@@ -17,6 +17,7 @@ from millrace_service.settings import (
     settings_table,
     variable_of,
 )
+from millrace_service.standby import turn_of, wait_for_turn
 from millrace_service.tls import Trust, trust
 from millrace_service.token import ServiceToken, find_token
 from millrace_service.tracing import OFF, Step, Tracing, start_tracing, timed
@@ -26,5 +27,5 @@ __all__ = [
     "ServiceSettings", "ServiceToken", "Stall", "Step", "Switch", "Tracing", "Trouble", "Trust", "Work",
     "behind", "configure_logs", "end_process", "find_token", "instance", "instant", "kept_secret",
     "load_settings", "passed_over", "read_secret", "serve", "service_app", "settings_table", "start_tracing",
-    "timed", "trust", "variable_of", "write_secret",
+    "timed", "trust", "turn_of", "variable_of", "wait_for_turn", "write_secret",
 ]  # fmt: skip

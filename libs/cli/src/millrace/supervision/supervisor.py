@@ -2,6 +2,8 @@
 
 A part that somebody stopped or killed by this package is left alone: its pid file says so, or is gone. So
 tests and people may stop, kill and start parts while a supervisor runs.
+
+Of some parts the next process stands by: it takes the place of one that crashes without a pause.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from millrace import processes
 from millrace.processes import RunFolder
@@ -57,13 +60,34 @@ def restarts(place: RunFolder) -> dict[str, Restarts]:
         return {}
 
 
+class StandsBy(Protocol):
+    """Has next processes stand by."""
+
+    def keep(self, name: str) -> None:
+        """Have one wait for this part, if it is to have one."""
+
+    def waits(self, name: str) -> bool:
+        """Whether one does."""
+
+
+class Nobody:
+    """No part has one."""
+
+    def keep(self, name: str) -> None:
+        pass
+
+    def waits(self, name: str) -> bool:
+        return False
+
+
 class Supervisor:
     """Watches the parts ``names``; ``start`` starts one and returns once it is ready, or raises."""
 
     def __init__(
         self, place: RunFolder, names: Sequence[str], start: Callable[[str], None],
-        report: Callable[[str], None], pauses: Pauses = Pauses(),
+        report: Callable[[str], None], pauses: Pauses = Pauses(), stands_by: StandsBy | None = None,
     ) -> None:  # fmt: skip
+        self._stands_by = stands_by or Nobody()
         self._place, self._start, self._report, self._pauses = place, start, report, pauses
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -88,15 +112,24 @@ class Supervisor:
         while not self._stop.wait(self._pauses.look):
             processes.rotate(self._place.log_file(name))
             if not processes.crashed(self._place, name):
+                self._keep_next(name)
                 continue
             crashes = 1 if time.monotonic() - since > self._pauses.steady else crashes + 1
             pause, cause = self._pauses.after(crashes), processes.last_words(self._place, name)
+            if crashes == 1 and self._stands_by.waits(name):
+                pause = 0.0
             self._say(f"{name} has ended unexpectedly, it starts again in {pause:g} s: {cause}")
             if self._stop.wait(pause):
                 return
             if processes.crashed(self._place, name):  # else somebody else has seen to it
                 self._start_again(name, cause)
             since = time.monotonic()
+
+    def _keep_next(self, name: str) -> None:
+        try:
+            self._stands_by.keep(name)
+        except Exception as error:  # it is missed only where the part crashes, which then starts anew
+            self._say(f"the next {name} did not start: {error}")
 
     def _start_again(self, name: str, cause: str) -> None:
         with self._lock:

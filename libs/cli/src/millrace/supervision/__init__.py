@@ -1,0 +1,1 @@
+"""What has the parts of a stack run on: those that crash are started again, others stand by."""
