@@ -50,6 +50,7 @@ def status_table(rows: Sequence[Status]) -> Table:
     lines = []
     for row in rows:
         state = "ready" if row.ready else "not ready" if row.pid else "not running"
+        state += ", the next stands by" if row.followed else ""
         up = f"{row.seconds:.0f} s" if row.pid else ""
         memory = f"{row.memory / 1e6:.0f} MB" if row.pid else ""
         lines.append((row.name, state, row.port, row.pid or "", up, memory, row.restarts, row.last_exit))

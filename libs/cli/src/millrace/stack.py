@@ -44,7 +44,8 @@ NAMES = (broker.NAME, *(one.name for one in SERVICES))
 class Status:
     """One row of ``millrace status``. ``memory`` is the resident set with all child processes, in bytes;
     ``restarts`` and ``last_exit``: how often the supervisor started it again, and why the last time;
-    ``problem``: why it is not ready, in its own words."""
+    ``problem``: why it is not ready, in its own words; ``followed``: whether its next process stands by, whose
+    memory is not in that."""
 
     name: str
     port: int
@@ -55,6 +56,7 @@ class Status:
     restarts: int = 0
     last_exit: str = ""
     problem: str = ""
+    followed: bool = False
 
 
 def _silent(_: str) -> None:
@@ -137,7 +139,13 @@ class Stack:
         restarts = supervisor.restarts(self.place)
         never = supervisor.Restarts(0, "")
         found = [(self._status(name), restarts.get(name, never)) for name in NAMES]
-        return [replace(one, restarts=again.count, last_exit=again.cause) for one, again in found]
+        return [
+            replace(
+                one, restarts=again.count, last_exit=again.cause,
+                followed=standby.waits(self.place, one.name),
+            )
+            for one, again in found
+        ]  # fmt: skip
 
     def is_supervised(self) -> bool:
         """Whether a part that crashes is started again."""
