@@ -169,11 +169,12 @@ def test_a_supervisor_may_end_without_what_it_has_started(tmp_path: Path) -> Non
 
 def test_status_says_how_often_and_why() -> None:
     row = Status("calc-svc", 6051, 17, True, 5.0, 1_000_000, 2, "signal SIGKILL")
-    followed = dataclasses.replace(row, name="trigger-svc", followed=True)
     with console.out.capture() as shown:
-        console.out.print(console.status_table([row, followed]), width=160)
+        console.out.print(console.status_table([row]), width=160)
     assert "restarts" in shown.get() and "signal SIGKILL" in shown.get()
-    assert shown.get().count("ready, the next stands by") == 1
+    other = dataclasses.replace(row, name="trigger-svc", followed=True)
+    assert console.followed([row]) == []
+    assert console.followed([row, other]) == ["another process stands by for trigger-svc"]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def status(_: argparse.Namespace) -> int:
     stack = _stack()
     rows = stack.status()
     console.out.print(console.status_table(rows))
-    for line in console.problems(rows):
+    for line in (*console.problems(rows), *console.followed(rows)):
         console.out.print(Text(line), soft_wrap=True)
     if any(row.pid for row in rows) and not stack.is_supervised():
         console.out.print("no supervisor runs: a part that crashes stays down (`millrace up` starts one)")

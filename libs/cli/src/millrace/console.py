@@ -50,7 +50,6 @@ def status_table(rows: Sequence[Status]) -> Table:
     lines = []
     for row in rows:
         state = "ready" if row.ready else "not ready" if row.pid else "not running"
-        state += ", the next stands by" if row.followed else ""
         up = f"{row.seconds:.0f} s" if row.pid else ""
         memory = f"{row.memory / 1e6:.0f} MB" if row.pid else ""
         lines.append((row.name, state, row.port, row.pid or "", up, memory, row.restarts, row.last_exit))
@@ -61,6 +60,12 @@ def status_table(rows: Sequence[Status]) -> Table:
 def problems(rows: Sequence[Status]) -> list[str]:
     """Why parts are not ready, a line each."""
     return [f"{row.name}: {row.problem}" for row in rows if row.problem]
+
+
+def followed(rows: Sequence[Status]) -> list[str]:
+    """Whose next process stands by, in a line if there are any."""
+    names = [row.name for row in rows if row.followed]
+    return [f"another process stands by for {', '.join(names)}"] if names else []
 
 
 def print_answer(answer: SqlResult) -> None:
