@@ -44,8 +44,8 @@ NAMES = (broker.NAME, *(one.name for one in SERVICES))
 class Status:
     """One row of ``millrace status``. ``memory`` is the resident set with all child processes, in bytes;
     ``restarts`` and ``last_exit``: how often the supervisor started it again, and why the last time;
-    ``problem``: why it is not ready, in its own words; ``followed``: whether its next process stands by, which
-    is not in ``memory``."""
+    ``problem``: why it is not ready, in its own words; ``followed``: whether its next process stands by,
+    which is not in ``memory``."""
 
     name: str
     port: int
