@@ -173,6 +173,21 @@ def test_one_that_moves_ends_spark_only_when_its_time_is_over(tmp_path: Path, sp
         assert spark.killed.is_set()
 
 
+def test_a_stop_does_not_wait_for_what_moves(tmp_path: Path, spark: Spark) -> None:
+    note = Note(tmp_path)
+    watch = Watch(spark, note, 60.0, 1_000, lambda: True)
+    with watch.watched(7, "triggers") as one, watch.watched(8, "triggers") as other:
+        ago(one, 59.0)
+        other.came -= watching.WAITING
+        watch.step()
+        assert one.moves
+        watch.end_all()
+        watch.step()
+        one.told_first -= watching.GRACE + 1
+        watch.step()
+        assert spark.killed.is_set() and not note.is_apart(7)
+
+
 def test_a_stop_ends_what_runs_and_blames_nobody(tmp_path: Path, spark: Spark) -> None:
     note = Note(tmp_path)
     watch = Watch(spark, note, 60.0, 1_000, lambda: True)

@@ -127,8 +127,8 @@ class Watch:
         now = time.monotonic()
         late = now - one.begun > self._seconds
         if self.stops.is_set():
-            if not one.told_first:
-                one.told_first = now
+            if not one.told_first or one.moves:
+                one.moves, one.told_first = False, now
         elif late and not one.late:
             one.late, one.moves, one.told_first = True, False, now
             self._say(one, now)
