@@ -20,9 +20,9 @@ from bench import report
 from bench.goals import Figure
 from bench.stage import DB, BenchError, Stage, environment, say, stage, wait
 from bench.stats import latencies_ms
-from bench.steady import LAST_SECONDS, RATE, STABLE, STREAM, TABLES, WIDTH, check, since, write
-from bench.workload import BASE, Window, steady
-from millrace.demo.listen import Event, Listener
+from bench.steady import LAST_SECONDS, RATE, STABLE, STREAM, TABLES, WIDTH, Results, check, since, write
+from bench.workload import BASE, steady
+from millrace.demo.listen import Listener
 from millrace.sql_client import Rest
 from millrace_core.errors import ErrorCode, MillraceError
 
@@ -55,15 +55,7 @@ FIGURES = tuple(
 def measure(given: argparse.Namespace) -> dict[str, Any]:
     """``{p50, p99}`` of both parts, in milliseconds, and how the hostile statements were answered."""
     seconds, warm = (QUICK_SECONDS, QUICK_WARM) if given.quick else (SECONDS, WARM)
-    seen: dict[Window, float] = {}
-    found: dict[Window, int] = {}
-
-    def note(_: int, event: Event) -> None:
-        now = time.perf_counter()
-        window = (str(event["result"]["who"]), int(event["windowStart"]))
-        seen.setdefault(window, now)
-        found.setdefault(window, int(event["result"]["n"]))
-
+    results = Results()
     made = [STABLE, f"CREATE TABLE {DB}.wide (ts TIMESTAMP, v INT, s VARCHAR(80))"]
     with (
         # who ends the process for queries again and again is to go on
@@ -71,7 +63,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
             {"MILLRACE_QUERY_SECONDS": str(QUERY_SECONDS), "MILLRACE_CALC_QUERY_PENALTY_SECONDS": "0"}
         ),
         stage("beside-queries", made) as one,
-        Listener(note) as listener,
+        Listener(results.note) as listener,
     ):
         one.tables(TABLES, "load")
         values = " ".join(f"({BASE + number}, {number}, '{'a' * 60}')" for number in range(ROWS))
@@ -80,14 +72,14 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         rows = steady(TABLES, RATE, 2 * seconds, WIDTH)
         half = len(rows) // 2
         alone = write(one.broker, rows[:half])
-        wait(lambda: seen.keys() >= alone.keys(), LAST_SECONDS, "the last notification of the first part")
+        wait(lambda: results.have(alone), LAST_SECONDS, "the last notification of the first part")
         with Hostile(one).sending() as user:
             beside = write(one.broker, rows[half:])
-            wait(lambda: seen.keys() >= beside.keys(), PATIENCE, "the last notification")
-        check(rows, found, alone | beside)
+            wait(lambda: results.have(beside), PATIENCE, "the last notification")
+        check(rows, results.found, alone | beside)
         return {
-            "alone_result_ms": latencies_ms(since(alone, seen, warm)),
-            "beside_result_ms": latencies_ms(since(beside, seen, warm)),
+            "alone_result_ms": latencies_ms(since(alone, results.seen, warm)),
+            "beside_result_ms": latencies_ms(since(beside, results.seen, warm)),
             "hostile": user.told(),
         }
 

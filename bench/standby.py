@@ -18,9 +18,9 @@ import psutil
 from bench import report
 from bench.goals import Figure
 from bench.stage import BenchError, Stage, family, say, stage, wait
-from bench.steady import RATE, STABLE, STREAM, TABLES, WIDTH, check, write
+from bench.steady import RATE, STABLE, STREAM, TABLES, WIDTH, Results, check, write
 from bench.workload import Window, steady
-from millrace.demo.listen import Event, Listener
+from millrace.demo.listen import Listener
 from millrace.supervision import standby
 
 KILLED = ("calc-svc", "trigger-svc")
@@ -37,19 +37,6 @@ FIGURES = tuple(
         Figure(f"with.{name}", "x", None, None, f"without.{name}"),
     )
 )
-
-
-class Results:
-    """What is told of windows: when it was first, and how many rows each has."""
-
-    def __init__(self) -> None:
-        self.seen: dict[Window, float] = {}
-        self.found: dict[Window, int] = {}
-
-    def note(self, _: int, event: Event) -> None:
-        window = (str(event["result"]["who"]), int(event["windowStart"]))
-        self.seen.setdefault(window, time.perf_counter())
-        self.found.setdefault(window, int(event["result"]["n"]))
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
@@ -77,7 +64,7 @@ def _killed(stands_by: bool, warm: int, between: int, after: int) -> dict[str, f
             time.sleep(between if number else warm)
             kills[part] = _kill(one, part, stands_by)
         writing.join()
-        wait(lambda: results.seen.keys() >= written.keys(), PATIENCE, "the last notification")
+        wait(lambda: results.have(written), PATIENCE, "the last notification")
         check(rows, results.found, written)
     return {part: _next(at, written, results.seen) for part, at in kills.items()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from bench import events
@@ -27,6 +27,25 @@ STREAM = (
 )
 
 
+class Results:
+    """What notifications tell of windows: when each was told of first (``perf_counter``), and its rows."""
+
+    def __init__(self) -> None:
+        self.seen: dict[Window, float] = {}
+        self.found: dict[Window, int] = {}
+
+    def note(self, _: int, event: Event) -> None:
+        """As a :class:`Listener` calls it."""
+        now = time.perf_counter()
+        window = (str(event["result"]["who"]), int(event["windowStart"]))
+        self.seen.setdefault(window, now)
+        self.found.setdefault(window, int(event["result"]["n"]))
+
+    def have(self, windows: Collection[Window]) -> bool:
+        """Whether all of these have been told of."""
+        return self.seen.keys() >= set(windows)
+
+
 def trigger_latencies(size: Size, rate: int) -> list[float]:
     """Seconds from writing the closing row to reading its trigger event, the calculation running too."""
     with stage("trigger-latency", [STABLE]) as one, Listener(lambda number, event: None) as listener:
@@ -44,24 +63,16 @@ def trigger_latencies(size: Size, rate: int) -> list[float]:
 
 def result_latencies(size: Size, rate: int) -> list[float]:
     """Seconds from writing the closing row to receiving its notification with the calculated result."""
-    seen: dict[Window, float] = {}
-    found: dict[Window, int] = {}
-
-    def note(number: int, event: Event) -> None:
-        now = time.perf_counter()
-        window = (str(event["result"]["who"]), int(event["windowStart"]))
-        seen.setdefault(window, now)
-        found.setdefault(window, int(event["result"]["n"]))
-
-    with stage("result-latency", [STABLE]) as one, Listener(note) as listener:
+    results = Results()
+    with stage("result-latency", [STABLE]) as one, Listener(results.note) as listener:
         one.tables(TABLES, "load")
         one.sql(STREAM.replace("{url}", listener.url))
         one.running("s_load")
         rows = steady(TABLES, rate, size.steady_seconds, WIDTH)
         written = write(one.broker, rows, rate)
-        wait(lambda: seen.keys() >= written.keys(), LAST_SECONDS, "the last notification")
-        check(rows, found, written)
-        return since(written, seen, size.steady_warm)
+        wait(lambda: results.have(written), LAST_SECONDS, "the last notification")
+        check(rows, results.found, written)
+        return since(written, results.seen, size.steady_warm)
 
 
 def write(broker: str, rows: Sequence[SteadyRow], rate: int = RATE) -> dict[Window, float]:
