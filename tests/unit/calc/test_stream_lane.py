@@ -15,11 +15,12 @@ import structlog
 
 from calc_svc.limits import lane as limited
 from calc_svc.limits import watch as watching
-from calc_svc.limits.lane import OUT_OF_MEMORY, Limits, StreamLane
+from calc_svc.limits.lane import Limits, StreamLane
 from calc_svc.limits.note import Note
 from calc_svc.limits.watch import Watch, Watched
 from calc_svc.queries import child, process
 from calc_svc.queries.process import QueryProcess
+from calc_svc.spark.jvm import JVM_OUT_OF_MEMORY
 from millrace_core.admission import Admission
 from millrace_core.errors import ErrorCode, PlanError
 from millrace_core.model.stream import Duration, StreamSpec
@@ -50,7 +51,7 @@ class Own:
             assert self.cancelled.wait(60)
             asked.check()
         if sql == "ends":
-            self.code = OUT_OF_MEMORY
+            self.code = JVM_OUT_OF_MEMORY
             raise PlanError(ErrorCode.UNAVAILABLE, "Spark has ended")
         return pa.table({"own": range(3)})
 

@@ -13,6 +13,7 @@ from calc_svc.limits.note import Note
 from calc_svc.limits.watch import Watch, Watched, too_long
 from calc_svc.queries.process import QueryProcess
 from calc_svc.queries.running import Query
+from calc_svc.spark.jvm import JVM_OUT_OF_MEMORY
 from calc_svc.spark.relations import Relation
 from calc_svc.spark.session import Lane
 from millrace_core.calc.parts import TOO_MUCH
@@ -23,8 +24,6 @@ WAIT = 120.0
 """Seconds that a query waits for that process."""
 END = 3.0
 """Seconds that Spark's JVM may take to end when it has cut off a query."""
-OUT_OF_MEMORY = 3
-"""With which a JVM ends that has no memory any more (-XX:+ExitOnOutOfMemoryError)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ class StreamLane:
                 return self.lane.run(sql, relations, timezone, limit, asked)
             except PlanError as error:
                 cut_off = error.code is ErrorCode.UNAVAILABLE and not asked.told_first
-                if cut_off and limits.ended(END) == OUT_OF_MEMORY and limits.note.is_alone(uid):
+                if cut_off and limits.ended(END) == JVM_OUT_OF_MEMORY and limits.note.is_alone(uid):
                     limits.note.take_apart(uid)  # no second time is needed to know
                 raise
 

@@ -14,6 +14,7 @@ import structlog
 
 from calc_svc.queries.messages import OUT_OF_MEMORY, Answered, Asked, Cancel, ipc_stream, relations_of
 from calc_svc.spark.heap import Exhaustion
+from calc_svc.spark.jvm import JVM_OUT_OF_MEMORY
 from calc_svc.spark.session import CUT_OFF, Engine, Lane
 from millrace_core.errors import ErrorCode, MillraceError
 
@@ -22,8 +23,6 @@ WAIT = 1.0
 """Seconds that a step waits for something to do."""
 SOON = 0.1
 """Seconds between two looks at tasks that are to end; whoever waits for them loses patience by himself."""
-_JVM_OUT_OF_MEMORY = 3
-"""Java's own, with -XX:+ExitOnOutOfMemoryError."""
 
 
 class Serving:
@@ -103,7 +102,7 @@ class Watching:
     def step(self) -> None:
         code = self._engine.wait(WAIT)
         if code is not None:
-            os._exit(OUT_OF_MEMORY if code == _JVM_OUT_OF_MEMORY else 1)
+            os._exit(OUT_OF_MEMORY if code == JVM_OUT_OF_MEMORY else 1)
         try:
             collected = self._engine.collected()
         except CUT_OFF:

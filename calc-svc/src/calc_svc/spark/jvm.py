@@ -20,6 +20,9 @@ from pyspark.sql import DataFrame, SparkSession
 from calc_svc.spark.heap import Collected
 from millrace_spark import require_spark
 
+JVM_OUT_OF_MEMORY = 3
+"""With which a JVM ends that has no memory any more (Java's own, with -XX:+ExitOnOutOfMemoryError)."""
+
 
 def decode_bytes(value: str, gateway: object = None) -> bytes:
     """Bytes that the JVM gives: in base64, as py4j's protocol has them."""
