@@ -50,10 +50,10 @@ class Home:
         if not standby.take_over(self.place, self.program):
             processes.start(self.place, self.program)
 
-    def keep(self, name: str) -> None:
+    def keep_next(self, name: str) -> None:
         standby.keep(self.place, self.program)
 
-    def waits(self, name: str) -> bool:
+    def has_next(self, name: str) -> bool:
         return standby.waits(self.place, name)
 
     @property
@@ -87,7 +87,7 @@ def test_it_serves_once_the_one_before_has_ended(home: Home) -> None:
     assert home.served == ["at once"]
     processes.kill(home.place, NAME)
     home.start()
-    assert home.running() == waiting and not home.waits(NAME) and not home.turns
+    assert home.running() == waiting and not home.has_next(NAME) and not home.turns
     until(lambda: home.served == ["at once", "after its turn"])
 
 
@@ -111,7 +111,7 @@ def test_one_of_other_settings_is_followed(home: Home) -> None:
 def test_one_that_has_ended_takes_nothing_over(home: Home) -> None:
     standby.keep(home.place, home.program)
     home.running(standby.name_of(NAME)).kill()
-    until(lambda: not home.waits(NAME))
+    until(lambda: not home.has_next(NAME))
     home.start()
     until(lambda: home.served == ["at once"])
 
@@ -127,14 +127,14 @@ def test_it_takes_nothing_over_from_one_that_runs(home: Home) -> None:
 def test_who_crashes_is_followed_without_a_pause(home: Home) -> None:
     lines: list[str] = []
     watch = Supervisor(
-        home.place, [NAME], home.start, lines.append, Pauses(first=600, look=0.02), stands_by=home
+        home.place, [NAME], home.start, lines.append, Pauses(first=600, look=0.02), following=home
     )
     home.start()
     until(lambda: home.served == ["at once"])
     watch.start()
-    until(lambda: home.waits(NAME))
+    until(lambda: home.has_next(NAME))
     home.running().kill()
     until(lambda: home.served == ["at once", "after its turn"])
-    until(lambda: home.waits(NAME))
+    until(lambda: home.has_next(NAME))
     assert lines[0] == "worker has ended unexpectedly, it starts again in 0 s: signal SIGKILL"
     watch.stop()

@@ -141,8 +141,7 @@ class Stack:
         found = [(self._status(name), restarts.get(name, never)) for name in NAMES]
         return [
             replace(
-                one, restarts=again.count, last_exit=again.cause,
-                followed=standby.waits(self.place, one.name),
+                one, restarts=again.count, last_exit=again.cause, followed=self.has_next(one.name)
             )
             for one, again in found
         ]  # fmt: skip
@@ -188,18 +187,22 @@ class Stack:
         """kill -9 of one part with all its child processes: a crash, as tests need it."""
         return processes.kill(self.place, _known(name))
 
-    def stand_by(self, name: str) -> None:
+    def keep_next(self, name: str) -> None:
         """Have the next process of a service stand by, where settings want that: a while after the one that
         runs has begun, whose start is not to take longer for it."""
         if not self.settings.standby or name == broker.NAME or not service(name).stands_by:
             return
-        if standby.waits(self.place, name):
+        if self.has_next(name):
             return
         began = self._began(name)
         if began is None or time.time() - began < STANDBY_AFTER or not self._healthy(name):
             return
         if standby.keep(self.place, self._program(service(name))):
             self._report(f"the next {name} is started, to stand by")
+
+    def has_next(self, name: str) -> bool:
+        """Whether its next process stands by."""
+        return standby.waits(self.place, name)
 
     def _began(self, name: str) -> float | None:
         """When the process that runs was noted as the service's, seconds since the epoch."""
@@ -306,21 +309,6 @@ class Stack:
             ready, problem = self._health(name)
         up = time.time() - process.create_time()
         return Status(name, port, process.pid, ready, up, _memory(process), problem=problem)
-
-
-class Standby:
-    """The stack's next processes, as the supervisor keeps them."""
-
-    def __init__(self, stack: Stack) -> None:
-        self._stack = stack
-
-    def keep(self, name: str) -> None:
-        """As :meth:`Stack.stand_by`."""
-        self._stack.stand_by(name)
-
-    def waits(self, name: str) -> bool:
-        """Whether one stands by."""
-        return standby.waits(self._stack.place, name)
 
 
 def _problem(answer: httpx.Response) -> str:

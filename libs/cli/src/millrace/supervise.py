@@ -7,7 +7,7 @@ import signal
 import threading
 
 from millrace.settings import StackSettings
-from millrace.stack import NAMES, Stack, Standby
+from millrace.stack import NAMES, Stack
 from millrace.supervision.supervisor import Supervisor
 
 
@@ -22,9 +22,7 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     stack = Stack(StackSettings.from_environment(), _report)
-    watch = Supervisor(
-        stack.place, NAMES, lambda name: stack.start(name, ended), _report, stands_by=Standby(stack)
-    )
+    watch = Supervisor(stack.place, NAMES, lambda name: stack.start(name, ended), _report, following=stack)
     watch.start()
     _report("watching " + ", ".join(NAMES))
     ended.wait()

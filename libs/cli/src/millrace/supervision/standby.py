@@ -39,12 +39,10 @@ def waits(place: RunFolder, service: str) -> bool:
 def keep(place: RunFolder, program: Program) -> bool:
     """Have one stand by with these settings; whether it was started for that."""
     turn = _turn(place, program)
-    if waits(place, program.name):
-        if turn.exists():
-            return False
-        end(place, program.name)
+    if waits(place, program.name) and turn.exists():
+        return False
+    end(place, program.name)
     turn.parent.mkdir(parents=True, exist_ok=True)
-    _remove_turns(place, program.name)
     os.mkfifo(turn)
     command = (*program.command, "--stand-by", str(turn))
     waiting = Program(name_of(program.name), command, program.environment)

@@ -60,24 +60,14 @@ def restarts(place: RunFolder) -> dict[str, Restarts]:
         return {}
 
 
-class StandsBy(Protocol):
+class Following(Protocol):
     """Has next processes stand by."""
 
-    def keep(self, name: str) -> None:
+    def keep_next(self, name: str) -> None:
         """Have one wait for this part, if it is to have one."""
 
-    def waits(self, name: str) -> bool:
+    def has_next(self, name: str) -> bool:
         """Whether one does."""
-
-
-class Nobody:
-    """No part has one."""
-
-    def keep(self, name: str) -> None:
-        pass
-
-    def waits(self, name: str) -> bool:
-        return False
 
 
 class Supervisor:
@@ -85,9 +75,9 @@ class Supervisor:
 
     def __init__(
         self, place: RunFolder, names: Sequence[str], start: Callable[[str], None],
-        report: Callable[[str], None], pauses: Pauses = Pauses(), stands_by: StandsBy | None = None,
+        report: Callable[[str], None], pauses: Pauses = Pauses(), following: Following | None = None,
     ) -> None:  # fmt: skip
-        self._stands_by = stands_by or Nobody()
+        self._following = following
         self._place, self._start, self._report, self._pauses = place, start, report, pauses
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -116,7 +106,7 @@ class Supervisor:
                 continue
             crashes = 1 if time.monotonic() - since > self._pauses.steady else crashes + 1
             pause, cause = self._pauses.after(crashes), processes.last_words(self._place, name)
-            if crashes == 1 and self._stands_by.waits(name):
+            if crashes == 1 and self._following is not None and self._following.has_next(name):
                 pause = 0.0
             self._say(f"{name} has ended unexpectedly, it starts again in {pause:g} s: {cause}")
             if self._stop.wait(pause):
@@ -126,8 +116,10 @@ class Supervisor:
             since = time.monotonic()
 
     def _keep_next(self, name: str) -> None:
+        if self._following is None:
+            return
         try:
-            self._stands_by.keep(name)
+            self._following.keep_next(name)
         except Exception as error:  # it is missed only where the part crashes, which then starts anew
             self._say(f"the next {name} did not start: {error}")
 
