@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -66,20 +66,17 @@ class Users:
             assert self.send(sql)["code"] == 0
         return as_user(name)
 
-    def send_until_taken(self, sql: str, who: dict[str, str] = KNOWN) -> dict[str, object]:
-        """Again, while the process for queries starts: the statement before may have ended it just now."""
+    def send_until_taken(self, sql: str, who: dict[str, str], later: Container[object]) -> dict[str, object]:
+        """Again while one of these codes is answered: the statement before may have ended the process for
+        queries just now, and what that takes to begin is longer than a query may take here."""
         until = time.monotonic() + RECOVERY
-        while (found := self.send(sql, who))["code"] == AWAY and time.monotonic() < until:
-            time.sleep(0.5)
+        while (found := self.send(sql, who))["code"] in later and time.monotonic() < until:
+            time.sleep(0.1)
         return found
 
     def others_are_served(self) -> None:
-        """Soon: what a process for queries takes to begin is longer than a query may take here."""
-        until = time.monotonic() + RECOVERY
-        while True:
-            found = self.send("SELECT count(*) FROM meters", as_user("other"))
-            if found["code"] not in LATER or time.monotonic() > until:
-                break
+        """Soon."""
+        found = self.send_until_taken("SELECT count(*) FROM meters", as_user("other"), LATER)
         assert found.get("data") == [[ROWS]], found
 
 
@@ -136,7 +133,7 @@ def streams_are_left_alone(stack: Stack, users: Users) -> Iterator[None]:
 @pytest.mark.parametrize("name", LITERALS)
 def test_what_was_found_once(users: Users, name: str) -> None:
     sql, words = LITERALS[name]
-    found = users.send_until_taken(sql, users.newcomer())
+    found = users.send_until_taken(sql, users.newcomer(), {AWAY})
     assert found["code"] not in (0, INTERNAL), str(found)[:300]
     assert words in str(found["desc"])
     users.others_are_served()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyarrow as pa
@@ -67,13 +67,6 @@ def refused(
     return caught.value
 
 
-def eventually(check: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not check():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)
-
-
 @pytest.fixture(autouse=True)
 def all_lanes_are_free_afterwards(process: QueryProcess) -> Iterator[None]:
     yield
@@ -105,12 +98,12 @@ def test_a_result_has_only_so_many_bytes(process: QueryProcess) -> None:
     assert "MILLRACE_CALC_RESULT_BYTES" in error.message
 
 
-def test_a_query_that_takes_too_long_is_cancelled(process: QueryProcess) -> None:
+def test_a_query_that_takes_too_long_is_cancelled(process: QueryProcess, kit: Any) -> None:
     begun = process.look()[0]
     error = refused(process, FOREVER, seconds=3)
     assert error.code is ErrorCode.QUERY_TIMEOUT
     assert error.code.value.fault is Fault.USER
-    eventually(lambda: len(process._free) == LANES)
+    kit.eventually(lambda: len(process._free) == LANES, 120)
     assert process.look()[0] == begun, "its job could be cancelled: the process need not end"
 
 
@@ -129,11 +122,13 @@ def test_a_query_that_is_killed_ends(process: QueryProcess) -> None:
         r"SELECT count(*) FROM t WHERE concat(s, s, '!') RLIKE '(a|aa)+\\1b'",
     ],
 )
-def test_what_cannot_be_cancelled_takes_no_more_than_its_process(process: QueryProcess, sql: str) -> None:
+def test_what_cannot_be_cancelled_takes_no_more_than_its_process(
+    process: QueryProcess, kit: Any, sql: str
+) -> None:
     begun = process.look()[0]
     assert refused(process, sql, seconds=2).code is ErrorCode.QUERY_TIMEOUT
     assert rows(process, "SELECT 1") == [(1,)], "others are answered before it has ended"
-    eventually(lambda: process.look()[0] != begun)
+    kit.eventually(lambda: process.look()[0] != begun, 120)
     assert rows(process, "SELECT 1") == [(1,)]
 
 
