@@ -14,6 +14,7 @@ from millrace_core.model.expression import Field
 from millrace_core.model.stream import Condition
 from millrace_core.recalc.answer import cut_again, shown_windows
 from millrace_core.recalc.cut import Cutter, in_order
+from millrace_core.recalc.reach import from_block
 from millrace_core.timeline import Schedule
 from millrace_core.trigger.types.count.windower import CountWindower
 from millrace_core.trigger.types.event.arrays import EventRule
@@ -112,6 +113,48 @@ def test_a_range_is_cut_as_in_the_whole(name: str, cells: Cells, first: int, len
     start = (lambda one: one[2]) if name == "sliding" else (lambda one: one[1])
     touching = {one for one in truth if start(one) <= last and one[2] - end >= first}
     assert touching <= found
+
+
+@any_windower
+@settings(max_examples=examples(60))
+@given(
+    cells=tables, first=st.integers(-5, 95), length=st.integers(0, 30), until=st.integers(0, 100),
+    low=st.integers(-10, 95), size=st.integers(0, 110),
+)  # fmt: skip
+def test_rows_that_were_read_before_are_as_those_that_are_read(
+    name: str, cells: Cells, first: int, length: int, until: int, low: int, size: int
+) -> None:
+    windower = WINDOWERS[name]()
+    read = reader(windower, cells)
+    within = from_block(read(low, low + size), read)
+    part = Part(ME, first, first + length, until)
+    for changed in (False, True):
+        found, wanted = (cut_again(windower, part, one, changed=changed) for one in (within, read))
+        assert told(found.found) == told(wanted.found)
+
+
+def test_a_range_is_taken_from_a_block_only_where_it_lies_within() -> None:
+    cells: Cells = [(10, 1), (20, 2), (20, 3), (30, 1), (40, 2)]
+    asked: list[tuple[int, int]] = []
+    plain = reader(WINDOWERS["state"](), cells)
+
+    def read(low: int, high: int) -> Stretch:
+        asked.append((low, high))
+        return plain(low, high)
+
+    within = from_block(plain(10, 30), read)
+    for low, high in ((10, 30), (11, 20), (20, 20), (21, 29), (30, 30)):
+        found, wanted = within(low, high), plain(low, high)
+        assert (found.low, found.high, found.first) == (low, high, wanted.first)
+        assert found.rows.ts.tolist() == wanted.rows.ts.tolist()
+        assert [one.tolist() for one in found.rows.columns.values()] == [
+            one.tolist() for one in wanted.rows.columns.values()
+        ]
+    assert not asked
+    within(9, 30)
+    within(10, 31)
+    assert asked == [(9, 30), (10, 31)]
+    assert not from_block(plain(11, 30), plain)(11, 20).first, "there is one before it"
 
 
 @pytest.mark.parametrize("name", [name for name in WINDOWERS if name != "sliding"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -167,22 +168,26 @@ class Answers:
         definition = rows.definition
         parts = coalesced(parts)
         told_of: dict[int, dict[int, int]] = {}
-        for done, part in enumerate(parts):
-            if part.group in groups:
-                read = rows.reader(part.group, groups[part.group])
-                if part.group.id not in told_of:
-                    told_of[part.group.id] = dict(told.of(definition.spec.uid, part.group.id))
-                known = told_of[part.group.id]
-                answer = cut_again(
-                    definition.windower, part, read, changed=changed, told=known.items(),
-                    retracts=definition.spec.emission.obsolete == "retracted",
-                )  # fmt: skip
-                retell(known, answer.found)
-                if answer.starts is not None:
-                    settled.add(part.group.id, answer.starts)
-                writer.work.rows += answer.rows
-                yield from writer.batches(answer.found, [part.group])
-            writer.work.fraction = (done + 1) / len(parts)
+        done = 0
+        for group, some in groupby(parts, key=lambda part: part.group):
+            mine = list(some)
+            if group in groups:
+                read = rows.reader_for(group, groups[group], mine)
+                if group.id not in told_of:
+                    told_of[group.id] = dict(told.of(definition.spec.uid, group.id))
+                known = told_of[group.id]
+                for part in mine:
+                    answer = cut_again(
+                        definition.windower, part, read, changed=changed, told=known.items(),
+                        retracts=definition.spec.emission.obsolete == "retracted",
+                    )  # fmt: skip
+                    retell(known, answer.found)
+                    if answer.starts is not None:
+                        settled.add(group.id, answer.starts)
+                    writer.work.rows += answer.rows
+                    yield from writer.batches(answer.found, [group])
+            done += len(mine)
+            writer.work.fraction = done / len(parts)
         yield from writer.flush()
 
     def _rest(

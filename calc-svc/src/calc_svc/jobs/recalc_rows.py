@@ -23,7 +23,7 @@ from millrace_core.recalc.groups import (
     slot_of_group,
 )
 from millrace_core.recalc.judged import FAR_OFFSET
-from millrace_core.recalc.reach import Read
+from millrace_core.recalc.reach import Read, from_block
 from millrace_core.store.density import Density
 from millrace_core.store.family import TBNAME
 from millrace_core.store.place import NOWHERE, spans_of
@@ -43,6 +43,8 @@ from millrace_core.wire.recalc import Part, Request, StoredRows
 
 SLICE_ROWS = 400_000
 """Rows that are looked at together."""
+ROWS_PER_PART = 1_000
+"""With so many rows for each part of a group, or fewer, its parts are cut from what is read at once."""
 BEFORE = ((NOWHERE, NOWHERE + 1),)
 """Rows that were stored before places were kept are older than anything that asks."""
 
@@ -118,11 +120,14 @@ class TriggerRows:
         """The oldest and the newest time that is stored (or was, and newer than both: none)."""
         low, high = HIGHEST, LOWEST
         for stored, _ in self._sources():
-            for first, last, _ in stored.delta.statistics():
-                low, high = min(low, first), max(high, last)
+            # the memory first: what leaves it meanwhile is in the files before that
             with stored.lock:
-                for run in stored.rows.slices().runs:
-                    low, high = min(low, int(run.ts.min())), max(high, int(run.ts.max()))
+                floor, runs = stored.rows.floor, stored.rows.slices().runs
+            for run in runs:
+                low, high = min(low, int(run.ts.min())), max(high, int(run.ts.max()))
+            if floor > LOWEST:
+                for first, last, _ in stored.delta.statistics():
+                    low, high = min(low, first), max(high, last)
         return low, high
 
     def _sources(self) -> list[tuple[StoredTable, int]]:
@@ -162,6 +167,23 @@ class TriggerRows:
             return Stretch(rows, low, high, low <= oldest)
 
         return read
+
+    def reader_for(self, group: Group, children: Sequence[int], parts: Sequence[Part]) -> Read:
+        """Reads one group for these parts of it, in order of time: at once, where few other rows lie between
+        and beside them. To read is dear, however few rows there are."""
+        read, stored = self.reader(group, children), self.stored
+        if len(parts) < 2 or not isinstance(stored, StoredTable):
+            return read
+        first, last = parts[0].first, max(part.last for part in parts)
+        with stored.lock:
+            floor, slices = stored.rows.floor, stored.rows.slices()
+        if first < floor:
+            return read  # the files are read for all groups, and what was read is kept
+        beside = last - first
+        low, high = max(first - beside, floor, -RANGE), min(last + beside, RANGE)
+        size = len(children)
+        rows = slices.count(np.array(children, dtype=np.int32), np.full(size, low), np.full(size, high))
+        return from_block(read(low, high), read) if rows.sum() <= ROWS_PER_PART * len(parts) else read
 
     def at(self, table: str, times: Sequence[int]) -> list[StoredRows]:
         """What is stored of a table (empty: of the normal table that it is) at these times, and passes

@@ -50,7 +50,7 @@ from millrace_service import behind, passed_over
 from millrace_wal import BEGIN, DeadLetters, GapWatch, GroupReader, Log, Message, Reader, Record, up_to
 
 POLL = 0.5
-TAKE = 200
+TAKE = 2_000  # requests of one round: those of a stream are answered together, its ranges that meet as one
 GATHER_SECONDS = 0.2  # the slots of one stream ask one after the other
 REPORT_SECONDS = 1.0
 ANSWER_SECONDS = 600.0  # an answer may take this long before it counts as stalled

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from millrace_core.model.stream import StreamSpec
 from millrace_core.trigger.groups.watermark import RANGE
 from millrace_core.trigger.stream.definition import windower_of
@@ -34,6 +36,19 @@ def may_vanish(spec: StreamSpec) -> bool:
     """Whether a recalculation may find that a window of the stream no longer exists: where its rows make it
     one."""
     return not type_of(spec.trigger).by_clock and not windower_of(spec).reach().fixed
+
+
+def from_block(block: Stretch, read: Read) -> Read:
+    """Reads ranges that lie in a stretch which has been read from there, and others by ``read``."""
+    ts = block.rows.ts
+
+    def ranged(low: int, high: int) -> Stretch:
+        if low < block.low or high > block.high:
+            return read(low, high)
+        begin, end = int(np.searchsorted(ts, low, "left")), int(np.searchsorted(ts, high, "right"))
+        return Stretch(block.rows.between(begin, end), low, high, block.first and begin == 0)
+
+    return ranged
 
 
 def settle(reach: Reach, first: int, last: int, until: int, read: Read) -> Stretch:

@@ -31,6 +31,11 @@ class Rows:
             self.group[wanted], self.ts[wanted], {name: a[wanted] for name, a in self.columns.items()}
         )
 
+    def between(self, begin: int, end: int) -> Rows:
+        """Those at the positions ``[begin, end)``, not copied."""
+        some = slice(begin, end)
+        return Rows(self.group[some], self.ts[some], {name: a[some] for name, a in self.columns.items()})
+
 
 @dataclass(slots=True)
 class Stretch:
