@@ -241,11 +241,9 @@ class Round:
         outcome.rows = sum(one.row is not None for table in TABLES for one in self.logs[table])
         self.faults += not_in_the_log(written, [one for table in TABLES for one in self.logs[table]])
         due = Due(self.logs, self.before)
-        total = self._until_right(due, inbox)
+        total, right = self._until_right(due, inbox)
         if total.is_right:
-            outcome.recovery = round(time.monotonic() - began, 1)
-            time.sleep(SETTLED)
-            total = together(self._verdicts(due, inbox))
+            outcome.recovery = round(right - began, 1)
             for stream in STREAMS:
                 if stream.exact:
                     total.add(self._asked(stream.name, lambda one=stream: self._verified(one)))  # type: ignore[misc]
@@ -254,40 +252,64 @@ class Round:
         self.faults += evidence.dead_letters(self.stack, self.db)
         self.report += ["", *_most(total.wrong), *_most(total.missing)]
 
-    def _until_right(self, due: Due, inbox: Inbox) -> Verdict:
-        """The whole verdict once all is right, or when nothing has moved for the given patience."""
+    def _until_right(self, due: Due, inbox: Inbox) -> tuple[Verdict, float]:
+        """The whole verdict once all is right, or when nothing has moved for the given patience; and when it
+        was given (monotonic): when all had become right, if it says so.
+
+        To ask takes its time. So each part of the verdict is asked for until it is right, then the next; and
+        in the end all of them once more."""
         moved, stood = time.monotonic(), evidence.moving(self.stack, self.db)
         told = moved
+        asks = self._asks(due, inbox)
+        at = 0
         while True:
-            wrong = next((one for one in self._verdicts(due, inbox) if not one.is_right), None)
-            if wrong is not None and time.monotonic() - told > TOLD:
+            if at == len(asks):
+                time.sleep(SETTLED)
+                right = time.monotonic() - SETTLED
+                total = together(ask() for ask in asks)
+                if total.is_right:
+                    return total, right
+                at = 0
+            one = asks[at]()
+            if one.is_right:
+                at += 1
+                continue
+            if time.monotonic() - told > TOLD:
                 told = time.monotonic()
-                self._happened(f"not right yet: {(wrong.missing + wrong.wrong)[0]}")
+                self._happened(f"not right yet: {(one.missing + one.wrong)[0]}")
             stands = evidence.moving(self.stack, self.db)
             if stands != stood:
                 moved, stood = time.monotonic(), stands
-            if wrong is None or not self.up or time.monotonic() - moved > self.patience:
-                return together(self._verdicts(due, inbox))
+            if not self.up or time.monotonic() - moved > self.patience:
+                return together(ask() for ask in asks), time.monotonic()
             time.sleep(0.5)
 
-    def _verdicts(self, due: Due, inbox: Inbox) -> Iterator[Verdict]:
-        """Of the tables, then of each stream: its results, its notifications."""
-        for table in TABLES:
-            yield self._asked(table, lambda table=table: judge_rows(  # type: ignore[misc]
-                table, due.stored[table], evidence.rows_of_table(self.rest, self.db, table)
-            ))  # fmt: skip
+    def _asks(self, due: Due, inbox: Inbox) -> Sequence[Callable[[], Verdict]]:
+        """What gives the verdict of each table, then of each stream: its results, its notifications."""
+        asks = [partial(self._asked, table, partial(self._table, table, due)) for table in TABLES]
         for stream in STREAMS:
-            table = source_table(stream)
-            if stream.nested:
-                self.logs[table] = evidence.changes_of(self.stack, self.db, table)
-            expected = due.of(stream, self.logs[table])
-            yield self._asked(stream.name, lambda one=stream, due=expected: self._results(one, due))  # type: ignore[misc]
+            asks.append(partial(self._asked, stream.name, partial(self._results, stream, due)))
             if stream.notify:
-                name = stream.full_name(self.db)
-                events = [event for event in inbox.events if event["streamName"] == name]
-                yield judge_notices(stream, expected, events)
+                notices = partial(self._notices, stream, due, inbox)
+                asks.append(partial(self._asked, stream.name, notices))
+        return asks
 
-    def _results(self, stream: Stream, expected: Sequence[Result]) -> Verdict:
+    def _table(self, table: str, due: Due) -> Verdict:
+        return judge_rows(table, due.stored[table], evidence.rows_of_table(self.rest, self.db, table))
+
+    def _expected(self, stream: Stream, due: Due) -> list[Result]:
+        table = source_table(stream)
+        if stream.nested:
+            self.logs[table] = evidence.changes_of(self.stack, self.db, table)
+        return due.of(stream, self.logs[table])
+
+    def _notices(self, stream: Stream, due: Due, inbox: Inbox) -> Verdict:
+        name = stream.full_name(self.db)
+        events = [event for event in inbox.events if event["streamName"] == name]
+        return judge_notices(stream, self._expected(stream, due), events)
+
+    def _results(self, stream: Stream, due: Due) -> Verdict:
+        expected = self._expected(stream, due)
         found = self.outputs[stream.output] = evidence.results_of(self.rest, stream, self.db)
         own = self.logs[source_table(stream)]
         return verdict(stream, expected, own, found, self._made(stream, own))
