@@ -72,8 +72,6 @@ fuzz: venv ## property tests at random, 1,000 examples each: make fuzz SECONDS=6
 
 # The JVMs of tests live for a minute or two: the optimising compiler would take more time than it saves.
 test: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1 $(JAVA_TOOL_OPTIONS)
-# Nor is there time to make an archive of their classes: each would begin anew.
-test: export MILLRACE_SPARK_CLASS_ARCHIVE := 0
 test: java lint jars ## all tests: check, integration, the whole stack, conformance cases
 	@failed=0; \
 	$(FAST) --hypothesis-profile=full || failed=1; \

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing as closed_after
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -14,18 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos import evidence, schedule
-from tests.chaos.changes import ROWS_A_MESSAGE, Change
+from tests.chaos.changes import Change
 from tests.chaos.disturb import Disturber, Say
+from tests.chaos.due import TABLES, Due, places
 from tests.chaos.found import verdict
 from tests.chaos.judge import Verdict, judge_rows
 from tests.chaos.load import KafkaWriter, SqlWriter, insist
 from tests.chaos.notices import judge_notices
-from tests.chaos.oracle import Oracle, Result, Stored
+from tests.chaos.oracle import Result
 from tests.chaos.plan import STREAMS
 from tests.chaos.replay import Made
 from tests.chaos.schedule import Disturbance
 from tests.chaos.streams import Stream, source_table, statement
-from tests.chaos.workload import METERS, TICKS, Step, closing, site_of, steps
+from tests.chaos.workload import METERS, TICKS, Step, closing, steps
 
 from millrace.sql_client import Rest
 from millrace.stack import Stack
@@ -34,7 +34,6 @@ from millrace_core.errors import MillraceError
 from millrace_core.wire.topics import wal_topic
 from millrace_wal import KafkaLog
 
-TABLES = ("meters", "ticks")
 SHOWN = 40
 TOLD = 10.0
 """Seconds after which is said what is not right yet."""
@@ -340,40 +339,12 @@ class Round:
         evidence.keep(self.keep, self.stack, self.report, self.logs, self.outputs, inbox.events, self.db)
 
 
-class Due:
-    """What must be there: of the tables that are written, which nobody writes any more, once; of nested
-    streams whenever it is asked for. ``made``: where the topics ended when a stream with history was made."""
-
-    def __init__(self, logs: Mapping[str, Sequence[Change]], made: Mapping[str, Mapping[int, int]]) -> None:
-        self.stored: dict[str, Stored] = {}
-        self._known: dict[str, list[Result]] = {}
-        for table in TABLES:
-            with closed_after(Oracle(logs[table], site_of)) as oracle:
-                self.stored[table] = oracle.stored()
-                for stream in STREAMS:
-                    if stream.source == table:
-                        ends = made.get(stream.name, {})
-                        before = places(ends, logs[table]) if stream.begins else None
-                        self._known[stream.name] = oracle.expected(stream, before)
-
-    def of(self, stream: Stream, log: Sequence[Change]) -> list[Result]:
-        if not stream.nested:
-            return self._known[stream.name]
-        with closed_after(Oracle(log, lambda _: 0, "n")) as oracle:
-            return oracle.expected(stream)
-
-
 def together(verdicts: Iterable[Verdict]) -> Verdict:
     """One verdict of several."""
     total = Verdict()
     for one in verdicts:
         total.add(one)
     return total
-
-
-def places(ends: Mapping[int, int], own: Iterable[Change]) -> dict[str, int]:
-    """Child -> the place that its changes had reached when its partition ended there."""
-    return {one.child: ends.get(one.partition, 0) * ROWS_A_MESSAGE for one in own}
 
 
 def not_in_the_log(written: Iterable[Step], log: Iterable[Change]) -> list[str]:
