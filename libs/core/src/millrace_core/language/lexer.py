@@ -37,6 +37,14 @@ class Token(NamedTuple):
     start: int
     end: int
 
+    @property
+    def is_end(self) -> bool:
+        return self.kind is TokenKind.END
+
+    @property
+    def may_be_keyword(self) -> bool:
+        return self.kind in (TokenKind.WORD, TokenKind.OPERATOR)
+
 
 # possessive quantifiers: an unterminated string or comment must not be tried again from every place
 SINGLE_QUOTED = r"'(?:[^'\\]++|\\.|'')*+'"

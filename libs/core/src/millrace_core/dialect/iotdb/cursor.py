@@ -1,4 +1,4 @@
-"""Tokens of IoTDB's SQL and the parser's small words over them.
+"""Tokens of IoTDB's SQL, values and paths.
 
 Keywords are read in any case, names as they are. Paths are not made of tokens: whoever expects one reads it
 from the text (:meth:`Cursor.path`), since ``root.1d.*`` is not a number, duration or product there.
@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from millrace_core.dialect.iotdb.codes import IotdbError, Status, syntax
 from millrace_core.dialect.iotdb.paths import MANY, NAME, ROOT, Node, Pattern
 from millrace_core.errors import Position
+from millrace_core.language.words import Words
 
-T = TypeVar("T")
 MOST_BYTES = 1 << 20
 """Of a statement, as in the other dialect."""
 MOST_DIGITS = 100
@@ -44,6 +43,14 @@ class Token(NamedTuple):
     start: int
     end: int
 
+    @property
+    def is_end(self) -> bool:
+        return self.kind is TokenKind.END
+
+    @property
+    def may_be_keyword(self) -> bool:
+        return self.kind in (TokenKind.WORD, TokenKind.OPERATOR)
+
 
 _TOKEN = re.compile(
     rf"""(?P<blank>(?:\s++|--[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)++)
@@ -69,8 +76,8 @@ _EXPRESSION_NODE = re.compile(
 _TARGET_NODE = re.compile(rf"{_QUOTED_NODE}|(?:{NAME}|\$\{{\d+\}})+|::")
 
 
-class Cursor:
-    """A place in a text that moves over tokens."""
+class Cursor(Words[Token]):
+    """Over IoTDB's tokens and paths."""
 
     def __init__(self, text: str) -> None:
         if len(text.encode("utf-8", "replace")) > MOST_BYTES:
@@ -84,16 +91,6 @@ class Cursor:
     def position(self, offset: int) -> Position:
         line = bisect_right(self._lines, offset)
         return Position(line, offset - self._lines[line - 1] + 1)
-
-    def here(self) -> Position:
-        """Where the next token begins."""
-        return self.position(self.peek().start)
-
-    def peek(self) -> Token:
-        place = self.place
-        token = self.next()
-        self.place = place
-        return token
 
     def next(self) -> Token:
         """The next token; at the end of the text END, again and again. :raises IotdbError: for none."""
@@ -117,66 +114,8 @@ class Cursor:
             return syntax("the comment has no end", where)
         return syntax(f"unexpected character {char!r}", where)
 
-    # -- words and operators ---------------------------------------------------------------------------------
-
-    def unexpected(self, expected: str) -> IotdbError:
-        token = self.peek()
-        found = "the end of the statement" if token.kind is TokenKind.END else repr(token.text)
-        return syntax(f"expected {expected}, found {found}", self.position(token.start))
-
-    def at(self, *words: str) -> bool:
-        """Whether these keywords or operators come next."""
-        place = self.place
-        found = self.take(*words)
-        self.place = place
-        return found
-
-    def take(self, *words: str) -> bool:
-        """Move past these keywords or operators if they come next."""
-        place = self.place
-        for word in words:
-            token = self.next()
-            if token.kind not in (TokenKind.WORD, TokenKind.OPERATOR) or token.value != word:
-                self.place = place
-                return False
-        return True
-
-    def expect(self, *words: str) -> Position:
-        """Move past these keywords or operators; where the first one stands."""
-        where = self.here()
-        for word in words:
-            if not self.take(word):
-                raise self.unexpected(word.upper())
-        return where
-
-    def one_of(self, *words: str) -> str:
-        """Move past one of these keywords; which one."""
-        for word in words:
-            if self.take(word):
-                return word
-        raise self.unexpected(" or ".join(word.upper() for word in words))
-
-    def listed(self, item: Callable[[], T]) -> tuple[T, ...]:
-        """``( item [, …] )``, at least one."""
-        self.expect("(")
-        found = self.separated(item)
-        if not self.take(")"):
-            raise self.unexpected(", or )")
-        return found
-
-    def separated(self, item: Callable[[], T]) -> tuple[T, ...]:
-        """``item [, …]``, at least one."""
-        found = [item()]
-        while self.take(","):
-            found.append(item())
-        return tuple(found)
-
-    def finish(self) -> None:
-        """Nothing but semicolons may follow."""
-        while self.take(";"):
-            pass
-        if self.peek().kind is not TokenKind.END:
-            raise self.unexpected("the end of the statement")
+    def refused(self, why: str, where: Position) -> IotdbError:
+        return syntax(why, where)
 
     # -- values ----------------------------------------------------------------------------------------------
 

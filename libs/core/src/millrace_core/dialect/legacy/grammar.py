@@ -197,7 +197,7 @@ def _notify(c: Cursor) -> LegacyNotify:
         if c.take("notify_history"):
             field, value = "history", _flag(c).text == "1"
         elif c.take("on_failure"):
-            field, value = "pause_on_failure", c.one_of("drop", "pause") == "PAUSE"
+            field, value = "pause_on_failure", c.one_of("drop", "pause") == "pause"
         elif (newer := next((word for word in ("where", "notify_options") if c.at(word)), None)) is not None:
             why = "in the older one NOTIFY_HISTORY and ON_FAILURE may follow the event types"
             raise mixed(f"{newer.upper()} of NOTIFY", option, why, older=True)

@@ -325,16 +325,16 @@ def _change(c: Cursor) -> Change:
     if c.take("comment"):
         return SetComment(c.string("a comment").text)
     action = c.one_of("add", "drop", "modify", "rename", "set")
-    if action == "SET":
+    if action == "set":
         c.expect("tag")
         return SetTags(_assignments(c))
-    target = cast(Target, c.one_of("column", "tag").lower())
-    if action == "ADD":
+    target = cast(Target, c.one_of("column", "tag"))
+    if action == "add":
         return Add(target, _column(c))
     name = c.name(f"a {target} name")
-    if action == "DROP":
+    if action == "drop":
         return Remove(target, name)
-    if action == "RENAME":
+    if action == "rename":
         new = c.name(f"the new {target} name")
         check_length(new, target)
         return Rename(target, name, new)

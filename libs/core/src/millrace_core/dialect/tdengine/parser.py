@@ -79,7 +79,7 @@ def _show(c: Cursor) -> Show | ShowCreate | ShowTags | ShowAnodes:
     if c.take("anodes"):
         return ShowAnodes(c.take("full"))
     if c.take("create"):
-        what = c.one_of("stream", "table", "stable", "vtable", "database").lower()
+        what = c.one_of("stream", "table", "stable", "vtable", "database")
         return ShowCreate(what, c.qualified("a name"))  # type: ignore[arg-type]
     if c.take("tags", "from"):
         return ShowTags(c.qualified("a table name"))
@@ -135,9 +135,9 @@ def _alter_user(c: Cursor) -> AlterUser:
 
 
 def _grant(c: Cursor, *, revoke: bool = False) -> Grant:
-    privileges = [c.one_of("read", "write", "all").lower()]
+    privileges = [c.one_of("read", "write", "all")]
     while c.take(","):
-        privileges.append(c.one_of("read", "write", "all").lower())
+        privileges.append(c.one_of("read", "write", "all"))
     c.expect("on")
     on = c.here()
     db = None if c.take("*") else c.name("a database").text
