@@ -18,21 +18,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from millrace_core.timeline import Schedule
-from millrace_core.trigger.groups.columns import Columns, Ints
+from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.groups.groups import Groups
 from millrace_core.trigger.rows.intake import Messages, TableRows
-from millrace_core.trigger.stream.definition import Definition
 from millrace_core.trigger.stream.delay import FAR
-from millrace_core.trigger.stream.routes import Received, Routes
-from millrace_core.trigger.stream.state import Life, StreamState
-from millrace_core.trigger.stream.telling import Output, Telling
+from millrace_core.trigger.stream.in_slot import StreamInSlot
+from millrace_core.trigger.stream.routes import Received
+from millrace_core.trigger.stream.state import Life
+from millrace_core.trigger.stream.telling import Output
 from millrace_core.trigger.types.clock import News, NewsMemory
 from millrace_core.wire.control import Offsets, Tick
 from millrace_core.wire.events import Group, TriggerEvent, trigger_id
@@ -58,48 +58,14 @@ class Progress(msgspec.Struct, array_like=True):
     present: dict[int, list[int]] = {}
 
 
-class PeriodStream:
-    """See the module. It has the parts that it shares with :class:`Stream`: ``state``, ``routes``,
-    ``telling``."""
+class PeriodStream(StreamInSlot):
+    """See the module."""
 
     def __init__(self, life: Life, slot: int) -> None:
-        self.state = StreamState(life, slot)
-        self.uid, self.slot = self.state.uid, slot
-        self.routes = Routes(self.state)
-        self.telling = Telling(self.state)
+        super().__init__(life, slot)
         self.progress = Progress()
         self._outgoing: list[Output] = []
         self._in_group: Counter[int] = Counter()
-
-    @property
-    def life(self) -> Life:
-        return self.state.life
-
-    @property
-    def definition(self) -> Definition:
-        return self.state.definition
-
-    @property
-    def groups(self) -> Groups:
-        return self.state.groups
-
-    @property
-    def clock(self) -> Columns:
-        return self.state.clock
-
-    @property
-    def memory(self) -> Columns:
-        return self.state.memory
-
-    @property
-    def live(self) -> bool:
-        """As :attr:`StreamState.live`."""
-        return self.state.live
-
-    @property
-    def waits(self) -> bool:
-        """As :attr:`StreamState.waits`."""
-        return self.state.waits
 
     @property
     def lets_go(self) -> bool:
@@ -116,10 +82,6 @@ class PeriodStream:
         return self.definition.spec.options.ignore_nodata_trigger
 
     # ------------------------------------------------------------------ life
-
-    def redefine(self, definition: bytes) -> None:
-        """Go on with the same groups under another definition of the table."""
-        self.state.redefine(definition)
 
     def begin(self, slots: int, at: int) -> None:
         """It was defined at processing time ``at`` (ns), in a deployment of that many slots."""
@@ -148,29 +110,11 @@ class PeriodStream:
 
     def lose_table(self) -> None:
         """The trigger table is gone, and its groups with it."""
-        self.state.lose_table()
+        super().lose_table()
         self.progress.members, self.progress.present = {}, {}
         self._in_group.clear()
 
     # ------------------------------------------------------------------ which groups there are
-
-    @property
-    def passing(self) -> Groups:
-        """Tables of this batch whose rows are sent on."""
-        return self.state.passing
-
-    @passing.setter
-    def passing(self, tables: Groups) -> None:
-        self.state.passing = tables
-
-    @property
-    def places(self) -> Groups:
-        """Where the rows of a table go."""
-        return self.state.places
-
-    def place(self, name: bytes, family: Family) -> int:
-        """As :meth:`StreamState.place`."""
-        return self.state.place(name, family)
 
     def meet(self, name: bytes, family: Family) -> None:
         """A child table of this name is there."""
@@ -336,32 +280,8 @@ class PeriodStream:
 
     # ------------------------------------------------------------------ the end of a batch, and state
 
-    def farewells(self, seen: Offsets) -> Iterator[Output]:
-        """As :meth:`Telling.farewells`."""
-        return self.telling.farewells(seen)
-
-    def sweep(self) -> None:
-        """Forget the groups that ended."""
-        self.state.sweep()
-
-    def count(self, counter: str, more: int) -> None:
-        """Add to one of the counters that ``wire.counters`` lists."""
-        self.state.count(counter, more)
-
-    def news(self, ticked: bool) -> dict[str, int] | None:
-        """As :meth:`StreamState.news`."""
-        return self.state.news(ticked)
-
-    def dump(self) -> list[Any]:
-        """Plain data for msgpack."""
-        return self.state.dump(self.progress)
-
-    @classmethod
-    def load(cls, data: list[Any], slot: int) -> Self:
-        """The inverse of :meth:`dump`."""
-        stream = cls(StreamState.life_of(data), slot)
-        stream.state.load(data, stream._load_more)
-        return stream
+    def _dump_more(self) -> Progress:
+        return self.progress
 
     def _load_more(self, data: Any) -> None:
         self.progress = msgspec.convert(data, Progress)

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any
 
-from millrace_core.trigger.groups.columns import Columns, Ints
+from millrace_core.trigger.groups.columns import Ints
 from millrace_core.trigger.groups.family import Family
-from millrace_core.trigger.groups.groups import Groups
 from millrace_core.trigger.rows.intake import Messages, TableRows, arrivals
 from millrace_core.trigger.stream.changes import Changes
-from millrace_core.trigger.stream.definition import Definition
 from millrace_core.trigger.stream.history import History
+from millrace_core.trigger.stream.in_slot import StreamInSlot
 from millrace_core.trigger.stream.judging import Judging
 from millrace_core.trigger.stream.partial import Partial
-from millrace_core.trigger.stream.routes import Received, Routes
-from millrace_core.trigger.stream.state import Life, StreamState
-from millrace_core.trigger.stream.telling import Output, Telling
+from millrace_core.trigger.stream.routes import Received
+from millrace_core.trigger.stream.state import Life
+from millrace_core.trigger.stream.telling import Output
 from millrace_core.trigger.stream.versions import Passed, Versions
 from millrace_core.wire.control import Offsets, Tick
 from millrace_core.wire.recalc import Handover, Taken
 
 
-class Stream:
-    """What it keeps (``state``), and the parts that work on it: ``routes`` brings rows to the slot of their
-    group, ``history`` holds live rows until the past has been told, ``judging`` evaluates them, ``changes``
-    asks for closed windows to be cut again, ``partial`` for rows of which a part came, ``telling`` words what
-    comes of it all."""
+class Stream(StreamInSlot):
+    """``history`` holds live rows until the past has been told, ``judging`` evaluates them, ``changes`` asks
+    for closed windows to be cut again, ``partial`` for rows of which a part came."""
 
     def __init__(self, life: Life, slot: int) -> None:
-        self.state = StreamState(life, slot)
-        self.uid, self.slot = self.state.uid, slot
-        self.routes = Routes(self.state)
-        self.telling = Telling(self.state)
+        super().__init__(life, slot)
         self.judging = Judging(self.state, self.telling)
         self.changes = Changes(self.state, self.telling, self.judging, self.routes)
         self.history = History(self.state, self.telling, self.judging, self.changes)
@@ -41,49 +35,11 @@ class Stream:
     # ------------------------------------------------------------------ what it is
 
     @property
-    def life(self) -> Life:
-        return self.state.life
-
-    @property
-    def definition(self) -> Definition:
-        return self.state.definition
-
-    @property
-    def groups(self) -> Groups:
-        return self.state.groups
-
-    @property
-    def clock(self) -> Columns:
-        return self.state.clock
-
-    @property
-    def memory(self) -> Columns:
-        return self.state.memory
-
-    @property
-    def live(self) -> bool:
-        """As :attr:`StreamState.live`."""
-        return self.state.live
-
-    @property
-    def waits(self) -> bool:
-        """As :attr:`StreamState.waits`."""
-        return self.state.waits
-
-    @property
     def lets_go(self) -> bool:
         """Whether it holds live rows that it lets go of when it is started again: they are asked for then."""
         return self.history.waits_for_untreated
 
     # ------------------------------------------------------------------ life
-
-    def redefine(self, definition: bytes) -> None:
-        """Go on with the same groups under another definition of the table."""
-        self.state.redefine(definition)
-
-    def lose_table(self) -> None:
-        """The trigger table is gone, and its groups with it."""
-        self.state.lose_table()
 
     def begin(self, slots: int, at: int) -> None:
         """It was defined at processing time ``at`` (ns), in a deployment of that many slots."""
@@ -116,24 +72,6 @@ class Stream:
         return self.history.take_outgoing()
 
     # ------------------------------------------------------------------ tables
-
-    @property
-    def passing(self) -> Groups:
-        """Tables of this batch whose rows are sent on."""
-        return self.state.passing
-
-    @passing.setter
-    def passing(self, tables: Groups) -> None:
-        self.state.passing = tables
-
-    @property
-    def places(self) -> Groups:
-        """Where the rows of a table go."""
-        return self.state.places
-
-    def place(self, name: bytes, family: Family) -> int:
-        """As :meth:`StreamState.place`."""
-        return self.state.place(name, family)
 
     def meet(self, name: bytes, family: Family) -> None:
         """A child table of this name is there."""
@@ -222,36 +160,16 @@ class Stream:
 
     # ------------------------------------------------------------------ the end of a batch, and state
 
-    def farewells(self, seen: Offsets) -> Iterator[Output]:
-        """As :meth:`Telling.farewells`."""
-        return self.telling.farewells(seen)
-
     def sweep(self) -> None:
         """Forget the groups that ended."""
         self.state.held.grow(len(self.groups))
-        self.state.sweep()
+        super().sweep()
 
-    def count(self, counter: str, more: int) -> None:
-        """Add to one of the counters that ``wire.counters`` lists."""
-        self.state.count(counter, more)
-
-    def news(self, ticked: bool) -> dict[str, int] | None:
-        """As :meth:`StreamState.news`."""
-        return self.state.news(ticked)
-
-    def dump(self) -> list[Any]:
-        """Plain data for msgpack."""
+    def _dump_more(self) -> Any:
         more = [self.state.delays.dump() if self.definition.timer else None, self.state.held.dump()]
         if self.definition.showing is not None:
             more.append(self.state.shown.dump())
-        return self.state.dump(more)
-
-    @classmethod
-    def load(cls, data: list[Any], slot: int) -> Self:
-        """The inverse of :meth:`dump`."""
-        stream = cls(StreamState.life_of(data), slot)
-        stream.state.load(data, stream._load_more)
-        return stream
+        return more
 
     def _load_more(self, data: Any) -> None:
         if isinstance(data, list) and len(data) in (2, 3):
