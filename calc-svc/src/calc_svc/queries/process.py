@@ -165,7 +165,7 @@ class QueryProcess:
     def has_room(self) -> bool:
         """Whether a query could begin at once."""
         with self._changed:
-            return self._child is not None and not self._child.over and bool(self._free)
+            return self._open is not None
 
     def look(self) -> tuple[object, str]:
         """How often it has begun, and what waits for that."""
@@ -218,12 +218,18 @@ class QueryProcess:
             finally:
                 self._waiting -= 1
 
+    @property
+    def _open(self) -> Child | None:
+        """The process, while it has a lane free."""
+        child = self._child
+        return child if child is not None and not child.over and self._free else None
+
     def _open_to(self, query: Query) -> Child | None:
         """The process, if it has a lane for the query.
 
         :raises PlanError: TOO_MANY where queries of its user are refused.
         """
-        now, child = time.monotonic(), self._child
+        now = time.monotonic()
         if (refused := self._admission.refused(query.user, now)) is not None:
             metrics.QUERIES_REFUSED.inc()
             raise PlanError(
@@ -232,7 +238,7 @@ class QueryProcess:
                 f"{refused.ends} of them have ended the process that runs all users' queries "
                 "(MILLRACE_CALC_QUERY_ENDS)",
             )
-        if child is None or child.over or not self._free:
+        if (child := self._open) is None:
             return None
         spared = self.spared or not self._wants_spare
         return child if self._admission.may_begin(query.user, child.users, now, spared=spared) else None
