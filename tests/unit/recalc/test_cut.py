@@ -15,6 +15,7 @@ from millrace_core.model.stream import Condition
 from millrace_core.recalc.answer import cut_again, shown_windows
 from millrace_core.recalc.cut import Cutter, in_order
 from millrace_core.recalc.reach import from_block
+from millrace_core.recalc.sending import coalesced
 from millrace_core.timeline import Schedule
 from millrace_core.trigger.types.count.windower import CountWindower
 from millrace_core.trigger.types.event.arrays import EventRule
@@ -227,6 +228,53 @@ def test_results_that_no_longer_stand_are_taken_back(
     for window in open_windows(windower, after, until):
         results.pop(window.start, None)  # goes on in the live path
     assert results == truth
+
+
+@settings(max_examples=examples(100))
+@example([(0, 1), (10, 1), (20, 1), (30, 1)], [(5, 1), (15, 1)], [5, 15], 90)
+@given(
+    cells=tables, changes=tables, until=st.integers(60, 100),
+    times=st.lists(st.integers(0, 90), min_size=2, max_size=6, unique=True),
+)  # fmt: skip
+def test_counted_windows_are_cut_once_however_many_rows_have_changed(
+    cells: Cells, changes: Cells, times: list[int], until: int
+) -> None:
+    """Behind the first change all are others: to cut them for each is to tell all of them each time."""
+    windower = CountWindower(4, 2, follows=True)
+    times = [ts for ts in times if ts <= until] or [0]
+    after = [c for c in cells if c[0] not in times] + [c for c in changes if c[0] in times]
+    after.sort(key=lambda cell: cell[0])
+    parts = [Part(ME, ts, ts, until) for ts in times]
+    (once,) = coalesced(parts, onward=windower.reach().onward)
+
+    def results(asked: list[Part]) -> tuple[dict[int, Any], int]:
+        standing = {one[1]: one[2:4] for one in whole(windower, cells, until) if one[0] == CLOSE}
+        told_again = 0
+        for part in asked:
+            found = cut_again(windower, part, reader(windower, after), changed=True, retracts=True).found
+            for kind, start, end, rows in zip(
+                *(array.tolist() for array in (found.kind, found.start, found.end, found.rownum)), strict=True
+            ):
+                if kind == RETRACT:
+                    standing = {key: one for key, one in standing.items() if not start <= key <= end}
+                elif kind == CLOSE:
+                    standing[start] = (end, rows)
+                    told_again += 1
+        for window in open_windows(windower, after, until):
+            standing.pop(window.start, None)  # goes on in the live path
+        return standing, told_again
+
+    truth = {one[1]: one[2:4] for one in whole(windower, after, until) if one[0] == CLOSE}
+    (one_by_one, often), (at_once, seldom) = results(parts), results([once])
+    assert one_by_one == at_once == truth
+    assert seldom <= len(truth) and seldom <= often
+
+
+def test_ranges_of_a_group_meet_where_a_change_touches_all_behind_it() -> None:
+    other = Group(7, (), None)
+    parts = [Part(ME, 30, 31, 50), Part(ME, 10, 12, 60, lost=True), Part(other, 20, 20, 50)]
+    assert coalesced(parts) == [Part(ME, 10, 12, 60, lost=True), Part(ME, 30, 31, 60, lost=True), parts[2]]
+    assert coalesced(parts, onward=True) == [Part(ME, 10, 31, 60, lost=True), parts[2]]
 
 
 SHOWN = ["interval", "overlapping", "session", "state", "state1", "event"]

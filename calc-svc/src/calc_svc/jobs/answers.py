@@ -166,7 +166,7 @@ class Answers:
         """``groups``: their tables, by number; ``told``, ``changed``: as :func:`cut_again` has them. Fills
         ``settled``: of which windows it has told."""
         definition = rows.definition
-        parts = coalesced(parts)
+        parts = coalesced(parts, onward=changed and len(parts) > 1 and definition.windower.reach().onward)
         told_of: dict[int, dict[int, int]] = {}
         done = 0
         for group, some in groupby(parts, key=lambda part: part.group):

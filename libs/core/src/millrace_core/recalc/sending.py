@@ -81,9 +81,9 @@ class Settled:
         return event.kind == CLOSED and self.holds(event.group.id, event.start)
 
 
-def coalesced(parts: Sequence[Part]) -> list[Part]:
+def coalesced(parts: Sequence[Part], *, onward: bool = False) -> list[Part]:
     """Ranges of one group that meet, put together, each as far as the latest T: who asked last knows which
-    windows are open then."""
+    windows are open then. ``onward``: what changed touches all windows behind it, so all of them meet."""
     found: list[Part] = []
     latest: dict[int, Part] = {}
     for part in parts:
@@ -92,7 +92,7 @@ def coalesced(parts: Sequence[Part]) -> list[Part]:
             latest[part.group.id] = part
     for part in sorted(parts, key=lambda part: (part.group.id, part.first)):
         last = found[-1] if found else None
-        if last is not None and last.group.id == part.group.id and part.first <= last.last + 1:
+        if last is not None and last.group.id == part.group.id and (onward or part.first <= last.last + 1):
             found[-1] = msgspec.structs.replace(
                 last, last=max(last.last, part.last), open=last.open or part.open
             )

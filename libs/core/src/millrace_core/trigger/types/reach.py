@@ -52,11 +52,12 @@ class Reach(ABC):
 
     ``fixed``: where windows may begin does not depend on the rows, so none is ever invalid. ``anew``: a
     recalculation divides the rows of its range anew, whatever lies before them; what has been told goes by
-    all rows of the group.
+    all rows of the group. ``onward``: a change touches all windows behind it.
     """
 
     fixed = False
     anew = False
+    onward = False
 
     @abstractmethod
     def span(self, first: int, last: int) -> tuple[int, int]:

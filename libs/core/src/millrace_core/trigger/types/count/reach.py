@@ -28,6 +28,8 @@ class CountedReach(Reach):
     """All rows from the group's first one on (``origin``; None: from the first that is stored): behind a row
     that is gone, each belongs to other windows."""
 
+    onward = True
+
     def __init__(self, origin: int | None) -> None:
         self.origin = -RANGE if origin is None else origin
 
