@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calc_svc.spark.heap import SPAN, Collected, Exhaustion
+from calc_svc.spark.heap import SHARE, SPAN, Collected, Exhaustion
 
 
 def seen(*samples: tuple[float, float, int, float]) -> list[bool]:
@@ -48,3 +48,30 @@ def test_a_look_that_comes_late_covers_all_that_time() -> None:
     """Each look waits for the collection that goes on."""
     assert seen((0, 0, 0, 0.1), (9, 8.5, 3, 0.99)) == [False, True]
     assert seen((0, 0, 0, 0.1), (3, 2.9, 3, 0.99)) == [False, False]
+
+
+def test_who_comes_behind_a_query_that_had_all_memory_is_not_judged_by_what_that_had_left() -> None:
+    """CI: a result of gigabytes was refused, and the process ended beside a count(*) of somebody else, who
+    was told that it needs too much memory."""
+    exhaustion = Exhaustion()
+    assert not exhaustion.seen(0, Collected(0, 0, 0.1))
+    exhaustion.ended(3.5)
+    assert not exhaustion.seen(4, Collected(3.5, 16, 0.99))
+    assert not exhaustion.seen(4.5, Collected(3.5, 16, 0.99))
+    assert not exhaustion.seen(5, Collected(3.6, 17, 0.2)), "it is free"
+
+
+def test_what_is_still_full_after_the_next_collection_is_another_ones() -> None:
+    exhaustion = Exhaustion()
+    assert not exhaustion.seen(0, Collected(0, 0, 0.1))
+    exhaustion.ended(3.5)
+    assert not exhaustion.seen(4, Collected(3.5, 16, 0.99))
+    assert exhaustion.seen(5, Collected(4.4, 17, 0.99))
+
+
+def test_the_end_of_a_short_query_says_nothing() -> None:
+    """It cannot have kept the JVM collecting for so long; others may ask such ones all the time."""
+    exhaustion = Exhaustion()
+    assert not exhaustion.seen(0, Collected(0, 0, 0.1))
+    exhaustion.ended(SHARE * SPAN)
+    assert exhaustion.seen(4, Collected(3.5, 16, 0.99))

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from millrace_core.trigger.rows import Messages
 from millrace_core.trigger.slot import Slot, evaluate_batch
 from millrace_core.trigger.slot import rows as slot_rows
-from millrace_core.trigger.slot.backlog import AT_ONCE, LONG, MOST
+from millrace_core.trigger.slot.backlog import AT_ONCE, LONG, MOST, NEVER_CALM, calm_of
 from millrace_core.trigger.stream import Stream
-from millrace_core.trigger.stream.calm import NEVER_CALM, calm_of
 from millrace_core.wire import control, status
 from millrace_core.wire.operations import Delete, Drop
 from millrace_core.wire.topics import wal_topic

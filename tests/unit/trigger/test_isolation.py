@@ -18,7 +18,6 @@ from millrace_core.trigger.rows import Messages, signals
 from millrace_core.trigger.slot import Slot, evaluate_batch
 from millrace_core.trigger.slot.control import ControlRecords
 from millrace_core.trigger.stream import Stream
-from millrace_core.trigger.stream.in_slot import StreamInSlot
 from millrace_core.trigger.stream.period import PeriodStream
 from millrace_core.trigger.types import Session, registry, type_of
 from millrace_core.trigger.types.session.windower import SessionWindower
@@ -293,7 +292,7 @@ def test_wherever_it_raises(kit: Any, monkeypatch: pytest.MonkeyPatch, method: s
     if method != "begin":
         cluster.define(bad(kit, 50, max_delay=20 if method == "on_tick" else None))
         cluster.run()
-    for owner in (StreamInSlot, Stream, PeriodStream):
+    for owner in dict.fromkeys((*Stream.__mro__, *PeriodStream.__mro__)):
         if method in owner.__dict__:
             monkeypatch.setattr(owner, method, _raising(owner.__dict__[method]))
     if method == "begin":

@@ -17,6 +17,7 @@ import structlog
 from calc_svc.queries.messages import As, Ready
 from calc_svc.queries.serving import POOL, Cancelling, Serving, Watching
 from calc_svc.settings import CalcSettings
+from calc_svc.spark.heap import Exhaustion
 from calc_svc.spark.session import IMPATIENT, Engine
 from millrace_service import Life, Work, configure_logs, load_settings
 
@@ -38,9 +39,10 @@ def main(as_: As, pipes: list[int]) -> None:
     if as_ is As.SPARE:  # nobody waits for it: whoever comes first is to be answered soon
         engine.warm_up()
     cancelling = Cancelling(engine)
-    serving = [Serving(engine, number, pipe) for number, pipe in enumerate(lanes)]
+    exhaustion = Exhaustion()
+    serving = [Serving(engine, number, pipe, exhaustion) for number, pipe in enumerate(lanes)]
     logger, end = structlog.get_logger("calc-svc-queries"), partial(os._exit, 1)
-    works: list[Work] = [Watching(engine), cancelling, *serving]
+    works: list[Work] = [Watching(engine, exhaustion), cancelling, *serving]
     for work in works:
         Life(work, logger, end).start()
     os.setpriority(os.PRIO_PGRP, 0, NICE)  # all threads of its JVM, too

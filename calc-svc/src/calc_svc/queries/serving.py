@@ -28,9 +28,9 @@ SOON = 0.1
 class Serving:
     """Answers what comes over one lane's pipe."""
 
-    def __init__(self, engine: Engine, number: int, pipe: Connection) -> None:
+    def __init__(self, engine: Engine, number: int, pipe: Connection, exhaustion: Exhaustion) -> None:
         self.name, self.stopping = f"lane-{number}", threading.Event()
-        self._engine, self._number, self._pipe = engine, number, pipe
+        self._engine, self._number, self._pipe, self._exhaustion = engine, number, pipe, exhaustion
         self._open = ExitStack()
         self._lane: Lane | None = None
 
@@ -48,6 +48,7 @@ class Serving:
     def _serve(self, lane: Lane, asked: Asked) -> None:
         name = job_name(self._number, asked.number)
         self._engine.name_jobs(name)
+        began = time.monotonic()
         answered = _answer(lane, asked)
         if answered.code == ErrorCode.UNAVAILABLE.name:
             self.stopping.set()  # what the JVM has ended with is told by the end of this process
@@ -55,6 +56,7 @@ class Serving:
         while answered.code and self._engine.tasks(name):
             # a task that does not end would keep its core: the lane is not free before
             time.sleep(SOON)
+        self._exhaustion.ended(time.monotonic() - began)
         self._pipe.send(answered)
 
     def end(self) -> None:
@@ -92,9 +94,9 @@ class Watching:
     """Ends the process when Spark's JVM has ended, or does nothing but look for memory: without it there is
     nothing to be done, and the next process answers sooner."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, exhaustion: Exhaustion) -> None:
         self.name, self.stopping = "watching", threading.Event()
-        self._engine, self._exhaustion = engine, Exhaustion()
+        self._engine, self._exhaustion = engine, exhaustion
 
     def begin(self) -> None:
         """Nothing is open."""

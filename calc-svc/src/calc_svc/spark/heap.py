@@ -30,13 +30,24 @@ class Collected(NamedTuple):
 
 
 class Exhaustion:
-    """Looks at one JVM again and again."""
+    """Looks at one JVM again and again. :meth:`ended` may be told by any thread."""
 
     def __init__(self) -> None:
         self._looks = deque[tuple[float, Collected]]()
+        self._has_ended = False
+        self._full = 0
+        """Full collections that may have been before the end of a query."""
+
+    def ended(self, seconds: float) -> None:
+        """A query that took so long is over. If it had the memory, the next full collection finds that free:
+        whoever is there now is not to blame for what the last one has left."""
+        if seconds > SHARE * SPAN:
+            self._has_ended = True
 
     def seen(self, now: float, collected: Collected) -> bool:
         """Whether it does little but collect, and finds little; ``now``: seconds of any clock."""
+        if self._has_ended:
+            self._has_ended, self._full = False, collected.full
         self._looks.append((now, collected))
         while len(self._looks) > 1 and now - self._looks[1][0] >= SPAN:
             self._looks.popleft()
@@ -45,5 +56,6 @@ class Exhaustion:
             now - then >= SPAN
             and collected.seconds - before.seconds > SHARE * (now - then)
             and collected.full - before.full >= FULL
+            and collected.full > self._full
             and collected.left > LEFT
         )

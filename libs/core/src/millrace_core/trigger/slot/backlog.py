@@ -1,4 +1,4 @@
-"""Messages that streams have put off: rows that mean nothing to them yet (``trigger.calm``).
+"""Messages that streams have put off: rows that mean nothing to them yet.
 
 How rows are cut into batches is invisible: a stream tells the same whether it evaluates rows as they come or
 many at once. So where many streams read a table, each evaluates only when something is to be told: of a
@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from millrace_core.trigger.groups.columns import Ints, starts_of
+from millrace_core.trigger.groups.watermark import NEVER
 from millrace_core.trigger.rows.intake import Messages, TableRows, distinct, of_each
-from millrace_core.trigger.types.windower import Span
+from millrace_core.trigger.stream.state import StreamState
+from millrace_core.trigger.types.occurrences import OPEN
+from millrace_core.trigger.types.windower import NEVER_CALM, Span
 from millrace_core.wire.control import Offsets
 
 FEW = 8
@@ -32,6 +35,39 @@ AT_ONCE = 8
 """This many of the streams that have waited that long evaluate in a batch: else all would always do so in
 the same one."""
 _INTS = ("partition", "offset", "timestamp")
+
+
+class Calm(NamedTuple):
+    """What decides whether a stream may put rows off: whether it is ``live``, of which ``child`` it takes
+    rows (None: of any), in which ``span`` they mean nothing to it."""
+
+    live: bool
+    child: bytes | None
+    span: Span
+
+
+def calm_of(state: StreamState) -> Span:
+    """Rows in this span, of whatever tables and in whatever order, make the stream tell and ask nothing.
+
+    It holds until the stream has evaluated something. Counters do grow by such rows.
+    """
+    definition, life = state.definition, state.life
+    if life.holding or state.waits or not definition.home or definition.table.virtual:
+        return NEVER_CALM
+    shows = definition.timer is not None or definition.showing is not None
+    if definition.signals or shows or OPEN in definition.emission.kinds:
+        return NEVER_CALM
+    state.clock.grow(len(state.groups))
+    state.memory.grow(len(state.groups))
+    newest = state.clock.singles["newest"]
+    seen = newest != NEVER
+    if not seen.any() or not state.clock.singles["started"][seen].all():
+        return NEVER_CALM
+    watermark = definition.clock.watermark
+    until = newest[seen] - watermark
+    span = definition.windower.calm(state.memory, seen, until)
+    # T, which closes windows, lies so far behind the newest row
+    return span if span == NEVER_CALM else Span(span.first, span.last + watermark)
 
 
 @dataclass(slots=True)

@@ -9,12 +9,11 @@ from typing import Any
 from millrace_core.model.schema import Table
 from millrace_core.trigger.groups.family import Family
 from millrace_core.trigger.rows.virtual import Feeds, Inbox
-from millrace_core.trigger.slot.backlog import Backlog
+from millrace_core.trigger.slot.backlog import Backlog, Calm
 from millrace_core.trigger.slot.blame import Blame, Watch
 from millrace_core.trigger.slot.holdings import MOST
 from millrace_core.trigger.slot.hosted import AnyStream
 from millrace_core.trigger.slot.records import Refused
-from millrace_core.trigger.stream.calm import Calm
 from millrace_core.trigger.stream.telling import Output
 from millrace_core.wire import status
 from millrace_core.wire.control import Offsets

@@ -12,12 +12,11 @@ import numpy as np
 
 from millrace_core.model.schema import Table
 from millrace_core.trigger.rows.intake import Messages, TableRows, came_before, present, read
-from millrace_core.trigger.slot.backlog import FEW, MOST, Backlog, joined, spans_of
+from millrace_core.trigger.slot.backlog import FEW, MOST, Backlog, Calm, calm_of, joined, spans_of
 from millrace_core.trigger.slot.contents import Contents
 from millrace_core.trigger.slot.hosted import AnyStream
 from millrace_core.trigger.slot.placing import Names, Tags, describe, placed, read_for, with_operations
 from millrace_core.trigger.slot.requests import delete, deletes_in, heeds_changes, missed_by
-from millrace_core.trigger.stream.calm import Calm, calm_of
 from millrace_core.trigger.stream.stream import Stream
 from millrace_core.trigger.stream.telling import Output
 from millrace_core.trigger.stream.versions import passing
