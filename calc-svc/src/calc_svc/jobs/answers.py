@@ -166,28 +166,28 @@ class Answers:
         """``groups``: their tables, by number; ``told``, ``changed``: as :func:`cut_again` has them. Fills
         ``settled``: of which windows it has told."""
         definition = rows.definition
-        parts = coalesced(parts, onward=changed and len(parts) > 1 and definition.windower.reach().onward)
+        onward = changed and len(parts) > 1 and definition.windower.reach().onward
+        parts = [part for part in coalesced(parts, onward=onward) if part.group in groups]
         told_of: dict[int, dict[int, int]] = {}
         done = 0
         for group, some in groupby(parts, key=lambda part: part.group):
             mine = list(some)
-            if group in groups:
-                read = rows.reader_for(group, groups[group], mine)
-                if group.id not in told_of:
-                    told_of[group.id] = dict(told.of(definition.spec.uid, group.id))
-                known = told_of[group.id]
-                for part in mine:
-                    answer = cut_again(
-                        definition.windower, part, read, changed=changed, told=known.items(),
-                        retracts=definition.spec.emission.obsolete == "retracted",
-                    )  # fmt: skip
-                    retell(known, answer.found)
-                    if answer.starts is not None:
-                        settled.add(group.id, answer.starts)
-                    writer.work.rows += answer.rows
-                    yield from writer.batches(answer.found, [group])
-            done += len(mine)
-            writer.work.fraction = done / len(parts)
+            read = rows.reader_for(group, groups[group], mine)
+            if group.id not in told_of:
+                told_of[group.id] = dict(told.of(definition.spec.uid, group.id))
+            known = told_of[group.id]
+            for part in mine:
+                answer = cut_again(
+                    definition.windower, part, read, changed=changed, told=known.items(),
+                    retracts=definition.spec.emission.obsolete == "retracted",
+                )  # fmt: skip
+                retell(known, answer.found)
+                if answer.starts is not None:
+                    settled.add(group.id, answer.starts)
+                writer.work.rows += answer.rows
+                yield from writer.batches(answer.found, [group])
+                done += 1
+                writer.work.fraction = done / len(parts)
         yield from writer.flush()
 
     def _rest(
