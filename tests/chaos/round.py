@@ -255,19 +255,18 @@ class Round:
         """The whole verdict once all is right, or when nothing has moved for the given patience; and when it
         was given (monotonic): when all had become right, if it says so.
 
-        To ask takes its time. So each part of the verdict is asked for until it is right, then the next; and
-        in the end all of them once more."""
+        To ask takes its time. So each part of the verdict is asked for until it is right, then the next; then
+        all of them once more, and once all are right they must stay so."""
         moved, stood = time.monotonic(), evidence.moving(self.stack, self.db)
         told = moved
         asks = self._asks(due, inbox)
         at = 0
         while True:
             if at == len(asks):
-                time.sleep(SETTLED)
-                right = time.monotonic() - SETTLED
-                total = together(ask() for ask in asks)
-                if total.is_right:
-                    return total, right
+                right = time.monotonic()
+                if together(ask() for ask in asks).is_right:
+                    time.sleep(SETTLED)
+                    return together(ask() for ask in asks), right
                 at = 0
             one = asks[at]()
             if one.is_right:
