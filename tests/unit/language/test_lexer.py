@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace_core.errors import Position, SqlError
-from millrace_core.language.lexer import Lexer, TokenKind, quote, quote_name, tokens, unquote
+from millrace_core.language.lexer import Lexer, quote, quote_name, tokens, unquote
+from millrace_core.language.words import TokenKind
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 names = texts.filter(bool)

@@ -11,12 +11,13 @@ from millrace_core.dialect.tdengine import parse
 from millrace_core.errors import ErrorCode, Position, SqlError
 from millrace_core.language import lexer
 from millrace_core.language.arguments import duration
-from millrace_core.language.lexer import TokenKind, quote_name
+from millrace_core.language.lexer import quote_name
 from millrace_core.language.query import nodes, parse_expression, parse_query
 from millrace_core.language.query.tokens import query_tokens
 from millrace_core.language.statements import Argument, CreateTable, Literal
 from millrace_core.language.times import TimeContext
 from millrace_core.language.values import literal_value
+from millrace_core.language.words import TokenKind
 from millrace_core.model.rules import ALL_UNITS, DurationRule
 from millrace_core.model.schema import Column
 from millrace_core.model.types import DataType

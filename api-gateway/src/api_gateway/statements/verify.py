@@ -8,9 +8,10 @@ from api_gateway.session import Session
 from api_gateway.statements.diagnose import checked_limit
 from api_gateway.statements.stream_life import find_stream
 from millrace_core.errors import CatalogError, ErrorCode, SqlError
-from millrace_core.language.lexer import Lexer, TokenKind
+from millrace_core.language.lexer import Lexer
 from millrace_core.language.statements import VerifyStream
 from millrace_core.language.times import time_value
+from millrace_core.language.words import TokenKind
 from millrace_core.recalc.judged import Judged, judged_of, refusal
 from millrace_core.wire import control
 from millrace_core.wire.topics import CONTROL

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import cast
 
 from millrace_core.errors import MillraceError
-from millrace_core.language.lexer import Token, TokenKind, tokens
+from millrace_core.language.lexer import tokens
 from millrace_core.language.statements import Argument
+from millrace_core.language.words import Token, TokenKind
 from millrace_core.model.rules import DurationRule, IntegerRule
 from millrace_core.model.schema import Precision
 from millrace_core.model.stream import Duration, Unit

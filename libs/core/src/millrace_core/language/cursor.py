@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from millrace_core.errors import ErrorCode, Position, SqlError
-from millrace_core.language.lexer import Lexer, Token, TokenKind
+from millrace_core.errors import ErrorCode, SqlError
+from millrace_core.language.lexer import Lexer
 from millrace_core.language.statements import Argument, Literal, Name, QualifiedName, SqlText
-from millrace_core.language.words import Words
+from millrace_core.language.words import TokenKind
 from millrace_core.model.schema import MAX_NAME
 
 NAMES = (TokenKind.WORD, TokenKind.QUOTED)
@@ -24,11 +24,8 @@ def check_length(name: Name | QualifiedName, kind: str) -> None:
         )
 
 
-class Cursor(Lexer, Words[Token]):
+class Cursor(Lexer):
     """A lexer with the parser's small words, values and pieces of text."""
-
-    def refused(self, why: str, where: Position) -> SqlError:
-        return SqlError(ErrorCode.SYNTAX, why, where)
 
     def name(self, what: str) -> Name:
         token = self.peek()

@@ -8,42 +8,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from enum import Enum
-from typing import NamedTuple
 
 from millrace_core.errors import ErrorCode, Position, SqlError
+from millrace_core.language.words import Token, TokenKind, Words
 
 START = Position(1, 1)
-
-
-class TokenKind(Enum):
-    WORD = "word"  # an identifier or keyword; value: lower case
-    QUOTED = "quoted"  # a back-quoted identifier; value: without the quotes
-    STRING = "string"  # value: without quotes and escapes
-    INTEGER = "integer"
-    FLOAT = "float"
-    DURATION = "duration"  # 10s, 1n; also 0.5s, which whoever reads it refuses
-    PLACEHOLDER = "placeholder"  # %%tbname, %%trows, %%1
-    OPERATOR = "operator"
-    END = "end"
-
-
-class Token(NamedTuple):
-    """``text``: as written; ``value``: what it means, see :class:`TokenKind`; ``start``, ``end``: offsets."""
-
-    kind: TokenKind
-    text: str
-    value: str
-    start: int
-    end: int
-
-    @property
-    def is_end(self) -> bool:
-        return self.kind is TokenKind.END
-
-    @property
-    def may_be_keyword(self) -> bool:
-        return self.kind in (TokenKind.WORD, TokenKind.OPERATOR)
 
 
 # possessive quantifiers: an unterminated string or comment must not be tried again from every place
@@ -90,7 +59,7 @@ def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-class Lexer:
+class Lexer(Words):
     """Tokens of one text from a movable place on: a parser may look ahead, and scan parts by itself."""
 
     def __init__(self, text: str, origin: Position = START) -> None:
@@ -109,12 +78,8 @@ class Lexer:
             column += self._origin.column - 1
         return Position(line + self._origin.line - 1, column)
 
-    def peek(self) -> Token:
-        """The next token, without moving."""
-        place = self.place
-        token = self.next()
-        self.place = place
-        return token
+    def refused(self, why: str, where: Position) -> SqlError:
+        return SqlError(ErrorCode.SYNTAX, why, where)
 
     def next(self) -> Token:
         """The next token; at the end of the text END, again and again.

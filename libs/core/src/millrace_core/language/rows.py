@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from millrace_core.errors import ErrorCode, Position, SqlError
-from millrace_core.language.lexer import COMMENT, DOUBLE_QUOTED, SINGLE_QUOTED, Lexer, Token, TokenKind
+from millrace_core.language.lexer import COMMENT, DOUBLE_QUOTED, SINGLE_QUOTED, Lexer
+from millrace_core.language.words import Token, TokenKind
 
 TextRow = tuple[str, ...]
 

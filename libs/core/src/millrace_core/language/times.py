@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from millrace_core.errors import ErrorCode, MillraceError, SqlError
-from millrace_core.language.lexer import Lexer, TokenKind, unquote
+from millrace_core.language.lexer import Lexer, unquote
 from millrace_core.language.statements import Delete, Literal
+from millrace_core.language.words import TokenKind
 from millrace_core.model.schema import Precision, Table
 from millrace_core.model.stream import Duration
 from millrace_core.timeline.calendar import add, local_midnight, zone

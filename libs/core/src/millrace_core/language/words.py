@@ -1,41 +1,42 @@
-"""The small words of every parser: look at the next tokens, take them, or say what was expected."""
+"""Tokens, and the small words of every parser: look at what comes next, take it, or say what was expected."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from enum import Enum
+from typing import NamedTuple, TypeVar
 
 from millrace_core.errors import MillraceError, Position
 
 
-class AnyToken(Protocol):
-    """``text``: as written; ``value``: what it means, of a keyword or operator in lower case; ``start``: an
-    offset."""
+class TokenKind(Enum):
+    WORD = "word"  # an identifier or keyword; value: lower case
+    QUOTED = "quoted"  # a name in back quotes; value: without them
+    STRING = "string"  # value: without quotes and escapes
+    INTEGER = "integer"
+    FLOAT = "float"
+    DURATION = "duration"  # 10s, 1n, IoTDB: 1d12h; TDengine: also 0.5s, which whoever reads it refuses
+    DATETIME = "datetime"  # of IoTDB: 2026-01-31T23:59:59.000+01:00
+    PLACEHOLDER = "placeholder"  # of TDengine: %%tbname, %%trows, %%1
+    OPERATOR = "operator"
+    END = "end"
 
-    @property
-    def text(self) -> str: ...
 
-    @property
-    def value(self) -> str: ...
+class Token(NamedTuple):
+    """``text``: as written; ``value``: what it means, see :class:`TokenKind`; ``start``, ``end``: offsets."""
 
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def is_end(self) -> bool: ...
-
-    @property
-    def may_be_keyword(self) -> bool:
-        """Whether it is a word without quotes, or an operator."""
-        ...
+    kind: TokenKind
+    text: str
+    value: str
+    start: int
+    end: int
 
 
 T = TypeVar("T")
-Token = TypeVar("Token", bound=AnyToken)
 
 
-class Words(ABC, Generic[Token]):
+class Words(ABC):
     """A place in a text that moves over tokens; each dialect has its own."""
 
     place: int
@@ -66,7 +67,7 @@ class Words(ABC, Generic[Token]):
     def unexpected(self, expected: str) -> MillraceError:
         """The error to raise: what was expected, and what stands there."""
         token = self.peek()
-        found = "the end of the statement" if token.is_end else repr(token.text)
+        found = "the end of the statement" if token.kind is TokenKind.END else repr(token.text)
         return self.refused(f"expected {expected}, found {found}", self.position(token.start))
 
     def at(self, *words: str) -> bool:
@@ -81,7 +82,7 @@ class Words(ABC, Generic[Token]):
         place = self.place
         for word in words:
             token = self.next()
-            if not token.may_be_keyword or token.value != word.lower():
+            if token.kind not in (TokenKind.WORD, TokenKind.OPERATOR) or token.value != word.lower():
                 self.place = place
                 return False
         return True
@@ -120,5 +121,5 @@ class Words(ABC, Generic[Token]):
         """Nothing but semicolons may follow."""
         while self.take(";"):
             pass
-        if not self.peek().is_end:
+        if self.peek().kind is not TokenKind.END:
             raise self.unexpected("the end of the statement")

@@ -8,48 +8,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from enum import Enum
-from typing import NamedTuple
 
 from millrace_core.dialect.iotdb.codes import IotdbError, Status, syntax
 from millrace_core.dialect.iotdb.paths import MANY, NAME, ROOT, Node, Pattern
 from millrace_core.errors import Position
-from millrace_core.language.words import Words
+from millrace_core.language.words import Token, TokenKind, Words
 
 MOST_BYTES = 1 << 20
 """Of a statement, as in the other dialect."""
 MOST_DIGITS = 100
 """Of a whole number: Python reads no longer ones than some thousands."""
-
-
-class TokenKind(Enum):
-    WORD = "word"
-    QUOTED = "quoted"  # a name in back quotes; value: without them
-    STRING = "string"  # value: without quotes
-    INTEGER = "integer"
-    FLOAT = "float"
-    DURATION = "duration"  # 10s, 1d12h
-    DATETIME = "datetime"  # 2026-01-31T23:59:59.000+01:00
-    OPERATOR = "operator"
-    END = "end"
-
-
-class Token(NamedTuple):
-    """``value``: what it means; of a word in lower case. ``start``, ``end``: offsets."""
-
-    kind: TokenKind
-    text: str
-    value: str
-    start: int
-    end: int
-
-    @property
-    def is_end(self) -> bool:
-        return self.kind is TokenKind.END
-
-    @property
-    def may_be_keyword(self) -> bool:
-        return self.kind in (TokenKind.WORD, TokenKind.OPERATOR)
 
 
 _TOKEN = re.compile(
@@ -76,7 +44,7 @@ _EXPRESSION_NODE = re.compile(
 _TARGET_NODE = re.compile(rf"{_QUOTED_NODE}|(?:{NAME}|\$\{{\d+\}})+|::")
 
 
-class Cursor(Words[Token]):
+class Cursor(Words):
     """Over IoTDB's tokens and paths."""
 
     def __init__(self, text: str) -> None:

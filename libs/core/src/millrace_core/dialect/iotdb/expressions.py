@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from millrace_core.dialect.iotdb.codes import semantic, syntax
-from millrace_core.dialect.iotdb.cursor import Cursor, TokenKind
+from millrace_core.dialect.iotdb.cursor import Cursor
 from millrace_core.dialect.iotdb.paths import TIMES, Pattern
 from millrace_core.dialect.iotdb.times import Moment, moment
 from millrace_core.errors import Position
+from millrace_core.language.words import TokenKind
 
 MOST_DEPTH = 40
 MOST_OPERATORS = 1_200

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from millrace_core.dialect.iotdb.codes import IotdbError, Status, semantic, syntax, unsupported
-from millrace_core.dialect.iotdb.cursor import Cursor, TokenKind
+from millrace_core.dialect.iotdb.cursor import Cursor
 from millrace_core.dialect.iotdb.expressions import constant, expression
 from millrace_core.dialect.iotdb.parse_schema import limits
 from millrace_core.dialect.iotdb.paths import NAME, ROOT, Node
 from millrace_core.dialect.iotdb.statements import Fill, GroupBy, Item, Select, Target
 from millrace_core.dialect.iotdb.times import duration, time
 from millrace_core.errors import Position
+from millrace_core.language.words import TokenKind
 
 _LATER: dict[tuple[str, ...], str] = {
     ("slimit",): "SLIMIT", ("soffset",): "SOFFSET",

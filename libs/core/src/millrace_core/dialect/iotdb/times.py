@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from millrace_core.dialect.iotdb.codes import semantic, unsupported
-from millrace_core.dialect.iotdb.cursor import MOST_DIGITS, Cursor, TokenKind
+from millrace_core.dialect.iotdb.cursor import MOST_DIGITS, Cursor
 from millrace_core.errors import MillraceError, Position
+from millrace_core.language.words import TokenKind
 from millrace_core.timeline.precision import HIGHEST, LOWEST, NS_PER_MS, milliseconds
 from millrace_core.timeline.text import parse_timestamp
 

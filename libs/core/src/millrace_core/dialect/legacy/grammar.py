@@ -9,7 +9,6 @@ from millrace_core.dialect.legacy.subquery import subquery
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.language.cursor import Cursor, check_length
 from millrace_core.language.data_types import data_type
-from millrace_core.language.lexer import TokenKind
 from millrace_core.language.statements import (
     Argument,
     CreateLegacyStream,
@@ -20,6 +19,7 @@ from millrace_core.language.statements import (
     OutputColumn,
 )  # fmt: skip
 from millrace_core.language.stream_words import OPTIONS, check_unmixed, mixed
+from millrace_core.language.words import TokenKind
 
 MODES = ("at_once", "window_close", "max_delay", "force_window_close", "continuous_window_close")
 

@@ -10,10 +10,11 @@ from sqlglot import exp
 from millrace_core.conditions.row import AGGREGATES
 from millrace_core.errors import ErrorCode, Position
 from millrace_core.language.arguments import bad
-from millrace_core.language.lexer import TokenKind, quote_name, tokens
+from millrace_core.language.lexer import quote_name, tokens
 from millrace_core.language.query import parse_expression, parse_query
 from millrace_core.language.query.nodes import position_of
 from millrace_core.language.statements import Argument, LegacyQuery, SqlText
+from millrace_core.language.words import TokenKind
 from millrace_core.model.schema import Table
 
 REFUSED = frozenset({

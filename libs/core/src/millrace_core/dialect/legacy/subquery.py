@@ -7,8 +7,8 @@ from typing import Any
 
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.language.cursor import Cursor
-from millrace_core.language.lexer import TokenKind
 from millrace_core.language.statements import Argument, LegacyQuery, SqlText, TriggerClause
+from millrace_core.language.words import TokenKind
 
 WINDOWS = ("interval", "session", "state_window", "event_window", "count_window")
 REFUSED = (

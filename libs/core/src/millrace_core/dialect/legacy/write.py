@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from millrace_core.conditions.row import AGGREGATES
 from millrace_core.dialect.legacy.query import Item, PartitionKey, is_aggregate, is_start
 from millrace_core.errors import Position
-from millrace_core.language.lexer import Token, TokenKind, quote_name, tokens
+from millrace_core.language.lexer import quote_name, tokens
 from millrace_core.language.query.nodes import position_at
 from millrace_core.language.statements import Argument, LegacyQuery
+from millrace_core.language.words import Token, TokenKind
 from millrace_core.model.stream import Piece
 
 _HOURS = {"d": 24, "w": 168}

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from millrace_core.conditions import condition
 from millrace_core.errors import SqlError
 from millrace_core.language.arguments import bad, duration, one_token
-from millrace_core.language.lexer import TokenKind
 from millrace_core.language.query import parse_expression
 from millrace_core.language.statements import Argument, Literal, Name, NotifyClause, OptionClause
 from millrace_core.language.times import TimeContext, time_value
+from millrace_core.language.words import TokenKind
 from millrace_core.model.options import NOTIFY_OPTIONS, OPTIONS, WINDOW_EVENTS, Needs, OptionRule, Takes
 from millrace_core.model.schema import Table
 from millrace_core.model.stream import Emission, EventType, Notify, Options

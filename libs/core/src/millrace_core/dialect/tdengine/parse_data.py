@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from millrace_core.dialect.tdengine.parse_tables import using_child
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.language.cursor import Cursor
-from millrace_core.language.lexer import TokenKind
 from millrace_core.language.rows import read_rows
 from millrace_core.language.statements import (
     Bound,
@@ -19,6 +18,7 @@ from millrace_core.language.statements import (
     Operator,
     QualifiedName,
 )
+from millrace_core.language.words import TokenKind
 
 _FLIPPED: dict[Operator, Operator] = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

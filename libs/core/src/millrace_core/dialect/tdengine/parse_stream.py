@@ -8,7 +8,6 @@ from typing import Any
 from millrace_core.errors import Position, SqlError
 from millrace_core.language.cursor import Cursor, check_length
 from millrace_core.language.data_types import data_type
-from millrace_core.language.lexer import TokenKind
 from millrace_core.language.statements import (
     Argument,
     CreateStream,
@@ -30,6 +29,7 @@ from millrace_core.language.statements import (
     VerifyStream,
 )  # fmt: skip
 from millrace_core.language.stream_words import FIRST, OLDER_OPTIONS, check_unmixed, mixed
+from millrace_core.language.words import TokenKind
 from millrace_core.trigger.types import trigger_types
 
 CLAUSES = ("stream_options", "notify", "notify_options", "into", "output_subtable", "tags", "as")

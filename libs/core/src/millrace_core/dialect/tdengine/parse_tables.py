@@ -8,7 +8,6 @@ from typing import cast
 from millrace_core.errors import ErrorCode, SqlError
 from millrace_core.language.cursor import Cursor, check_length
 from millrace_core.language.data_types import KEY_TYPES, data_type
-from millrace_core.language.lexer import TokenKind
 from millrace_core.language.statements import (
     Add,
     AlterTable,
@@ -33,6 +32,7 @@ from millrace_core.language.statements import (
     Target,
     UseDatabase,
 )  # fmt: skip
+from millrace_core.language.words import TokenKind
 from millrace_core.model.schema import KEEP, WAL_RETENTION, Precision
 
 # what TDengine lets one set for a database besides PRECISION; storage is Millrace's own affair

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from sqlglot.tokenizer_core import Token, TokenType
 
 from millrace_core.errors import Position
-from millrace_core.language import lexer
-from millrace_core.language.lexer import TokenKind
+from millrace_core.language import lexer, words
+from millrace_core.language.words import TokenKind
 
 # sqlglot has no token types for these clauses; this one has no other use in the language
 CLAUSE = TokenType.QUALIFY
@@ -76,7 +76,7 @@ def query_tokens(sql: str, origin: Position) -> list[Token]:
     return [Token(part.type, part.text, 1, 1, part.start, part.end - 1) for part in found]
 
 
-def _parts(token: lexer.Token) -> Iterator[_Part]:
+def _parts(token: words.Token) -> Iterator[_Part]:
     """A duration is a number with its unit behind it, a placeholder a sign with its name behind it."""
     kind, text, start, end = token.kind, token.text, token.start, token.end
     match kind:
