@@ -119,10 +119,12 @@ class CalcClient:
         """
         self._post("/kill", {"id": id_, "by": by, "user": user})
 
-    def describe(self, spec: StreamSpec, catalog: int, origin: Position) -> tuple[ResultColumn, ...]:
-        """The result columns of a stream's query, which begins at ``origin`` in the user's statement."""
+    def describe(
+        self, spec: StreamSpec, catalog: int, origin: Position, user: str | None
+    ) -> tuple[ResultColumn, ...]:
+        """The result columns of a stream's query, which begins at ``origin`` in the statement of ``user``."""
         try:
-            found = self._post("/describe", {"spec": spec, "catalog": catalog})
+            found = self._post("/describe", {"spec": spec, "catalog": catalog, "user": user})
         except MillraceError as error:
             raise _moved(error, spec, origin) from error
         try:

@@ -34,7 +34,9 @@ RECALCULATION_SECONDS = Histogram(
 )  # fmt: skip
 RECALCULATED_ROWS = Counter("millrace_recalculated_rows", "Stored rows read to cut windows again")
 QUERY_PROCESSES_ENDED = Counter(
-    "millrace_query_processes_ended", "Ends of the process that runs users' queries, by cause", ["cause"]
+    "millrace_query_processes_ended",
+    "Ends of the processes that run users' queries (queries) and plan them (planning), by cause",
+    ["process", "cause"],
 )
 QUERIES_REFUSED = Counter(
     "millrace_queries_refused", "Queries refused because others of their user have ended that process"

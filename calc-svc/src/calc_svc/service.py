@@ -25,7 +25,7 @@ from calc_svc.loops.one_writer import OneWriter
 from calc_svc.loops.overtaking import Overtaking
 from calc_svc.loops.recalc import RecalcLoop
 from calc_svc.loops.triggers import TriggerLoop
-from calc_svc.queries.process import QueryProcess
+from calc_svc.queries.process import PLANS, QueryProcess
 from calc_svc.settings import CalcSettings
 from calc_svc.spark.session import Engine
 from calc_svc.store.catalog import CatalogView
@@ -43,6 +43,9 @@ from millrace_wal import KafkaLog, Message
 YOUNG_OBJECTS = 50_000
 """New objects after which garbage is looked for among them: a round of triggers makes as many that live until
 its end, and a look at each 700 of them found nothing."""
+
+PLANS_AT_ONCE = 4
+"""Statements of users that are planned side by side; one user has three at most."""
 
 
 def calc_engine(settings: CalcSettings) -> Engine:
@@ -67,11 +70,11 @@ class CalcService:
         self._catalog = CatalogView()
         self.store = _store(settings, self._catalog)
         self._engine = engine
-        users = _query_process(settings)
+        users, planning = self._for_users = _query_process(settings), _planning(settings)
         self._limits = _limits(settings, self._engine, users)
         self.calculator = Calculator(
             self._engine, self._catalog, self.store, settings.calc_result_rows, settings.calc_one_by_one,
-            users,
+            users, planning,
         )  # fmt: skip
         self._consumer = WalConsumer(self._log, self._catalog, self.store)
         name = store_id(settings.tables.with_name("tables.id"))
@@ -96,7 +99,7 @@ class CalcService:
         self._reading = self._lives.add(self._consumer, self._consumer.look)
         works: list[TriggerLoop | RecalcLoop] = [self._loop, self._again, *self._recalc]
         self._working = [watching, flushing, *(self._lives.add(work, work.look) for work in works)]
-        self._users = self._lives.add(users, users.look)
+        self._serving = [self._lives.add(process, process.look) for process in self._for_users]
         self._lives.watch("spark", self._spark)
         self._ready = threading.Event()
         self._starting = Start(
@@ -122,7 +125,7 @@ class CalcService:
 
     def _begin_queries(self) -> None:
         """What takes a core of its own for seconds, and is not to do so while this one's Spark starts."""
-        self._lives.start(self._users)
+        self._lives.start(*self._serving)
 
     def _begin(self) -> None:
         """What works once the catalog is read and Spark is there, warm or not."""
@@ -147,7 +150,7 @@ class CalcService:
         detail: dict[str, object] = {"started": started, "spark": spark, "tables": len(self.store.tables())}
         if unusable := self.store.unusable():
             detail["problems"] = unusable
-        if refused := self._limits.process.refused():
+        if refused := {user: until for one in self._for_users for user, until in one.refused().items()}:
             detail["refused"] = refused
         if apart := self._limits.note.apart():
             detail["apart"] = {str(uid): instant(until) for uid, until in apart.items()}
@@ -181,6 +184,13 @@ def _query_process(settings: CalcSettings) -> QueryProcess:
     lanes = settings.calc_query_lanes
     admission = Admission(lanes, settings.calc_query_ends, settings.calc_query_penalty_seconds)
     return QueryProcess(lanes, admission, spare=settings.calc_query_spare)
+
+
+def _planning(settings: CalcSettings) -> QueryProcess:
+    seconds = settings.calc_query_penalty_seconds
+    return QueryProcess(
+        PLANS_AT_ONCE, Admission(PLANS_AT_ONCE, settings.calc_query_ends, seconds), kind=PLANS
+    )
 
 
 class Warms(Protocol):

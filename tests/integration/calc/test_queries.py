@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 import structlog
 
-from calc_svc.queries.__main__ import NICE
+from calc_svc.queries.control import NICE
+from calc_svc.queries.lane import QueryLane
 from calc_svc.queries.process import QueryProcess
 from calc_svc.queries.running import Query
 from millrace.java import Java
@@ -54,7 +55,7 @@ def process(java: Java) -> Iterator[QueryProcess]:
 def rows(
     process: QueryProcess, sql: str, seconds: float = 120.0, limit: int | None = None, user: str = "ann"
 ) -> list[object]:
-    found = process.lane(Query(sql, seconds, user=user)).run(sql, ROWS, "UTC", limit)
+    found = QueryLane(process, Query(sql, seconds, user=user)).run(sql, ROWS, "UTC", limit)
     return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
@@ -73,7 +74,7 @@ def all_lanes_are_free_afterwards(process: QueryProcess) -> Iterator[None]:
     together = threading.Barrier(LANES, timeout=120)
 
     def take(user: str) -> None:
-        lane = process.lane(Query("", 120.0, user=user))
+        lane = QueryLane(process, Query("", 120.0, user=user))
         together.wait()
         lane.run("SELECT count(*) FROM t", ROWS, "UTC", 10)
 
@@ -111,7 +112,7 @@ def test_a_query_that_is_killed_ends(process: QueryProcess) -> None:
     query = Query(FOREVER, 120.0)
     threading.Timer(2, query.end, (PlanError(ErrorCode.QUERY_KILLED, "killed"),)).start()
     with pytest.raises(PlanError, match="killed"):
-        process.lane(query).run(FOREVER, ROWS, "UTC", 10)
+        QueryLane(process, query).run(FOREVER, ROWS, "UTC", 10)
 
 
 @pytest.mark.parametrize(

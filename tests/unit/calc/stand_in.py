@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from calc_svc.queries.messages import OUT_OF_MEMORY, Answered, As, Asked, Ready, ipc_stream
+from calc_svc.queries.control import OUT_OF_MEMORY, As, Ready
+from calc_svc.queries.messages import Answered, Asked, ipc_stream
 
 ENDS = {"memory": OUT_OF_MEMORY, "crash": 1}
 

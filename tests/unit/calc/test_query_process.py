@@ -15,14 +15,15 @@ import pytest
 import structlog
 
 from calc_svc.queries import child, process
-from calc_svc.queries.process import QueryProcess
+from calc_svc.queries.lane import QueryLane
+from calc_svc.queries.process import Kind, QueryProcess
 from calc_svc.queries.running import Query
 from millrace_core.admission import Admission
 from millrace_core.errors import ErrorCode, MillraceError, PlanError
 from millrace_service import Life
 
 LANES, MOST = 2, 3
-PROGRAM = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
+KIND = Kind("queries", "the process", (sys.executable, str(Path(__file__).with_name("stand_in.py"))))
 Begin = Callable[..., QueryProcess]
 
 
@@ -42,7 +43,7 @@ def begun(gate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
 
     def begin(*, spare: bool = True, seconds: float = 600.0) -> QueryProcess:
         environment = os.environ | {"READY_AFTER": str(gate)}
-        work = QueryProcess(LANES, Admission(LANES, MOST, seconds), environment, spare=spare, program=PROGRAM)
+        work = QueryProcess(LANES, Admission(LANES, MOST, seconds), environment, spare=spare, kind=KIND)
         lives.append(Life(work, structlog.get_logger()))
         lives[-1].start()
         return work
@@ -56,7 +57,7 @@ def begun(gate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
 
 def run(work: QueryProcess, sql: str, user: str, seconds: float = 60.0) -> int:
     """The number of the process that answers."""
-    found = work.lane(Query(sql, seconds, user=user)).run(sql, {}, "UTC")
+    found = QueryLane(work, Query(sql, seconds, user=user)).run(sql, {}, "UTC")
     return int(found["pid"][0].as_py())
 
 
@@ -170,7 +171,7 @@ def test_a_user_leaves_a_lane_to_the_others(begun: Begin) -> None:
 
     def hold() -> None:
         with pytest.raises(PlanError, match="killed"):
-            work.lane(long).run("hang", {}, "UTC")
+            QueryLane(work, long).run("hang", {}, "UTC")
 
     long = Long("hang", 60.0, user="ann")
     held = threading.Thread(target=hold)

@@ -27,7 +27,7 @@ from millrace_core.model.stream import Duration, StreamSpec
 from millrace_core.trigger.types import Period
 from millrace_service import Life
 
-from .test_query_process import LANES, MOST, PROGRAM
+from .test_query_process import KIND, LANES, MOST
 
 SPEC = StreamSpec(7, "db", "s", "", Period(Duration(1, "s")))
 OTHER = msgspec.structs.replace(SPEC, uid=8)
@@ -76,7 +76,7 @@ def limits(tmp_path: Path, own: Own, monkeypatch: pytest.MonkeyPatch) -> Iterato
     monkeypatch.setattr(process, "STOP", 0.2)
     monkeypatch.setattr(limited, "WAIT", 30.0)
     monkeypatch.setattr(watching, "TICK", 0.01)
-    users = QueryProcess(LANES, Admission(LANES, MOST, 600.0), program=PROGRAM)
+    users = QueryProcess(LANES, Admission(LANES, MOST, 600.0), kind=KIND)
     note = Note(tmp_path)
     watch = Watch(own, note, 3.0, 1_000, users.has_room)
     lives = [Life(work, structlog.get_logger()) for work in (users, watch)]

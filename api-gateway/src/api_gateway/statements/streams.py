@@ -92,7 +92,7 @@ def _draft(context: Context, session: Session, statement: NewStream) -> Draft:
     check_output(spec, statement, context.catalog)
     result: tuple[ResultColumn, ...] = ()
     if (written := _query_of(statement)) is not None:
-        result = context.calc.describe(spec, position, written)
+        result = context.calc.describe(spec, position, written, session.user)
     spec = front.complete(spec, statement, result, context.catalog)
     _check_cycle(context.catalog, spec, statement)
     return Draft(spec, position)

@@ -55,8 +55,11 @@ class KillRequest(msgspec.Struct):
 
 
 class DescribeRequest(msgspec.Struct):
+    """``catalog``: what the answer must have seen; ``user``: who asks."""
+
     spec: StreamSpec
     catalog: int = 0
+    user: str | None = None
 
 
 def calc_app(
@@ -149,5 +152,6 @@ def _verify(calculator: Calculator, store: TableStore, asked: VerifyRequest, one
 
 def _describe(calculator: Calculator, store: TableStore, asked: DescribeRequest) -> bytes:
     store.wait(asked.catalog, {}, WAIT_SECONDS)
-    columns = calculator.describe(asked.spec)
+    one = Query(asked.spec.query or "", WAIT_SECONDS, user=asked.user)
+    columns = calculator.planner.columns(one, asked.spec)
     return msgspec.json.encode({"columns": columns})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,9 @@ from calc_svc.jobs.sources import (
     set_relation,
     tids_of,
 )
+from calc_svc.planning.messages import PlannedQuery
+from calc_svc.planning.planner import Planner
+from calc_svc.queries.lane import QueryLane
 from calc_svc.queries.process import QueryProcess
 from calc_svc.queries.running import Query
 from calc_svc.spark.relations import Relation
@@ -28,12 +31,11 @@ from calc_svc.spark.session import Engine, Runs
 from calc_svc.store.catalog import CatalogView
 from calc_svc.store.columns import plain_arrow
 from calc_svc.store.tables import TableStore
-from millrace_core.calc.filling import query_of
 from millrace_core.calc.outcome import NOTIFY, Outcome, outcome_of, outcomes_of
 from millrace_core.calc.parts import TOO_MUCH, Parts
 from millrace_core.errors import MillraceError, PlanError
-from millrace_core.model.stream import ResultColumn, StreamSpec
-from millrace_core.plan import Plan, SourceUse, plan_query, plan_stream, system_rows, trigger_relation
+from millrace_core.model.stream import StreamSpec
+from millrace_core.plan import Plan, SourceUse, plan_stream, system_rows, trigger_relation
 from millrace_core.plan.windows.anomaly import FAILED
 from millrace_core.store.place import Spans, spans_of_stretches
 from millrace_core.wire.events import TriggerEvent
@@ -56,38 +58,39 @@ class Calculator:
     never_set_wise: bool = False
     users: QueryProcess | None = None
     """What runs users' queries; None: this process, as tests have it."""
+    planner: Planner = field(init=False)
+    """What plans users' statements."""
+    planning: InitVar[QueryProcess | None] = None
+    """Where it does so; None: in this process."""
 
-    def query(self, asked: Query, database: str | None, timezone: str, now: int) -> tuple[Plan, pa.Table]:
+    def __post_init__(self, planning: QueryProcess | None) -> None:
+        self.planner = Planner(self.catalog, planning)
+
+    def query(
+        self, asked: Query, database: str | None, timezone: str, now: int
+    ) -> tuple[PlannedQuery, pa.Table]:
         """Run a user's SELECT.
 
         :raises MillraceError: what the SQL is refused for, why the query was ended, or TOO_LARGE for too long
             a result.
         """
         asked.check()
-        plan = plan_query(
-            asked.sql, database, self.catalog.catalog, timezone, now, asked.user, self.catalog.lock
-        )
+        plan = self.planner.query(asked, database, timezone, now)
         relations = {
             source.relation: self._one_source(source, None, (), asked.user) for source in plan.sources
         }
         asked.check()
         with self.lane_of(asked) as lane:
-            return plan, lane.run(plan.one_sql({}), relations, timezone, self.result_rows)
+            return plan, lane.run(plan.sql, relations, timezone, self.result_rows)
 
     def lane_of(self, asked: Query) -> AbstractContextManager[Runs]:
         """What runs a user's query."""
         if self.users is not None:
-            return nullcontext(self.users.lane(asked))
+            return nullcontext(QueryLane(self.users, asked))
         return self.engine.lane("queries", asked.left)
 
-    def describe(self, spec: StreamSpec) -> tuple[ResultColumn, ...]:
-        """The result columns of a stream's query, of which FILL's must be possible too."""
-        if spec.filled is not None:
-            self.plan(query_of(spec))
-        return self.plan(spec).result
-
     def plan(self, spec: StreamSpec) -> Plan:
-        return plan_stream(spec, self.catalog.catalog, self.catalog.lock)
+        return plan_stream(spec, self.catalog)
 
     def calculate(
         self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Runs
@@ -263,7 +266,7 @@ def result_frame(result: pa.Table, plan: Plan, offset: int) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def typed_result(plan: Plan, result: pa.Table) -> pa.Table:
+def typed_result(plan: PlannedQuery, result: pa.Table) -> pa.Table:
     """A query's result for the wire: names of the result, types as metadata of its fields."""
     fields = []
     for place, column in enumerate(plan.result):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from calc_svc.limits.note import Note
 from calc_svc.limits.watch import Watch, Watched, too_long
+from calc_svc.queries.lane import QueryLane
 from calc_svc.queries.process import QueryProcess
 from calc_svc.queries.running import Query
 from calc_svc.spark.jvm import JVM_OUT_OF_MEMORY
@@ -104,7 +105,7 @@ class StreamLane:
         while True:
             query = Query(sql, limits.seconds, user=f"stream {self.spec.full_name}", waits=WAIT)
             try:
-                return limits.process.lane(query).run(sql, relations, timezone, limits.rows)
+                return QueryLane(limits.process, query).run(sql, relations, timezone, limits.rows)
             except PlanError as error:
                 if error.code in TOO_MUCH:
                     limits.note.take_apart(self.spec.uid)

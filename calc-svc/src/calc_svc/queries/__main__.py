@@ -1,7 +1,7 @@
 """``python -m calc_svc.queries AS CONTROL LANE…``: the process that runs users' queries, one on each
 lane.
 
-``AS`` is how it comes (``messages.As``); each other argument is the number of a pipe. Where calc-svc goes,
+``AS`` is how it comes (``control.As``); each other argument is the number of a pipe. Where calc-svc goes,
 its ends of the pipes go, and so does this one.
 """
 
@@ -14,15 +14,12 @@ from multiprocessing.connection import Connection
 
 import structlog
 
-from calc_svc.queries.messages import As, Ready
+from calc_svc.queries.control import NICE, As, Ready
 from calc_svc.queries.serving import POOL, Cancelling, Serving, Watching
 from calc_svc.settings import CalcSettings
 from calc_svc.spark.heap import Exhaustion
 from calc_svc.spark.session import IMPATIENT, Engine
 from millrace_service import Life, Work, configure_logs, load_settings
-
-NICE = 5
-"""What is calculated for streams goes first where both want the same core."""
 
 
 def main(as_: As, pipes: list[int]) -> None:

@@ -1,11 +1,10 @@
-"""One process that runs users' queries (``python -m calc_svc.queries``), from its start to its end."""
+"""One process that works for users' queries (``python -m calc_svc.queries``), from its start to its end."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -15,10 +14,9 @@ from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
-from calc_svc.queries.messages import OUT_OF_MEMORY, As, Cancel
+from calc_svc.queries.control import OUT_OF_MEMORY, As, Cancel
 from millrace_core.admission import User
 
-PROGRAM = (sys.executable, "-m", "calc_svc.queries")
 STARTUP = 120.0
 """Seconds that a process may take until it is ready."""
 GRACE = 3.0

@@ -1,4 +1,4 @@
-"""What calc-svc and its process for queries tell each other, over a pipe for each lane and one for control.
+"""What calc-svc and its process for queries tell each other, over a pipe for each lane.
 
 Rows go as Arrow streams, for a slice of a table is written as the slice alone.
 """
@@ -7,24 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from enum import StrEnum
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from calc_svc.spark.relations import Parquet, Relation
 from millrace_core.errors import ErrorCode, PlanError
-
-OUT_OF_MEMORY = 77
-"""The exit code of the process where its Spark had not enough memory."""
-
-
-class As(StrEnum):
-    """How a process comes: as the first, as the next that is waited for, or as one that stands by."""
-
-    FIRST = "first"
-    NEXT = "next"
-    SPARE = "spare"
 
 
 class Asked(NamedTuple):
@@ -45,17 +33,6 @@ class Answered(NamedTuple):
     rows: bytes
     code: str = ""
     message: str = ""
-
-
-class Ready(NamedTuple):
-    """Control, from the process: it takes queries."""
-
-
-class Cancel(NamedTuple):
-    """Control, to the process: the query of this number on this lane is to end."""
-
-    lane: int
-    number: int
 
 
 def ask(number: int, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None) -> Asked:

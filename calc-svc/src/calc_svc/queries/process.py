@@ -1,27 +1,28 @@
-"""The process that runs users' queries, as calc-svc holds it: begun, asked, ended when it cannot be stopped;
-and the one that waits to follow it.
+"""A process that works for users' queries, as calc-svc holds it: begun, asked, ended when it cannot be
+stopped; and the one that waits to follow it.
 
-It has a Spark and a heap of its own, so that no query takes cores, memory or the JVM from what is calculated
-for streams (decision 0066). One that stands ready takes its place at once when it ends (decision 0072).
+One runs them, with a Spark and a heap of its own, so that no query takes cores, memory or the JVM from what
+is calculated for streams (decision 0066); another plans them (decision 0079). One that stands ready takes its
+place at once when it ends (decision 0072).
 """
 
 from __future__ import annotations
 
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-import pyarrow as pa
 import structlog
 
 from calc_svc import metrics
-from calc_svc.queries.child import PROGRAM, Child, Line
-from calc_svc.queries.messages import Answered, As, ask, rows_of
+from calc_svc.queries.child import Child, Line
+from calc_svc.queries.control import As
 from calc_svc.queries.running import Query
-from calc_svc.spark.relations import Relation
 from millrace_core.admission import Admission, User
 from millrace_core.errors import ErrorCode, MillraceError, PlanError
 from millrace_service import instant
@@ -36,6 +37,20 @@ SPARE_PAUSE = 30.0
 """Seconds after which one that was to wait, and could not, is tried again."""
 SPARE_AFTER = 60.0
 """Seconds behind the first process: streams that begin, or catch up after a restart, have the cores first."""
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """``name``: in logs and ``/healthz``; ``words``: in errors; ``program``: what each process runs."""
+
+    name: str
+    words: str
+    program: Sequence[str]
+
+
+RUNS = Kind("queries", "the process for queries", (sys.executable, "-m", "calc_svc.queries"))
+PLANS = Kind("planning", "the process that plans queries", (sys.executable, "-m", "calc_svc.planning"))
 
 
 class _Ended(Exception):
@@ -55,12 +70,12 @@ class QueryProcess:
 
     def __init__(
         self, lanes: int, admission: Admission, environment: Mapping[str, str] | None = None, *,
-        spare: bool = False, program: Sequence[str] = PROGRAM,
+        spare: bool = False, kind: Kind = RUNS,
     ) -> None:  # fmt: skip
         """``lanes``: queries that run side by side; ``admission``: whose may begin; ``spare``: whether
-        another process stands ready to follow; ``program``: what each process runs."""
-        self.name, self.stopping = "queries", threading.Event()
-        self._count, self._environment, self._program = lanes, environment, program
+        another process stands ready to follow."""
+        self.name, self.stopping = kind.name, threading.Event()
+        self._count, self._environment, self._kind = lanes, environment, kind
         self._logger = structlog.get_logger("calc-svc")
         self._changed = threading.Condition()
         self._admission = admission
@@ -85,7 +100,7 @@ class QueryProcess:
                 child.close()
                 if self.stopping.is_set():
                     return
-                raise PlanError(ErrorCode.UNAVAILABLE, "the process for queries does not start")
+                raise PlanError(ErrorCode.UNAVAILABLE, f"{self._kind.words} does not start")
         if not self._begun:
             self._spare_from = time.monotonic() + SPARE_AFTER
         with self._changed:
@@ -94,7 +109,7 @@ class QueryProcess:
             self._changed.notify_all()
 
     def _start(self, as_: As) -> Child:
-        return Child.start(self._count, as_, self._program, self._environment)
+        return Child.start(self._count, as_, self._kind.program, self._environment)
 
     def step(self) -> None:
         """Wait a moment for its end.
@@ -111,8 +126,8 @@ class QueryProcess:
             return
         if not self.stopping.is_set():
             why = child.blamed[0] if child.blamed else ""
-            self._logger.warning("the process for queries has ended", code=code, why=why)
-            metrics.QUERY_PROCESSES_ENDED.labels(child.cause).inc()
+            self._logger.warning(f"{self._kind.words} has ended", code=code, why=why)
+            metrics.QUERY_PROCESSES_ENDED.labels(self.name, child.cause).inc()
             self._note_end(child)
             self._close()
             self.begin()
@@ -170,7 +185,7 @@ class QueryProcess:
     def look(self) -> tuple[object, str]:
         """How often it has begun, and what waits for that."""
         waits = self._child is None and self._waiting
-        return self._begun, f"{self._waiting} queries wait for their process" if waits else ""
+        return self._begun, f"{self._waiting} queries wait for {self._kind.words}" if waits else ""
 
     def refused(self) -> dict[str, str]:
         """The users whose queries are refused, and until when."""
@@ -181,26 +196,25 @@ class QueryProcess:
 
     # ------------------------------------------------------------------ queries
 
-    def lane(self, query: Query) -> QueryLane:
-        """What runs the query."""
-        return QueryLane(self, query)
+    def talk(self, query: Query, exchange: Callable[[Talk], Answer]) -> Answer:
+        """What ``exchange`` finds out from the process for the query. It may be begun again, with the next
+        process.
 
-    def run(
-        self, query: Query, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None
-    ) -> pa.Table:
-        """See :meth:`QueryLane.run`."""
+        :raises PlanError: why the query is over; UNAVAILABLE, TIMEOUT or TOO_MANY where it cannot begin;
+            TOO_LARGE where it takes all memory.
+        """
         for again in range(TRIES):
             child, line = self._take(query)
             stops = False
             try:
-                return self._run(child, line, query, sql, relations, timezone, limit)
+                return self._talk(child, line, query, exchange)
             except _Over as over:
                 stops = True  # who has asked does not wait for that
                 threading.Thread(target=self._stop, args=(child, line, query.user), daemon=True).start()
                 raise over.why from None
             except _Ended:
                 if child.out_of_memory or again == TRIES - 1:
-                    raise _blame(child) from None
+                    raise self._blame(child) from None
             finally:
                 if not stops:
                     self._give(child, line, query.user)
@@ -235,8 +249,7 @@ class QueryProcess:
             raise PlanError(
                 ErrorCode.TOO_MANY,
                 f"queries of {query.user} are refused until {instant(refused.until - now + time.time())}: "
-                f"{refused.ends} of them have ended the process that runs all users' queries "
-                "(MILLRACE_CALC_QUERY_ENDS)",
+                f"{refused.ends} of them have ended {self._kind.words} (MILLRACE_CALC_QUERY_ENDS)",
             )
         if (child := self._open) is None:
             return None
@@ -254,14 +267,12 @@ class QueryProcess:
             raise why
         # not its own fault: others have the lanes, or have ended the process
         if self._child is None or self._child.over:
-            raise PlanError(
-                ErrorCode.UNAVAILABLE, "the process for queries is being started: try again"
-            ) from why
+            raise PlanError(ErrorCode.UNAVAILABLE, f"{self._kind.words} is being started: try again") from why
         taken = "all places for queries were taken"
         if self._free:
             taken = (
-                f"queries of {query.user} had all places that one user may have, or were there when the "
-                "process for queries ended, and waited for the next or for others that were"
+                f"queries of {query.user} had all places that one user may have, or were there when "
+                f"{self._kind.words} ended, and waited for the next or for others that were"
             )
         raise PlanError(ErrorCode.TIMEOUT, f"{taken} for {query.seconds:g} s: try again") from why
 
@@ -275,25 +286,36 @@ class QueryProcess:
             else:
                 line.pipe.close()
 
-    def _run(
-        self, child: Child, line: Line, query: Query, sql: str, relations: Mapping[str, Relation],
-        timezone: str, limit: int | None,
-    ) -> pa.Table:  # fmt: skip
+    def _talk(self, child: Child, line: Line, query: Query, exchange: Callable[[Talk], Answer]) -> Answer:
         line.number += 1
         query.check()
         query.runs()
         try:
-            line.pipe.send(ask(line.number, sql, relations, timezone, limit))
-            while not line.pipe.poll(TICK):
-                if (why := query.over()) is not None:
-                    raise _Over(why)
-            answered: Answered = line.pipe.recv()
+            return exchange(Talk(line, query))
         except (EOFError, OSError):
             with self._changed:
                 child.last = child.users.copy() if child.last is None else child.last
             child.await_end()
             raise _Ended from None
-        return rows_of(answered)
+
+    def _blame(self, child: Child) -> MillraceError:
+        """What is told to a query whose process has ended."""
+        together = (child.last or Counter()).total()
+        if child.out_of_memory and together == 1:
+            return PlanError(
+                ErrorCode.TOO_LARGE,
+                "the query needs more memory than all queries may take (MILLRACE_CALC_QUERY_MEMORY): read "
+                "fewer rows, or return less",
+            )
+        if child.out_of_memory:
+            why = (
+                f"{together} queries together needed more memory than they may take "
+                "(MILLRACE_CALC_QUERY_MEMORY)"
+            )
+        else:
+            said = child.blamed[0] if child.blamed else f"ended with code {child.process.returncode}"
+            why = f"{self._kind.words}: {said}"
+        return PlanError(ErrorCode.UNAVAILABLE, f"{why}: try again")
 
     def _stop(self, child: Child, line: Line, user: User) -> None:
         """Have the query end; the lane is free then, or the process gone."""
@@ -317,37 +339,23 @@ class QueryProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryLane:
-    """Runs what one query of a user needs, one after the other."""
+class Talk:
+    """What is said for one query over the lane that it has."""
 
-    process: QueryProcess
+    line: Line
     query: Query
 
-    def run(
-        self, sql: str, relations: Mapping[str, Relation], timezone: str, limit: int | None = None
-    ) -> pa.Table:
-        """As :meth:`calc_svc.spark.session.Lane.run`, in the process for queries.
+    @property
+    def number(self) -> int:
+        """Of the query on this lane."""
+        return self.line.number
 
-        :raises PlanError: besides, why the query is over; TOO_LARGE where it takes all memory.
-        """
-        with metrics.JOB_SECONDS.labels("queries").time():
-            return self.process.run(self.query, sql, relations, timezone, limit)
+    def send(self, message: object) -> None:
+        self.line.pipe.send(message)
 
-
-def _blame(child: Child) -> MillraceError:
-    """What is told to a query whose process has ended."""
-    together = (child.last or Counter()).total()
-    if child.out_of_memory and together == 1:
-        return PlanError(
-            ErrorCode.TOO_LARGE,
-            "the query needs more memory than all queries may take (MILLRACE_CALC_QUERY_MEMORY): read fewer "
-            "rows, or return less",
-        )
-    if child.out_of_memory:
-        why = (
-            f"{together} queries together needed more memory than they may take (MILLRACE_CALC_QUERY_MEMORY)"
-        )
-    else:
-        said = child.blamed[0] if child.blamed else f"ended with code {child.process.returncode}"
-        why = f"the process for queries: {said}"
-    return PlanError(ErrorCode.UNAVAILABLE, f"{why}: try again")
+    def receive(self) -> Any:
+        """What the process says next, for which the query waits no longer than it may."""
+        while not self.line.pipe.poll(TICK):
+            if (why := self.query.over()) is not None:
+                raise _Over(why)
+        return self.line.pipe.recv()

@@ -12,7 +12,8 @@ from multiprocessing.connection import Connection
 
 import structlog
 
-from calc_svc.queries.messages import OUT_OF_MEMORY, Answered, Asked, Cancel, ipc_stream, relations_of
+from calc_svc.queries.control import OUT_OF_MEMORY, Cancel
+from calc_svc.queries.messages import Answered, Asked, ipc_stream, relations_of
 from calc_svc.spark.heap import Exhaustion
 from calc_svc.spark.jvm import JVM_OUT_OF_MEMORY
 from calc_svc.spark.session import CUT_OFF, Engine, Lane

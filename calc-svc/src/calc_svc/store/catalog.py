@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 from millrace_analytics import directory
 from millrace_core.catalog import Catalog, StreamEntry, encode, key_of
@@ -15,7 +16,7 @@ from millrace_core.wire.topics import wal_topic
 
 
 class CatalogView:
-    """``lock`` guards ``catalog``: a planner holds it while it plans. ``position``: the first offset of the
+    """``lock`` guards ``catalog``. ``position``: the first offset of the
     catalog topic that has not been read yet; ``status_position``: the same of the ``status`` topic."""
 
     def __init__(self) -> None:
@@ -70,6 +71,11 @@ class CatalogView:
             if key.startswith(status.PAUSED.encode()):
                 uid, partition = status.part_of(key)
                 (self._pauses.discard if value is None else self._pauses.add)((uid, partition))
+
+    def part(self, wanted: Iterable[tuple[str, str]], *, families: bool) -> Catalog:
+        """As :meth:`Catalog.part`: whoever plans holds no lock meanwhile."""
+        with self.lock:
+            return self.catalog.part(wanted, families=families)
 
     def buried(self) -> dict[str, dict[int, int]]:
         """How far topics have their dead letters: topic -> partition -> the first offset that was not looked

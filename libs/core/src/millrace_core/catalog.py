@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
+from typing import Protocol
 
 import msgspec
 
@@ -178,6 +179,13 @@ _LARGE = frozenset({
     "insert_triggers",
 })  # fmt: skip
 """What may be many; all else of a catalog is in any part of it."""
+
+
+class Definitions(Protocol):
+    """What gives parts of the catalog: the catalog itself, or whoever has it or can ask for them."""
+
+    def part(self, wanted: Iterable[tuple[str, str]], *, families: bool) -> Catalog:
+        """See :meth:`Catalog.part`."""
 
 
 class Catalog:

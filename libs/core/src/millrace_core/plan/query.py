@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 
 from sqlglot import exp
 
-from millrace_core.catalog import Catalog
+from millrace_core.catalog import Catalog, Definitions
 from millrace_core.errors import ErrorCode
 from millrace_core.language.query import parse_query
 from millrace_core.language.query.nodes import CLAUSES, position_of
@@ -219,11 +218,8 @@ def _order_union(ordered: exp.Expr, results: list[Result]) -> None:
     ordered.set("this", reference)
 
 
-def seen_of(
-    catalog: Catalog, tree: exp.Expr, database: str | None, lock: AbstractContextManager[object] | None
-) -> Catalog:
-    """What the query names of the catalog, which is enough to plan it; the lock is held while that is looked
-    up."""
+def seen_of(definitions: Definitions, tree: exp.Expr, database: str | None) -> Catalog:
+    """What the query names of the catalog, which is enough to plan it."""
     names = {
         (node.db or database or "", node.name)
         for node in tree.find_all(exp.Table)
@@ -231,25 +227,24 @@ def seen_of(
     }
     lists = ("operation_modifiers", "distinct", "group")  # of which one may ask for a super table's children
     families = any(select.args.get(key) for select in tree.find_all(exp.Select) for key in lists)
-    with lock or nullcontext():
-        return catalog.part(sorted(names), families=families)
+    return definitions.part(sorted(names), families=families)
 
 
 def plan_query(
-    sql: str, database: str | None, catalog: Catalog, timezone: str, now_ns: int, user: str | None = None,
-    lock: AbstractContextManager[object] | None = None,
+    sql: str, database: str | None, definitions: Definitions, timezone: str, now_ns: int,
+    user: str | None = None,
 ) -> Plan:  # fmt: skip
     """Plan a user's SELECT, or the rows of its EXPLAIN: no placeholders; run ``one_sql({})``.
 
-    ``database``: what unqualified names mean; ``now_ns``: what ``now`` means; ``user``: who asks; ``lock``:
-    held while the catalog is looked at, and not while the query is planned.
+    ``database``: what unqualified names mean; ``now_ns``: what ``now`` means; ``user``: who asks. The
+    ``definitions`` are asked once, for what the query names.
 
     :raises SqlError: with the place of what is wrong.
     """
     asked = explained(sql)
     tree = parse_query(*asked) if asked is not None else parse_query(sql)
     now = with_type(number(now_ns), BIGINT)
-    seen = seen_of(catalog, tree, database, lock)
+    seen = seen_of(definitions, tree, database)
     precision = _precision(tree, database, seen)
     found = plan(tree, Context(seen, database, timezone, precision, now, user=user))
     return found if asked is None else explain(found)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 
 import polars as pl
 from sqlglot import exp
 
-from millrace_core.catalog import Catalog
+from millrace_core.catalog import Catalog, Definitions
 from millrace_core.errors import ErrorCode, MillraceError, Position, SqlError
 from millrace_core.language.lexer import quote_name
 from millrace_core.language.query import parse_expression, parse_query
@@ -82,10 +81,8 @@ def trows_condition(spec: StreamSpec) -> str | None:
     return " AND ".join(conditions) or None
 
 
-def plan_stream(
-    spec: StreamSpec, catalog: Catalog, lock: AbstractContextManager[object] | None = None
-) -> Plan:
-    """Plan the stream's calculation. ``lock``: held while the catalog is looked at, not while planning.
+def plan_stream(spec: StreamSpec, definitions: Definitions) -> Plan:
+    """Plan the stream's calculation. The ``definitions`` are asked once, for what its query names.
 
     :raises SqlError: with the place in the CREATE STREAM statement.
     """
@@ -94,7 +91,7 @@ def plan_stream(
     pieces = spec.places.pieces
     try:
         tree = parse_query(spec.query, START if pieces else spec.places.query or START)
-        seen = seen_of(catalog, tree, spec.database or spec.db, lock)
+        seen = seen_of(definitions, tree, spec.database or spec.db)
         ctx = context_of(spec, seen)
         where = spec.notify.where if spec.notify else None
         ctx.notify = parse_expression(where, spec.places.where or START) if where else None

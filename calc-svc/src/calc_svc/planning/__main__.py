@@ -1,0 +1,35 @@
+"""``python -m calc_svc.planning AS CONTROL LANE…``: the process that plans users' statements, one on each
+lane. Its arguments are those of ``python -m calc_svc.queries``; it is never one that stands by.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from multiprocessing.connection import Connection
+
+import structlog
+
+from calc_svc.planning.serving import Planning
+from calc_svc.queries.control import NICE, Ready
+from millrace_service import Life, ServiceSettings, configure_logs, load_settings
+
+
+def main(pipes: list[int]) -> None:
+    os.nice(NICE)
+    configure_logs("calc-svc-planning", load_settings(ServiceSettings).log_level)
+    control, lanes = Connection(pipes[0]), [Connection(pipe) for pipe in pipes[1:]]
+    logger, end = structlog.get_logger("calc-svc-planning"), partial(os._exit, 1)
+    for number, pipe in enumerate(lanes):
+        Life(Planning(number, pipe), logger, end).start()
+    control.send(Ready())
+    try:
+        while True:
+            control.recv()  # a statement that is to end does so by itself
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main([int(argument) for argument in sys.argv[2:]])
