@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -23,7 +24,9 @@ from millrace_core.errors import ErrorCode, MillraceError, PlanError
 from millrace_service import Life
 
 LANES, MOST = 2, 3
-KIND = Kind("queries", "the process", (sys.executable, str(Path(__file__).with_name("stand_in.py"))))
+KIND = Kind(
+    "queries", "the process", (sys.executable, str(Path(__file__).with_name("stand_in.py"))), stop=0.2
+)
 Begin = Callable[..., QueryProcess]
 
 
@@ -36,14 +39,16 @@ def gate(tmp_path: Path) -> Path:
 @pytest.fixture
 def begun(gate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
     monkeypatch.setattr(child, "GRACE", 0.2)
-    monkeypatch.setattr(process, "STOP", 0.2)
     monkeypatch.setattr(process, "SPARE_PAUSE", 0.0)
     monkeypatch.setattr(process, "SPARE_AFTER", 0.0)
     lives: list[Life] = []
 
-    def begin(*, spare: bool = True, seconds: float = 600.0) -> QueryProcess:
-        environment = os.environ | {"READY_AFTER": str(gate)}
-        work = QueryProcess(LANES, Admission(LANES, MOST, seconds), environment, spare=spare, kind=KIND)
+    def begin(
+        *, spare: bool = True, seconds: float = 600.0, stop: float = KIND.stop, warm: Path | None = None
+    ) -> QueryProcess:
+        environment = os.environ | {"READY_AFTER": str(gate), "WARM_AFTER": str(warm or gate)}
+        kind = replace(KIND, stop=stop)
+        work = QueryProcess(LANES, Admission(LANES, MOST, seconds), environment, spare=spare, kind=kind)
         lives.append(Life(work, structlog.get_logger()))
         lives[-1].start()
         return work
@@ -72,6 +77,12 @@ def until_gone(pid: int) -> None:
         time.sleep(0.01)
 
 
+def until_ready(work: QueryProcess) -> None:
+    """Another one stands by, warm or not."""
+    while (spare := work._spare) is None or not spare.ready:
+        time.sleep(0.01)
+
+
 def until_spared(work: QueryProcess) -> None:
     with work._changed:
         assert work._changed.wait_for(lambda: work.spared, 60)
@@ -91,6 +102,23 @@ def test_one_that_waits_takes_its_place(begun: Begin, gate: Path, sql: str, code
     second = run(work, "SELECT 1", "bob")
     assert second != first
     gate.touch()
+    until_spared(work)
+    assert run(work, "SELECT 1", "ann") == second
+
+
+def test_one_that_is_not_warm_yet_takes_its_place(begun: Begin, gate: Path, tmp_path: Path) -> None:
+    """On a machine that had much to do nobody was answered for the minutes that it took to be warm."""
+    warm = tmp_path / "warm"
+    work = begun(warm=warm)
+    gate.touch()
+    first = run(work, "SELECT 1", "bob")
+    until_ready(work)
+    assert not work.spared, "whoever ends the process would wait"
+    refused(work, "memory", "ann")
+    second = run(work, "SELECT 1", "bob")
+    assert second != first
+    assert refused(work, "SELECT 1", "ann", 0.3).code is ErrorCode.TIMEOUT
+    warm.touch()
     until_spared(work)
     assert run(work, "SELECT 1", "ann") == second
 
@@ -186,11 +214,8 @@ def test_a_user_leaves_a_lane_to_the_others(begun: Begin) -> None:
     assert not held.is_alive()
 
 
-def test_who_is_over_is_told_so_before_the_query_has_ended(
-    begun: Begin, gate: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "STOP", 600.0)
-    work = begun(spare=False)
+def test_who_is_over_is_told_so_before_the_query_has_ended(begun: Begin, gate: Path) -> None:
+    work = begun(spare=False, stop=600.0)
     gate.touch()
     first = run(work, "SELECT 1", "bob")
     assert refused(work, "hang", "ann", 0.5).code is ErrorCode.QUERY_TIMEOUT

@@ -18,7 +18,7 @@ from calc_svc.limits import watch as watching
 from calc_svc.limits.lane import Limits, StreamLane
 from calc_svc.limits.note import Note
 from calc_svc.limits.watch import Watch, Watched
-from calc_svc.queries import child, process
+from calc_svc.queries import child
 from calc_svc.queries.process import QueryProcess
 from calc_svc.spark.jvm import JVM_OUT_OF_MEMORY
 from millrace_core.admission import Admission
@@ -73,7 +73,6 @@ def own() -> Own:
 @pytest.fixture
 def limits(tmp_path: Path, own: Own, monkeypatch: pytest.MonkeyPatch) -> Iterator[Limits]:
     monkeypatch.setattr(child, "GRACE", 0.2)
-    monkeypatch.setattr(process, "STOP", 0.2)
     monkeypatch.setattr(limited, "WAIT", 30.0)
     monkeypatch.setattr(watching, "TICK", 0.01)
     users = QueryProcess(LANES, Admission(LANES, MOST, 600.0), kind=KIND)

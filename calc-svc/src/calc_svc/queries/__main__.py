@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 import structlog
 
 from calc_svc.queries.control import NICE, As, Ready
-from calc_svc.queries.serving import POOL, Cancelling, Serving, Watching
+from calc_svc.queries.serving import POOL, Cancelling, Serving, Warming, Watching
 from calc_svc.settings import CalcSettings
 from calc_svc.spark.heap import Exhaustion
 from calc_svc.spark.session import IMPATIENT, Engine
@@ -28,13 +28,12 @@ def main(as_: As, pipes: list[int]) -> None:
     settings = load_settings(CalcSettings)
     configure_logs("calc-svc-queries", settings.log_level)
     control, lanes = Connection(pipes[0]), [Connection(pipe) for pipe in pipes[1:]]
+    waits = as_ is As.SPARE
     engine = Engine(
-        {POOL: len(lanes)}, settings.calc_spark_cores, settings.calc_query_memory, settings=settings,
+        {POOL: len(lanes) + waits}, settings.calc_spark_cores, settings.calc_query_memory, settings=settings,
         keeps_planned=False,
         conf=IMPATIENT | {"spark.driver.maxResultSize": str(settings.calc_result_bytes)},
     )  # fmt: skip
-    if as_ is As.SPARE:  # nobody waits for it: whoever comes first is to be answered soon
-        engine.warm_up()
     cancelling = Cancelling(engine)
     exhaustion = Exhaustion()
     serving = [Serving(engine, number, pipe, exhaustion) for number, pipe in enumerate(lanes)]
@@ -44,6 +43,8 @@ def main(as_: As, pipes: list[int]) -> None:
         Life(work, logger, end).start()
     os.setpriority(os.PRIO_PGRP, 0, NICE)  # all threads of its JVM, too
     control.send(Ready())
+    if waits:
+        Life(Warming(engine, control), logger, end).start()
     try:
         while True:
             cancelling.tell(control.recv())

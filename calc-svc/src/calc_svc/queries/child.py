@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
-from calc_svc.queries.control import OUT_OF_MEMORY, As, Cancel
+from calc_svc.queries.control import OUT_OF_MEMORY, As, Cancel, Ready, Warm
 from millrace_core.admission import User
 
-STARTUP = 120.0
-"""Seconds that a process may take until it is ready."""
+STARTUP = 300.0
+"""Seconds that a process may take until it is ready: at its low priority a start of Spark is long on a
+machine that has much to do, and to end one half way is worse."""
 GRACE = 3.0
 """Seconds that a query, or a process, may take to end when it is told to."""
 _ALREADY_OVER = 1
@@ -44,6 +45,7 @@ class Child:
     lanes: list[Line]
     began: float = field(default_factory=time.monotonic)
     ready: bool = False
+    warm: bool = False
     users: Counter[User] = field(default_factory=Counter)
     last: Counter[User] | None = None
     blamed: tuple[str, User] | None = None
@@ -78,9 +80,10 @@ class Child:
     def look(self, seconds: float) -> bool:
         """Whether it takes queries; waits so long for that."""
         with suppress(EOFError, OSError):
-            if not self.ready and self.control.poll(seconds):
-                self.control.recv()
-                self.ready = True
+            while not self.warm and self.control.poll(0 if self.ready else seconds):
+                told = self.control.recv()
+                self.ready |= isinstance(told, Ready)
+                self.warm |= isinstance(told, Warm)
         return self.ready
 
     def kill(self, why: str = "", by: User = None) -> None:

@@ -24,6 +24,10 @@ class Ready(NamedTuple):
     """From the process: it takes statements."""
 
 
+class Warm(NamedTuple):
+    """From one that stands by: it answers as soon as it ever will."""
+
+
 class Cancel(NamedTuple):
     """To the process: the statement of this number on this lane is to end."""
 

@@ -29,8 +29,6 @@ from millrace_service import instant
 
 TICK = 0.05
 """Seconds between two looks at whether a query is over."""
-STOP = 8.0
-"""Seconds that a query may take to end when it is told to: within ten its lane is free."""
 TRIES = 3
 """How often a query is begun whose process ends, but for want of memory."""
 SPARE_PAUSE = 30.0
@@ -42,15 +40,19 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """``name``: in logs and ``/healthz``; ``words``: in errors; ``program``: what each process runs."""
+    """``name``: in logs and ``/healthz``; ``words``: in errors; ``program``: what each process runs;
+    ``stop``: seconds that a query may take to end when it is told to."""
 
     name: str
     words: str
     program: Sequence[str]
+    stop: float
 
 
-RUNS = Kind("queries", "the process for queries", (sys.executable, "-m", "calc_svc.queries"))
-PLANS = Kind("planning", "the process that plans queries", (sys.executable, "-m", "calc_svc.planning"))
+# a query's lane is free again within ten seconds
+RUNS = Kind("queries", "the process for queries", (sys.executable, "-m", "calc_svc.queries"), 8.0)
+# planning is not told to end: it does, since statements have limits
+PLANS = Kind("planning", "the process that plans queries", (sys.executable, "-m", "calc_svc.planning"), 120.0)
 
 
 class _Ended(Exception):
@@ -138,7 +140,7 @@ class QueryProcess:
         if spare is None:
             if self._wants_spare and time.monotonic() >= self._spare_from:
                 self._spare = self._start(As.SPARE)
-        elif not spare.ready and spare.look(0):
+        elif not spare.warm and spare.look(0) and spare.warm:
             with self._changed:
                 self._changed.notify_all()
         elif not spare.alive or spare.late:
@@ -173,9 +175,9 @@ class QueryProcess:
 
     @property
     def spared(self) -> bool:
-        """Whether another one stands ready."""
+        """Whether another one stands ready, and would answer at once."""
         spare = self._spare
-        return spare is not None and spare.ready
+        return spare is not None and spare.warm
 
     def has_room(self) -> bool:
         """Whether a query could begin at once."""
@@ -324,7 +326,7 @@ class QueryProcess:
         self._give(child, line, user)
 
     def _has_stopped(self, child: Child, line: Line) -> bool:
-        until = time.monotonic() + STOP
+        until = time.monotonic() + self._kind.stop
         while time.monotonic() < until:
             # what has not begun a job yet is told again
             child.cancel(line)

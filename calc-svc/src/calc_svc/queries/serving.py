@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 
 import structlog
 
-from calc_svc.queries.control import OUT_OF_MEMORY, Cancel
+from calc_svc.queries.control import OUT_OF_MEMORY, Cancel, Warm
 from calc_svc.queries.messages import Answered, Asked, ipc_stream, relations_of
 from calc_svc.spark.heap import Exhaustion
 from calc_svc.spark.jvm import JVM_OUT_OF_MEMORY
@@ -86,6 +86,26 @@ class Cancelling:
         except queue.Empty:
             return
         self._engine.cancel(job_name(told.lane, told.number))
+
+    def end(self) -> None:
+        """Nothing is open."""
+
+
+class Warming:
+    """Warms Spark up beside the queries that may come meanwhile, once. Nobody waits for one that stands by:
+    whoever comes first is to be answered soon."""
+
+    def __init__(self, engine: Engine, control: Connection) -> None:
+        self.name, self.stopping = "warming", threading.Event()
+        self._engine, self._control = engine, control
+
+    def begin(self) -> None:
+        """Nothing is open."""
+
+    def step(self) -> None:
+        self._engine.warm_up()
+        self._control.send(Warm())
+        self.stopping.set()
 
     def end(self) -> None:
         """Nothing is open."""
