@@ -86,6 +86,12 @@ class Child:
                 self.warm |= isinstance(told, Warm)
         return self.ready
 
+    def becomes_warm(self) -> bool:
+        """Whether it is warm since the last look."""
+        before = self.warm
+        self.look(0)
+        return self.warm and not before
+
     def kill(self, why: str = "", by: User = None) -> None:
         self.over, self.blamed = True, self.blamed or ((why, by) if why else None)
         # its group is its own; the number is not given anew before it was waited for

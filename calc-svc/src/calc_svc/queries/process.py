@@ -140,7 +140,7 @@ class QueryProcess:
         if spare is None:
             if self._wants_spare and time.monotonic() >= self._spare_from:
                 self._spare = self._start(As.SPARE)
-        elif not spare.warm and spare.look(0) and spare.warm:
+        elif spare.becomes_warm():
             with self._changed:
                 self._changed.notify_all()
         elif not spare.alive or spare.late:
