@@ -57,7 +57,7 @@ def test_plans_for_many_triggers_and_for_one_give_the_same(calculator: Calculato
                 for child in kit.CHILDREN[5:9]
                 for e in kit.closes(spec, kit.own(child), [0, MINUTE, 77 * MINUTE])
             ]
-            plan = calculator.plan(spec)
+            plan = calculator.plans.of(spec)
             assert plan.set_sql is not None, query
             many = calculator.calculate(spec, plan, fired, lane)
             one = calculator.one_by_one(spec, plan, fired, lane)

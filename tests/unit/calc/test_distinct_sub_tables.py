@@ -52,7 +52,7 @@ class Desk(StoredTables):
         front = FRONT_ENDS["tdengine"]
         statement = front.parse(sql)
         spec = front.lower(statement, self.catalog.catalog, "d", "UTC")
-        plan = self.calculator.plan(spec)
+        plan = self.calculator.plans.of(spec)
         output = spec.output
         assert output is not None
         target = self.catalog.tables().get((output.db, output.table))

@@ -45,7 +45,7 @@ class Desk(StoredTables):
             f"CREATE STREAM s INTO {into} AS SELECT _wstart AS ws, count(*) AS n, sum(v) AS s{what} FROM src "
         )
         spec = front.lower(front.parse(f"{sql} {partition} INTERVAL(1m)"), self.catalog.catalog, "d", "UTC")
-        columns = tuple(Column(c.name, c.type) for c in self.calculator.plan(spec).result)
+        columns = tuple(Column(c.name, c.type) for c in self.calculator.plans.of(spec).result)
         output = msgspec.structs.replace(spec.output, columns=columns)
         self.spec = msgspec.structs.replace(spec, uid=1, output=output)
         made = Table("d", "o", "super", 12, "ms", columns, tuple(tag.column for tag in output.tags))

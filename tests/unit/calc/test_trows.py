@@ -241,13 +241,13 @@ def test_row_counts_from_the_store(
     group = {(): ALL, ("site",): Group(1, (1,), None), ("tbname",): Group(1, ("m1",), "m1")}[partition]
     spec = desk.spec("SELECT _twrownum FROM %%trows", trigger, partition, options=options)
     calculator = Calculator(duck, desk.catalog, desk.store, 1_000)
-    plan = calculator.plan(spec)
+    plan = calculator.plans.of(spec)
     events = [closed(0, 1_000, group), closed(5_000, 6_000, group, rownum=77), closed(1_500, 2_500, group)]
     with duck.lane("triggers", 1) as lane:
         found = [event.rownum for event in count_rows(calculator, spec, events, plan, lane)]
         assert found == [expected[0], 77, expected[1]]
         silent = desk.spec("SELECT _twstart FROM %%trows", trigger, partition, options=options)
-        assert count_rows(calculator, silent, events, calculator.plan(silent), lane) == events
+        assert count_rows(calculator, silent, events, calculator.plans.of(silent), lane) == events
 
 
 def test_force_output_gives_a_row_to_each_trigger_without_one(desk: Desk, duck: Any) -> None:
@@ -255,7 +255,7 @@ def test_force_output_gives_a_row_to_each_trigger_without_one(desk: Desk, duck: 
     query = "SELECT _twstart AS ts, v, 7 AS k, _twrownum AS n FROM %%trows"
     spec = desk.spec(query, Interval(SECOND, SECOND), options=Options(force_output=True))
     calculator = Calculator(duck, desk.catalog, desk.store, 1_000)
-    plan = calculator.plan(spec)
+    plan = calculator.plans.of(spec)
     events = [closed(start, start + 1_000, rownum=3) for start in (0, 1_000, 2_000)]
     with duck.lane("triggers", 1) as lane:
         many = calculator.calculate(spec, plan, events, lane)

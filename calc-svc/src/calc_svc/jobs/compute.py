@@ -23,6 +23,7 @@ from calc_svc.jobs.sources import (
 )
 from calc_svc.planning.messages import PlannedQuery
 from calc_svc.planning.planner import Planner
+from calc_svc.planning.plans import Plans
 from calc_svc.queries.lane import QueryLane
 from calc_svc.queries.process import QueryProcess
 from calc_svc.queries.running import Query
@@ -35,7 +36,7 @@ from millrace_core.calc.outcome import NOTIFY, Outcome, outcome_of, outcomes_of
 from millrace_core.calc.parts import TOO_MUCH, Parts
 from millrace_core.errors import MillraceError, PlanError
 from millrace_core.model.stream import StreamSpec
-from millrace_core.plan import Plan, SourceUse, plan_stream, system_rows, trigger_relation
+from millrace_core.plan import Plan, SourceUse, system_rows, trigger_relation
 from millrace_core.plan.windows.anomaly import FAILED
 from millrace_core.store.place import Spans, spans_of_stretches
 from millrace_core.wire.events import TriggerEvent
@@ -58,12 +59,15 @@ class Calculator:
     never_set_wise: bool = False
     users: QueryProcess | None = None
     """What runs users' queries; None: this process, as tests have it."""
+    plans: Plans = field(init=False)
+    """Of streams."""
     planner: Planner = field(init=False)
     """What plans users' statements."""
     planning: InitVar[QueryProcess | None] = None
     """Where it does so; None: in this process."""
 
     def __post_init__(self, planning: QueryProcess | None) -> None:
+        self.plans = Plans(self.catalog)
         self.planner = Planner(self.catalog, planning)
 
     def query(
@@ -88,9 +92,6 @@ class Calculator:
         if self.users is not None:
             return nullcontext(QueryLane(self.users, asked))
         return self.engine.lane("queries", asked.left)
-
-    def plan(self, spec: StreamSpec) -> Plan:
-        return plan_stream(spec, self.catalog)
 
     def calculate(
         self, spec: StreamSpec, plan: Plan, events: Sequence[TriggerEvent], lane: Runs

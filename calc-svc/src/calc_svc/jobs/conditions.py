@@ -27,7 +27,7 @@ def met(
     if plan is None or plan.notify or not has_condition(spec) or not events:
         return None
     condition = of_constants(spec)
-    outcomes = calculator.calculate(condition, calculator.plan(condition), events, lane)
+    outcomes = calculator.calculate(condition, calculator.plans.of(condition), events, lane)
     found: dict[int, bool] = {}
     for event, outcome in zip(events, outcomes, strict=True):
         if outcome.error is not None:

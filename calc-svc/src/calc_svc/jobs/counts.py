@@ -92,7 +92,7 @@ def _by_query(
     calculator: Calculator, spec: StreamSpec, events: Sequence[TriggerEvent], lane: Runs
 ) -> list[int]:
     asked = counting(spec)
-    outcomes = calculator.calculate(asked, calculator.plan(asked), events, lane)
+    outcomes = calculator.calculate(asked, calculator.plans.of(asked), events, lane)
     for outcome in outcomes:
         if outcome.error is not None:
             raise outcome.error

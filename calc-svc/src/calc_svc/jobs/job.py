@@ -69,8 +69,6 @@ class StreamJobs:
     """How far a topic goes now: partition -> offset (None: nothing is written but what is stored)."""
     limits: Limits | None = None
     """What each query may take (None: what it wants)."""
-    _plans: dict[int, tuple[int, Plan]] = field(default_factory=dict)
-    _filling: dict[int, tuple[int, Plan]] = field(default_factory=dict)
     _failed: set[int] = field(default_factory=set)
     _large: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(LARGE_JOBS))
     outputs: OutputTables = field(init=False)
@@ -184,7 +182,7 @@ class StreamJobs:
         plan, outcomes, met = self._run(spec, there)
         if spec.filled is not None and writes(spec):
             there, outcomes = self._filled(spec, there, outcomes, waits, held)
-            plan = self._plan(spec) if there.asked else plan
+            plan = self.calculator.plans.of(spec) if there.asked else plan
         if writes(spec):
             with self.catalog.lock:
                 groups = [event.group for event in there.asked]
@@ -207,7 +205,7 @@ class StreamJobs:
         with self._room(stage), self._lane(spec) as lane:
             # first: what may have to wait does so before anything is calculated
             self._name_groups(spec, [event.group for event in stage.events], lane)
-            plan = self._plan(spec) if stage.asked or conditions.has_condition(spec) else None
+            plan = self.calculator.plans.of(spec) if stage.asked or conditions.has_condition(spec) else None
             met = conditions.met(self.calculator, spec, plan, stage.events, lane)
             if plan is not None and stage.asked:
                 counted = count_rows(self.calculator, spec, stage.asked, plan, lane)
@@ -220,16 +218,9 @@ class StreamJobs:
     ) -> tuple[Stage, dict[int, Outcome]]:
         """The stage with what FILL makes of it: results of windows without rows, and what they were."""
         table = self.outputs.of(spec, waits)
-        filling = Filling(self.calculator, self._plan_filled(spec), held, table)
+        filling = Filling(self.calculator, self.calculator.plans.of(query_of(spec)), held, table)
         with self._room(stage), self._lane(spec) as lane:
             return filling.of(spec, stage, outcomes, lambda group: self.names.of(spec, group).name, lane)
-
-    def _plan_filled(self, spec: StreamSpec) -> Plan:
-        definitions = self.catalog.definitions
-        known = self._filling.get(spec.uid)
-        if known is None or known[0] != definitions:
-            known = self._filling[spec.uid] = definitions, self.calculator.plan(query_of(spec))
-        return known[1]
 
     def _name_groups(self, spec: StreamSpec, groups: Sequence[Group], lane: Runs) -> None:
         known = self.catalog.catalog.databases.get(spec.output.db) if spec.output else None
@@ -262,7 +253,7 @@ class StreamJobs:
         if self.ends is None or spec.uid in waits.known:
             return
         try:
-            plan = self._plan(spec)
+            plan = self.calculator.plans.of(spec)
         except Exception:
             return  # the job says so
         own = None if spec.source is None else spec.source.table.uid
@@ -276,15 +267,6 @@ class StreamJobs:
             self.store.reach(
                 Wanted(wal={topic: self.ends(topic) for topic in uids}, uids=uids), waits.seconds
             )
-
-    def _plan(self, spec: StreamSpec) -> Plan:
-        """The stream's plan, made anew when a definition has changed since."""
-        definitions = self.catalog.definitions
-        known = self._plans.get(spec.uid)
-        if known is None or known[0] != definitions:
-            known = (definitions, self.calculator.plan(spec))
-            self._plans[spec.uid] = known
-        return known[1]
 
     def _family(self, spec: StreamSpec) -> Family | None:
         return None if spec.source is None else self.store.readable(spec.source.table).family

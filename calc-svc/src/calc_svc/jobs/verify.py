@@ -139,7 +139,7 @@ class _Run:
         rows = JudgedRows(compiled(essence(self.spec)), self.store.table(source.table))
         groups = rows.groups(0, 1)
         with self.calculator.lane_of(self.query) as lane:
-            plan = self.calculator.plan(self.spec)
+            plan = self.calculator.plans.of(self.spec)
             self.names.resolve(self.spec, list(groups), lane)
             cut = self._cut(rows, groups, (asked.first, asked.last))
             expected = self._results(cut.judged, plan, lane)
@@ -248,7 +248,7 @@ class _Run:
         if not wanted:
             return {}
         asked = filling.query_of(self.spec)
-        plan, events = self.calculator.plan(asked), [event for event, _ in wanted]
+        plan, events = self.calculator.plans.of(asked), [event for event, _ in wanted]
         outcomes = self.calculator.calculate(asked, plan, events, lane)
         only = [filling.only(found, starts) for found, (_, starts) in zip(outcomes, wanted, strict=True)]
         return self._written(list(zip(events, only, strict=True)), plan)

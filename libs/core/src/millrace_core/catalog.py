@@ -293,6 +293,10 @@ class Catalog:
                 found._enter(one)
         return found
 
+    def is_like(self, other: Catalog) -> bool:
+        """Whether the other one has the same definitions."""
+        return vars(self) == vars(other)
+
     def uids(self, db: str, name: str) -> tuple[int, ...]:
         """The uid of the table of that name; of a child table its own and its super table's. Empty: no such
         table."""
