@@ -77,14 +77,14 @@ def test_spark_reads_the_files_of_rows_not_in_memory(calculator: Calculator, kit
     many = one_relation(source, calculator.store, arrow_to=299)
     assert isinstance(many, Parquet), "they are not handed over, though all are in memory"
     with calculator.engine.lane("queries", 1) as lane:
-        handed = lane.run(plan.one_sql({}), {source.relation: many}, "UTC")
+        handed = lane.run(plan.sql, {source.relation: many}, "UTC")
     assert handed.to_pylist() == before.to_pylist()
     stored.evict_half()
     stored.take([b"m3", b"m3"], [b'{"ts": 120000, "amps": -1}', b'{"ts": 400001, "amps": -2}'])
     found = one_relation(source, calculator.store, files_from=0)
     assert isinstance(found, Parquet)
     with calculator.engine.lane("queries", 1) as lane:
-        from_files = lane.run(plan.one_sql({}), {source.relation: found}, "UTC")
+        from_files = lane.run(plan.sql, {source.relation: found}, "UTC")
     _, from_memory = calculator.query(Query(sql, 1), "power", "UTC", 0)
     assert from_files.to_pylist() == from_memory.to_pylist()
     old = [row for row in before.to_pylist() if (row["tbname"], row["ts"]) != ("m3", 120_000)]
