@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from pyspark import SparkContext
 
+from calc_svc.spark.jvm import Jvm
 from calc_svc.spark.prepared import MOST_BYTES
 from calc_svc.spark.session import Engine, Lane
 from calc_svc.store.columns import plain_arrow
@@ -72,6 +73,12 @@ def test_the_second_time_it_is_prepared_and_gives_the_rows_of_each_run(lane: Lan
     assert sorted(rows(lane, SUM, given)) == [(0, 3), (1, 3)]
     assert rows(lane, SUM, given.slice(0, 0)) == []
     assert rows(lane, SUM, other) == [(5, 30)]
+
+
+def test_another_context_of_the_same_jvm_prepares_too(engine: Engine) -> None:
+    """It had a class of its own of the same name, which was called by the methods of the first."""
+    known = Jvm(engine._root.sparkContext)
+    assert known._tasks.getClass().equals(Jvm(engine._root.sparkContext)._tasks.getClass())
 
 
 def test_rows_that_go_through_a_file(lane: Lane) -> None:

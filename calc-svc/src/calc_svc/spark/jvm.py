@@ -12,6 +12,7 @@ from functools import cached_property
 from importlib.resources import files
 from subprocess import TimeoutExpired
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import BYTES_TYPE, register_output_converter  # type: ignore[import-untyped]
 from pyspark import SparkContext
@@ -33,6 +34,10 @@ def decode_bytes(value: str, gateway: object = None) -> bytes:
 register_output_converter(BYTES_TYPE, decode_bytes)
 
 
+_COMPILED: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+"""The classes of ours that a JVM has, by its gateway and their names."""
+
+
 class Jvm:
     """The JVM of one Spark context. Thread-safe.
 
@@ -50,10 +55,15 @@ class Jvm:
 
     def _compiled(self, name: str) -> Any:
         """An object of a class of ours whose source lies beside this module."""
-        compiler = self._jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(self._jvm.Thread.currentThread().getContextClassLoader())
-        compiler.cook(files("calc_svc.spark").joinpath(f"{name}.java").read_text())
-        return compiler.getClassLoader().loadClass(f"calc_svc.{name}").newInstance()
+        # py4j keeps the methods of a class by the class's name: a second one of that name would be called by
+        # the methods of the first
+        known = _COMPILED.setdefault(self._gateway, {})
+        if name not in known:
+            compiler = self._jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(self._jvm.Thread.currentThread().getContextClassLoader())
+            compiler.cook(files("calc_svc.spark").joinpath(f"{name}.java").read_text())
+            known[name] = compiler.getClassLoader().loadClass(f"calc_svc.{name}")
+        return known[name].newInstance()
 
     @property
     def alive(self) -> bool:
